@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #define REFUSAL_CODE_MAX 64
-#define REFUSAL_WHY_MAX	 512
+#define REFUSAL_WHY_MAX  512
 
 /*
  * A refusal names the rule (${code}, a row of the table refusal: exit code, HTTP status and advice
@@ -20,8 +20,8 @@ struct refusal {
 
 /**
  * refusal_set(r, code, fmt, ...):
- * Store ${code} and the formatted sentence in ${r}, cut to its bounds.  ${r} may be NULL.  Return -1, so
- * that a failing function can end with "return refusal_set(...)".
+ * Store ${code} and the formatted sentence in ${r}, cut to its bounds.  ${r} may be NULL.  Return
+ * -1, so that a failing function can end with "return refusal_set(...)".
  */
 int refusal_set(struct refusal *r, const char *code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
