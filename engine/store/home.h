@@ -1,4 +1,5 @@
-/* home.h: where a bastion keeps its state and its sockets, and whether those places can be trusted. */
+/* home.h: where a bastion keeps its state and its sockets, and whether those places can be trusted.
+ */
 #ifndef ENGINE_STORE_HOME_H
 #define ENGINE_STORE_HOME_H
 
@@ -24,11 +25,11 @@ struct home {
 
 /**
  * home_open(home, role, create, r):
- * Find the directories of ${role} from the environment (BASTION_STATE and BASTION_RUN; BASTION_HOST_STATE
- * and BASTION_HOST_RUN for a Host; else the defaults of the system or of the user) and open the state
- * directory.  It must be a real directory of ours, or of anybody's when we are root, on a local file
- * system; if it is wider than 0700 it is tightened.  With ${create}, make what is missing.  Return 0, or
- * -1 with ${r}: store.directory, store.network, store.missing.
+ * Find the directories of ${role} from the environment (BASTION_STATE and BASTION_RUN;
+ * BASTION_HOST_STATE and BASTION_HOST_RUN for a Host; else the defaults of the system or of the
+ * user) and open the state directory.  It must be a real directory of ours, or of anybody's when we
+ * are root, on a local file system; if it is wider than 0700 it is tightened.  With ${create}, make
+ * what is missing.  Return 0, or -1 with ${r}: store.directory, store.network, store.missing.
  */
 int home_open(struct home *home, enum home_role role, bool create, struct refusal *r);
 
@@ -37,7 +38,7 @@ int home_open(struct home *home, enum home_role role, bool create, struct refusa
  * As home_open, for the given directories.
  */
 int home_at(struct home *home, const char *state, const char *run, enum home_role role, bool create,
-    struct refusal *r);
+	    struct refusal *r);
 
 /**
  * home_run(home, r):
