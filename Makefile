@@ -40,6 +40,8 @@ LIBRARY  := $(BUILD)/libbastion.a
 SQL      := $(wildcard migrations/*.sql schema/*.sql)
 EMBED    := $(BUILD)/gen/embed.o
 DIGESTS  := $(BUILD)/gen/schema_digest.o
+VERBS    := $(sort $(wildcard shell/verb_*.c))
+TABLE    := $(BUILD)/gen/verbs.o
 SUITES   := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/*/test_*.c)))
 HARNESS  := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/*.c)))
 
@@ -49,7 +51,7 @@ all: $(BUILD)/bastion
 $(BUILD)/bastion: $(BUILD)/$(MAIN:.c=.o) $(LIBRARY)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-$(LIBRARY): $(filter-out $(BUILD)/$(MAIN:.c=.o),$(OBJECTS)) $(EMBED) $(DIGESTS)
+$(LIBRARY): $(filter-out $(BUILD)/$(MAIN:.c=.o),$(OBJECTS)) $(EMBED) $(DIGESTS) $(TABLE)
 	rm -f $@ && ar rcs $@ $^
 
 $(BUILD)/%.o: %.c
@@ -72,6 +74,17 @@ $(BUILD)/gen/schema_digest.c: $(BUILD)/digests
 
 $(DIGESTS): $(BUILD)/gen/schema_digest.c
 	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+
+# The table of verbs, the manual and the completions all come from the comments above the verbs.
+$(BUILD)/gen/verbs.%: shell/verbs.awk $(VERBS)
+	@mkdir -p $(@D)
+	awk -v as=$* -f shell/verbs.awk $(VERBS) > $@.new && mv $@.new $@
+
+$(TABLE): $(BUILD)/gen/verbs.c $(BUILD)/gen/verbs.h
+	$(CC) $(CPPFLAGS) $(CFLAGS) -include $(BUILD)/gen/verbs.h -c -o $@ $<
+
+$(VERBS:%.c=$(BUILD)/%.o): CPPFLAGS += -include $(BUILD)/gen/verbs.h
+$(VERBS:%.c=$(BUILD)/%.o): | $(BUILD)/gen/verbs.h
 
 # A suite is one file of cmocka tests, linked with the harness and everything but main.
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(HARNESS) $(LIBRARY)

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <limits.h>
 #include <pwd.h>
 #include <signal.h>
 #include <sqlite3.h>
@@ -37,9 +38,15 @@ act_as_person(struct cli *cli)
 static int
 open_key(struct cli *cli, struct store_keys *keys)
 {
-	if ((cli->key = key_open(&cli->home, &cli->refusal)) == NULL)
+	char path[PATH_MAX];
+
+	home_path(&cli->home, "bastion.key", path);
+	if ((cli->key = key_load(path, &cli->refusal)) == NULL)
 		return -1;
-	key_public(cli->key, keys);
+	key_public(cli->key, KEY_IDENTITY, keys->identity);
+	key_public(cli->key, KEY_GRANT, keys->grant);
+	keys->secret = cli->key;
+	keys->present = true;
 	return 0;
 }
 
@@ -66,7 +73,7 @@ cli_close(struct cli *cli)
 {
 	store_close(cli->db);
 	cli->db = NULL;
-	key_close(cli->key);
+	key_free(cli->key);
 	cli->key = NULL;
 	home_close(&cli->home);
 	cli->home.fd = -1;
@@ -178,12 +185,13 @@ int
 cli_usage(struct cli *cli, const char *fmt, ...)
 {
 	const struct verb *v = verb_named(cli->verb);
+	char why[REFUSAL_WHY_MAX];
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(cli->refusal.why, sizeof(cli->refusal.why), fmt, ap);
+	vsnprintf(why, sizeof(why), fmt, ap);
 	va_end(ap);
-	refusal_set(&cli->refusal, "usage.wrong", "%s", cli->refusal.why);
+	refusal_set(&cli->refusal, "usage.wrong", "%s", why);
 	fflush(stdout);
 	if (cli->mode == CLI_JSON) {
 		refuse_json(&cli->refusal, "see bastion help VERB");
@@ -194,4 +202,270 @@ cli_usage(struct cli *cli, const char *fmt, ...)
 	}
 	cli_close(cli);
 	return 2;
+}
+
+/* The options that every verb has.  Return whether this was one. */
+static bool
+common_option(struct cli *cli, const char *name)
+{
+	if (strcmp(name, "json") == 0)
+		cli->mode = CLI_JSON;
+	else if (strcmp(name, "csv") == 0)
+		cli->mode = CLI_CSV;
+	else if (strcmp(name, "box") == 0)
+		cli->mode = CLI_BOX;
+	else
+		return false;
+	return true;
+}
+
+static const struct option *
+long_option(const struct option *all, const char *name, size_t len)
+{
+	for (; all != NULL && all->name != NULL; all++) {
+		if (strlen(all->name) == len && strncmp(all->name, name, len) == 0)
+			return all;
+	}
+	return NULL;
+}
+
+static const struct option *
+short_option(const struct option *all, char c)
+{
+	for (; all != NULL && all->name != NULL; all++) {
+		if (all->val == c)
+			return all;
+	}
+	return NULL;
+}
+
+/*
+ * Take the option at argv[i], with its value from the same word or the next one, and blank what it
+ * took.  Names are never guessed from their beginnings: "--a" for "--all" could mean harm.  Return
+ * 0, or -1 after a message.
+ */
+static int
+take_option(struct cli *cli, int argc, char **argv, int i, const struct option *all,
+	    int (*fn)(void *ctx, int val, const char *arg), void *ctx)
+{
+	const char *word = argv[i], *value = NULL;
+	const struct option *o;
+	bool is_long = word[1] == '-';
+
+	argv[i] = NULL;
+	if (is_long) {
+		value = strchr(word, '=');
+		if (value == NULL && common_option(cli, word + 2))
+			return 0;
+		o = long_option(all, word + 2,
+				value == NULL ? strlen(word + 2) : (size_t)(value - word - 2));
+		value = value == NULL ? NULL : value + 1;
+	} else {
+		o = short_option(all, word[1]);
+		value = word[2] == '\0' ? NULL : word + 2;
+	}
+	if (o == NULL)
+		return cli_usage(cli, "there is no option %s", word), -1;
+	if (o->has_arg == no_argument && value != NULL)
+		return cli_usage(cli, "the option --%s takes no value", o->name), -1;
+	if (o->has_arg == required_argument && value == NULL) {
+		if (i + 1 >= argc)
+			return cli_usage(cli, "the option --%s needs a value", o->name), -1;
+		value = argv[i + 1];
+		argv[i + 1] = NULL;
+	}
+	if (fn(ctx, o->val, value) != 0)
+		return cli_usage(cli, "the option --%s does not take that value", o->name), -1;
+	return 0;
+}
+
+static bool
+asks_for_help(const char *word)
+{
+	return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+static int
+give_help(const struct cli *cli)
+{
+	const struct verb *v = verb_named(cli->verb);
+
+	if (v != NULL)
+		fputs(v->help, stdout);
+	return -2;
+}
+
+int
+cli_options(struct cli *cli, int argc, char **argv, const struct option *longopts,
+	    int (*fn)(void *ctx, int val, const char *arg), void *ctx)
+{
+	int i, first = argc;
+
+	for (i = 1; i < argc; i++) {
+		if (argv[i] == NULL || argv[i][0] != '-' || argv[i][1] == '\0')
+			continue;
+		if (asks_for_help(argv[i]))
+			return give_help(cli);
+		if (strcmp(argv[i], "--") == 0) {
+			argv[i] = NULL;
+			break;
+		}
+		if (take_option(cli, argc, argv, i, longopts, fn, ctx) == -1)
+			return -1;
+	}
+	for (i = argc - 1; i > 0; i--) {
+		if (argv[i] != NULL)
+			argv[--first] = argv[i];
+	}
+	return first;
+}
+
+int
+cli_show(struct cli *cli, struct stmt *q)
+{
+	struct table_style style;
+	struct table *t;
+	int64_t rows;
+	int n;
+
+	if (q == NULL)
+		return -1;
+	table_style(cli->mode, &style);
+	style.quiet = true;
+	if ((t = table_begin(stdout, stmt_handle(q), &style)) == NULL) {
+		stmt_done(q);
+		return refusal_set(store_refusal(cli->db), "store.failed", "out of memory");
+	}
+	while ((n = stmt_step(q)) == 1) {
+		if (table_row(t) == 0)
+			continue;
+		stmt_done(q);
+		n = refusal_set(store_refusal(cli->db), "store.failed", "out of memory");
+		break;
+	}
+	if (n == -1) {
+		table_drop(t);
+		return -1;
+	}
+	rows = table_end(t);
+	return rows > INT_MAX ? INT_MAX : (int)rows;
+}
+
+/* A line, byte by byte: what follows it is for whoever reads standard input next. */
+static ssize_t
+read_line(int fd, char *out, size_t size)
+{
+	size_t len = 0;
+	ssize_t n;
+	char c;
+
+	while ((n = read(fd, &c, 1)) == 1 && c != '\n') {
+		if (len + 1 >= size || c == '\0')
+			return -1;
+		out[len++] = c;
+	}
+	if (n == -1 || (n == 0 && len == 0))
+		return -1;
+	if (len > 0 && out[len - 1] == '\r')
+		len--;
+	out[len] = '\0';
+	return (ssize_t)len;
+}
+
+static volatile sig_atomic_t caught;
+
+static void
+catch_signal(int sig)
+{
+	caught = sig;
+}
+
+static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
+
+#define ENDS (sizeof(ends) / sizeof(ends[0]))
+
+/* Read without echo; the terminal is given back as it was, whatever ends the reading. */
+static ssize_t
+read_hidden(int tty, const char *prompt, char *out, size_t size)
+{
+	struct sigaction catching = {.sa_handler = catch_signal}, before[ENDS];
+	struct termios shown, hidden;
+	ssize_t len;
+	size_t i;
+
+	if (tcgetattr(tty, &shown) == -1)
+		return -1;
+	caught = 0;
+	sigemptyset(&catching.sa_mask);
+	for (i = 0; i < ENDS; i++)
+		sigaction(ends[i], &catching, &before[i]);
+	hidden = shown;
+	hidden.c_lflag &= ~(tcflag_t)(ECHO | ECHONL);
+	tcsetattr(tty, TCSAFLUSH, &hidden);
+	dprintf(tty, "%s", prompt);
+	len = read_line(tty, out, size);
+	dprintf(tty, "\n");
+	tcsetattr(tty, TCSAFLUSH, &shown);
+	for (i = 0; i < ENDS; i++)
+		sigaction(ends[i], &before[i], NULL);
+	if (caught != 0)
+		raise(caught);
+	return caught != 0 ? -1 : len;
+}
+
+int
+cli_secret(const char *prompt, char *out, size_t size)
+{
+	ssize_t len;
+	int tty;
+
+	if (size == 0 || size > INT_MAX)
+		return -1;
+	if (!isatty(STDIN_FILENO)) {
+		len = read_line(STDIN_FILENO, out, size);
+	} else if ((tty = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY)) != -1) {
+		fflush(stdout);
+		len = read_hidden(tty, prompt, out, size);
+		close(tty);
+	} else {
+		len = -1;
+	}
+	if (len == -1)
+		sodium_memzero(out, size);
+	return (int)len;
+}
+
+int
+cli_duration(const char *text, int64_t *ms)
+{
+	int64_t unit = 1000, value;
+	const char *p = text;
+
+	for (value = 0; *p >= '0' && *p <= '9'; p++) {
+		if (value > INT64_MAX / 10 - 1)
+			return -1;
+		value = value * 10 + (*p - '0');
+	}
+	if (p == text)
+		return -1;
+	switch (*p) {
+	case 'd':
+		unit *= 24;
+		/* FALLTHROUGH */
+	case 'h':
+		unit *= 60;
+		/* FALLTHROUGH */
+	case 'm':
+		unit *= 60;
+		/* FALLTHROUGH */
+	case 's':
+		p++;
+		break;
+	default:
+		break;
+	}
+	if (*p != '\0' || value > INT64_MAX / unit)
+		return -1;
+	*ms = value * unit;
+	return 0;
 }

@@ -153,9 +153,9 @@ fail:
 static bool
 json_fits(struct table *t, int i)
 {
-	if (t->json == NULL && (sqlite3_open(":memory:", &t->json) != SQLITE_OK ||
-				sqlite3_prepare_v2(t->json, "SELECT json(?1)", -1, &t->json_text,
-						   NULL) != SQLITE_OK))
+	if (t->json == NULL &&
+	    (sqlite3_open(":memory:", &t->json) != SQLITE_OK ||
+	     sqlite3_prepare_v2(t->json, "SELECT json(?1)", -1, &t->json_text, NULL) != SQLITE_OK))
 		return false;
 	if (t->json_text == NULL)
 		return false;

@@ -1,5 +1,5 @@
-# verbs.awk: from the comments "VERB: name" above the verbs, make their table (-v as=c), their
-# sections of the manual (as=man), and completions (as=bash, as=zsh, as=fish).
+# verbs.awk: from the comments "VERB: name" above the verbs, make their table (-v as=c, as=h),
+# their sections of the manual (as=man), and completions (as=bash, as=zsh, as=fish).
 
 /^ \* VERB: / {
 	n++
@@ -151,15 +151,21 @@ function write_c(    i)
 {
 	print "/* Made from the comments above the verbs: see shell/verbs.awk. */"
 	print "#include <stddef.h>\n"
-	print "#include \"shell/cli.h\"\n#include \"shell/verb.h\"\n"
-	for (i = 1; i <= n; i++)
-		print "int " identifier(name[i]) "(struct cli *cli, int argc, char **argv);"
-	print "\nconst struct verb verbs[] = {"
+	print "#include \"shell/verb.h\"\n"
+	print "const struct verb verbs[] = {"
 	for (i = 1; i <= n; i++) {
 		print "\t{" c_string(name[i]) ", " c_string(summary(i)) ","
 		print "\t " c_string(usage[i] "\n" text[i]) ",\n\t " identifier(name[i]) "},"
 	}
 	print "\t{NULL, NULL, NULL, NULL}};"
+}
+
+function write_h(    i)
+{
+	print "/* Made from the comments above the verbs: see shell/verbs.awk. */"
+	print "struct cli;"
+	for (i = 1; i <= n; i++)
+		print "int " identifier(name[i]) "(struct cli *cli, int argc, char **argv);"
 }
 
 function write_man(    i, lines, count, j)
@@ -261,6 +267,8 @@ END {
 	}
 	if (as == "c")
 		write_c()
+	else if (as == "h")
+		write_h()
 	else if (as == "man")
 		write_man()
 	else if (as == "bash")
@@ -270,5 +278,5 @@ END {
 	else if (as == "fish")
 		write_fish()
 	else
-		fail("verbs.awk: -v as= c, man, bash, zsh or fish")
+		fail("verbs.awk: -v as= c, h, man, bash, zsh or fish")
 }
