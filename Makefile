@@ -37,6 +37,9 @@ SOURCES  := $(sort $(wildcard engine/*.c engine/*/*.c net/*/*.c shell/*.c))
 MAIN     := shell/main.c
 OBJECTS  := $(patsubst %.c,$(BUILD)/%.o,$(SOURCES))
 LIBRARY  := $(BUILD)/libbastion.a
+SQL      := $(wildcard migrations/*.sql schema/*.sql)
+EMBED    := $(BUILD)/gen/embed.o
+DIGESTS  := $(BUILD)/gen/schema_digest.o
 SUITES   := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/*/test_*.c)))
 HARNESS  := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/*.c)))
 
@@ -46,12 +49,29 @@ all: $(BUILD)/bastion
 $(BUILD)/bastion: $(BUILD)/$(MAIN:.c=.o) $(LIBRARY)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-$(LIBRARY): $(filter-out $(BUILD)/$(MAIN:.c=.o),$(OBJECTS))
+$(LIBRARY): $(filter-out $(BUILD)/$(MAIN:.c=.o),$(OBJECTS)) $(EMBED) $(DIGESTS)
 	rm -f $@ && ar rcs $@ $^
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+# The SQL is compiled in as it is, and with it the digest of the schema after each migration.
+$(BUILD)/gen/embed.c: engine/store/gen/embed.sh $(SQL)
+	@mkdir -p $(@D)
+	sh $< > $@
+
+$(EMBED): $(BUILD)/gen/embed.c
+	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+
+$(BUILD)/digests: engine/store/gen/digests.c engine/store/digest.c $(EMBED)
+	$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+$(BUILD)/gen/schema_digest.c: $(BUILD)/digests
+	$< > $@
+
+$(DIGESTS): $(BUILD)/gen/schema_digest.c
+	$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 # A suite is one file of cmocka tests, linked with the harness and everything but main.
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(HARNESS) $(LIBRARY)

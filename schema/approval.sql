@@ -62,6 +62,7 @@ BEGIN
         >= (SELECT value FROM setting WHERE name = 'approval.pending');
 END;
 
+-- (In a BEFORE UPDATE trigger NEW's generated columns are not computed yet: name what they are made of.)
 CREATE TRIGGER approval_moves BEFORE UPDATE ON approval
 BEGIN
     SELECT RAISE(ABORT, 'approval.decided|this question is decided already')
@@ -70,15 +71,18 @@ BEGIN
     SELECT RAISE(ABORT, 'approval.decided|this question is decided already')
      WHERE NEW.state IS OLD.state;
     SELECT RAISE(ABORT, 'approval.terms|the terms of a question never change')
-     WHERE NEW.terms IS NOT OLD.terms OR NEW.digest IS NOT OLD.digest
-        OR NEW.pairing_id IS NOT OLD.pairing_id;
+     WHERE NEW.id IS NOT OLD.id OR NEW.nonce IS NOT OLD.nonce OR NEW.kind IS NOT OLD.kind
+        OR NEW.box_name IS NOT OLD.box_name OR NEW.pairing_id IS NOT OLD.pairing_id
+        OR NEW.host_name IS NOT OLD.host_name OR NEW.op IS NOT OLD.op OR NEW.args IS NOT OLD.args
+        OR NEW.uses IS NOT OLD.uses OR NEW.ttl_ms IS NOT OLD.ttl_ms OR NEW.digest IS NOT OLD.digest
+        OR NEW.asked_at IS NOT OLD.asked_at OR NEW.expires_at IS NOT OLD.expires_at;
     SELECT RAISE(ABORT, 'approval.expired|this question ran out before it was answered')
      WHERE NEW.state IN ('approved', 'denied') AND OLD.state = 'pending' AND OLD.expires_at <= now_ms();
     SELECT RAISE(ABORT, 'approval.factor|the approving factor is not active')
      WHERE NEW.state = 'approved'
        AND (SELECT state FROM factor WHERE id = NEW.factor_id) IS NOT 'active';
     SELECT RAISE(ABORT, 'approval.terms|what was approved is not what was asked')
-     WHERE NEW.state = 'approved' AND sha256(NEW.terms) IS NOT NEW.decided_digest;
+     WHERE NEW.state = 'approved' AND sha256(OLD.terms) IS NOT NEW.decided_digest;
 END;
 
 CREATE TRIGGER approval_stays BEFORE DELETE ON approval

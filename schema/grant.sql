@@ -58,7 +58,11 @@ BEGIN
      WHERE NOT EXISTS (SELECT 1 FROM state_rule
            WHERE entity = 'grant' AND from_state = OLD.state AND to_state = NEW.state);
     SELECT RAISE(ABORT, 'grant.fixed|the terms of a grant never change')
-     WHERE NEW.seal_text IS NOT OLD.seal_text OR NEW.seal IS NOT OLD.seal;
+     WHERE NEW.id IS NOT OLD.id OR NEW.pairing_id IS NOT OLD.pairing_id OR NEW.kind IS NOT OLD.kind
+        OR NEW.op IS NOT OLD.op OR NEW.args IS NOT OLD.args OR NEW.uses IS NOT OLD.uses
+        OR NEW.created_at IS NOT OLD.created_at OR NEW.expires_at IS NOT OLD.expires_at
+        OR NEW.factor_id IS NOT OLD.factor_id OR NEW.approval_id IS NOT OLD.approval_id
+        OR NEW.seal IS NOT OLD.seal;
 END;
 
 CREATE TRIGGER grant_stays BEFORE DELETE ON grant

@@ -107,7 +107,7 @@ identity_of(int64_t pid, struct identity *id)
 }
 
 bool
-process_alive(const char *boot_id, int64_t pid, int64_t start_ticks)
+identity_alive(const char *boot_id, int64_t pid, int64_t start_ticks)
 {
 	char boot[IDENTITY_BOOT_LEN + 1];
 	struct identity now;

@@ -33,11 +33,11 @@ int identity_of(int64_t pid, struct identity *id);
 int identity_parse(const char *stat, struct identity *id);
 
 /**
- * process_alive(boot_id, pid, start_ticks):
+ * identity_alive(boot_id, pid, start_ticks):
  * Return whether exactly that process runs now.  One of another boot does not, nor does a later one
  * that got its pid, nor a zombie.  One that exists but may not be looked at (hidepid) counts as
  * alive: a wrong yes costs a wait, a wrong no would give its leases away.
  */
-bool process_alive(const char *boot_id, int64_t pid, int64_t start_ticks);
+bool identity_alive(const char *boot_id, int64_t pid, int64_t start_ticks);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "engine/refusal.h"
 
@@ -20,7 +21,9 @@ struct home {
 	enum home_role role;
 	char state[PATH_MAX - 32];
 	char run[HOME_RUN_MAX + 1];
-	int fd; /* of the state directory */
+	int fd;      /* of the state directory */
+	uid_t owner; /* whose it is: new files become theirs */
+	gid_t group;
 };
 
 /**
@@ -51,6 +54,22 @@ int home_run(const struct home *home, struct refusal *r);
  * Store the path of the file ${name} of the state directory in ${out}, PATH_MAX bytes.
  */
 void home_path(const struct home *home, const char *name, char out[PATH_MAX]);
+
+/**
+ * home_file(home, name, r):
+ * Open the permanent file ${name} of the state directory for reading and writing, made 0600 and the
+ * owner's where it is missing; no link is followed.  Return the descriptor, or -1 with ${r}:
+ * store.readonly, store.full, store.failed.
+ */
+int home_file(const struct home *home, const char *name, struct refusal *r);
+
+/**
+ * home_tighten(home, name, r):
+ * Make the file ${name}, where it exists, 0600 and a plain file of the owner.  It is not opened:
+ * closing a descriptor of a database would drop SQLite's locks (fcntl(2)).  Return 0, or -1 with
+ * ${r}.
+ */
+int home_tighten(const struct home *home, const char *name, struct refusal *r);
 
 /**
  * home_close(home):

@@ -1,0 +1,613 @@
+/* client.c: libcurl's multi interface, driven by our loop. */
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <errno.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "net/http/client.h"
+#include "net/http/lazy.h"
+
+struct http_client {
+	struct loop *loop;
+	const struct lazy_curl *curl;
+	CURLM *multi;
+	uint64_t timer;
+	struct http_call *calls;
+};
+
+struct http_call {
+	struct http_client *client;
+	struct http_request request;
+	CURL *easy;
+	struct curl_slist *headers;
+	char *body; /* our copy of the request's */
+	int fd;
+	uint64_t idle_timer;
+	int64_t last; /* when the last byte came: loop_now */
+	size_t received;
+	bool in_callback, aborted;
+	struct refusal refusal; /* why we gave up ourselves; empty code: we did not */
+	struct http_call *prev, *next;
+};
+
+/* The loop. */
+
+static void call_finish(struct http_call *call, CURLcode result);
+
+static void
+collect(struct http_client *client)
+{
+	struct http_call *call;
+	CURLMsg *msg;
+	char *data;
+	int left;
+
+	while ((msg = client->curl->multi_info_read(client->multi, &left)) != NULL) {
+		if (msg->msg != CURLMSG_DONE)
+			continue;
+		client->curl->easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, &data);
+		call = (struct http_call *)(void *)data;
+		call_finish(call, msg->data.result);
+	}
+}
+
+/* A socket that libcurl waits for.  The client is all the context there is: see on_want. */
+struct watch {
+	struct http_client *client;
+	curl_socket_t fd;
+};
+
+static void
+on_socket(void *ctx, uint32_t events)
+{
+	const struct watch *w = ctx;
+	struct http_client *client = w->client;
+	int running, what = 0;
+
+	if (events & EPOLLIN)
+		what |= CURL_CSELECT_IN;
+	if (events & EPOLLOUT)
+		what |= CURL_CSELECT_OUT;
+	if (events & (EPOLLERR | EPOLLHUP))
+		what |= CURL_CSELECT_ERR;
+	client->curl->multi_socket_action(client->multi, w->fd, what, &running);
+	collect(client);
+}
+
+static void
+unwatch(struct http_client *client, struct watch *w)
+{
+	if (w == NULL)
+		return;
+	loop_del(client->loop, w->fd);
+	free(w);
+}
+
+/* CURLMOPT_SOCKETFUNCTION: what libcurl wants to know of ${fd}. */
+static int
+on_want(CURL *easy, curl_socket_t fd, int what, void *ctx, void *socket_ctx)
+{
+	struct http_client *client = ctx;
+	struct watch *w = socket_ctx;
+	uint32_t events = 0;
+
+	(void)easy;
+	if (what == CURL_POLL_REMOVE) {
+		unwatch(client, w);
+		return 0;
+	}
+	if (what == CURL_POLL_IN || what == CURL_POLL_INOUT)
+		events |= EPOLLIN;
+	if (what == CURL_POLL_OUT || what == CURL_POLL_INOUT)
+		events |= EPOLLOUT;
+	if (w != NULL)
+		return loop_mod(client->loop, fd, events);
+	if ((w = calloc(1, sizeof(*w))) == NULL)
+		return -1;
+	w->client = client;
+	w->fd = fd;
+	if (loop_add(client->loop, fd, events, on_socket, w) == -1) {
+		free(w);
+		return -1;
+	}
+	client->curl->multi_assign(client->multi, fd, w);
+	return 0;
+}
+
+static void
+on_timeout(void *ctx)
+{
+	struct http_client *client = ctx;
+	int running;
+
+	client->timer = 0;
+	client->curl->multi_socket_action(client->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+	collect(client);
+}
+
+/* CURLMOPT_TIMERFUNCTION: call back in ${ms}; -1: never. */
+static int
+on_timer(CURLM *multi, long ms, void *ctx)
+{
+	struct http_client *client = ctx;
+
+	(void)multi;
+	loop_cancel(client->loop, client->timer);
+	client->timer = 0;
+	if (ms >= 0 && (client->timer = loop_after(client->loop, ms, on_timeout, client)) == 0)
+		return -1;
+	return 0;
+}
+
+/* One call. */
+
+static void
+call_free(struct http_call *call)
+{
+	struct http_client *client = call->client;
+
+	if (call->prev != NULL)
+		call->prev->next = call->next;
+	else if (client->calls == call)
+		client->calls = call->next;
+	if (call->next != NULL)
+		call->next->prev = call->prev;
+	loop_cancel(client->loop, call->idle_timer);
+	if (call->easy != NULL) {
+		client->curl->multi_remove_handle(client->multi, call->easy);
+		client->curl->easy_cleanup(call->easy);
+	}
+	client->curl->slist_free_all(call->headers);
+	if (call->body != NULL)
+		sodium_memzero(call->body, call->request.body_len);
+	free(call->body);
+	free(call);
+}
+
+static void
+explain(struct http_call *call, CURLcode result)
+{
+	const char *why = call->client->curl->easy_strerror(result);
+
+	if (call->refusal.code[0] != '\0')
+		return;
+	switch (result) {
+	case CURLE_OPERATION_TIMEDOUT:
+		refusal_set(&call->refusal, "http.timeout", "no complete answer in time");
+		break;
+	case CURLE_COULDNT_CONNECT:
+	case CURLE_COULDNT_RESOLVE_HOST:
+	case CURLE_SSL_CONNECT_ERROR:
+	case CURLE_PEER_FAILED_VERIFICATION:
+		refusal_set(&call->refusal, "http.unreachable", "%s", why);
+		break;
+	case CURLE_FILESIZE_EXCEEDED:
+		refusal_set(&call->refusal, "http.too_large", "the answer is over %zu bytes",
+		    call->request.reply_max);
+		break;
+	case CURLE_OUT_OF_MEMORY:
+		refusal_set(&call->refusal, "http.memory", "no memory for the answer");
+		break;
+	default:
+		refusal_set(&call->refusal, "http.protocol", "%s", why);
+	}
+}
+
+static void
+call_finish(struct http_call *call, CURLcode result)
+{
+	if (!call->aborted) {
+		if (result != CURLE_OK)
+			explain(call, result);
+		call->request.done(call->request.ctx, call,
+		    result != CURLE_OK ? &call->refusal : NULL);
+	}
+	call_free(call);
+}
+
+static void
+on_idle(void *ctx)
+{
+	struct http_call *call = ctx;
+	int64_t left = call->last + call->request.idle_ms - loop_now();
+
+	if (left <= 0) {
+		call_finish(call, CURLE_OPERATION_TIMEDOUT);
+		return;
+	}
+	call->idle_timer = loop_after(call->client->loop, left, on_idle, call);
+	if (call->idle_timer == 0)
+		call_finish(call, CURLE_OUT_OF_MEMORY);
+}
+
+static size_t
+on_data(char *data, size_t size, size_t n, void *ctx)
+{
+	struct http_call *call = ctx;
+	const struct http_request *q = &call->request;
+	int r;
+
+	n *= size;
+	call->last = loop_now();
+	if (q->reply_max != 0 && n > q->reply_max - call->received) {
+		refusal_set(&call->refusal, "http.too_large", "the answer is over %zu bytes",
+		    q->reply_max);
+		return CURL_WRITEFUNC_ERROR;
+	}
+	call->received += n;
+	if (q->chunk == NULL)
+		return n;
+	call->in_callback = true;
+	r = q->chunk(q->ctx, call, data, n);
+	call->in_callback = false;
+	if (r == 0 && !call->aborted)
+		return n;
+	if (call->refusal.code[0] == '\0')
+		refusal_set(&call->refusal, "http.aborted", "the answer was not wanted to its end");
+	return CURL_WRITEFUNC_ERROR;
+}
+
+static size_t
+on_header(char *data, size_t size, size_t n, void *ctx)
+{
+	struct http_call *call = ctx;
+
+	(void)data;
+	call->last = loop_now();
+	return n * size;
+}
+
+/* CURLOPT_OPENSOCKETFUNCTION: as libcurl's own, close-on-exec, and remembered. */
+static curl_socket_t
+on_open(void *ctx, curlsocktype purpose, struct curl_sockaddr *address)
+{
+	struct http_call *call = ctx;
+
+	(void)purpose;
+	call->fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+	return call->fd == -1 ? CURL_SOCKET_BAD : call->fd;
+}
+
+/* CURLOPT_PREREQFUNCTION: connected, and nothing sent yet. */
+static int
+on_connected(void *ctx, char *remote, char *local, int remote_port, int local_port)
+{
+	struct http_call *call = ctx;
+	struct http_peer peer = {.surface = 0};
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+	int r;
+
+	(void)remote;
+	(void)local;
+	(void)remote_port;
+	(void)local_port;
+	if (getsockopt(call->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == -1) {
+		refusal_errno(&call->refusal, "http.unreachable", "who listens on the socket");
+		return CURL_PREREQFUNC_ABORT;
+	}
+	peer.pid = cred.pid;
+	peer.uid = cred.uid;
+	peer.gid = cred.gid;
+	call->in_callback = true;
+	r = call->request.verify(call->request.ctx, &peer, &call->refusal);
+	call->in_callback = false;
+	if (r == 0 && !call->aborted)
+		return CURL_PREREQFUNC_OK;
+	if (call->refusal.code[0] == '\0')
+		refusal_set(&call->refusal, "http.aborted", "the listener is not the expected one");
+	return CURL_PREREQFUNC_ABORT;
+}
+
+static int
+add_header(struct http_call *call, const char *name, const char *value)
+{
+	const struct lazy_curl *curl = call->client->curl;
+	struct curl_slist *list;
+	char *line;
+
+	if (strpbrk(name, "\r\n:") != NULL || strpbrk(value, "\r\n") != NULL ||
+	    (line = malloc(strlen(name) + strlen(value) + 3)) == NULL)
+		return -1;
+	stpcpy(stpcpy(stpcpy(line, name), value[0] != '\0' ? ": " : ":"), value);
+	list = curl->slist_append(call->headers, line);
+	free(line);
+	if (list == NULL)
+		return -1;
+	call->headers = list;
+	return 0;
+}
+
+static bool
+has_header(const struct http_field *headers, const char *name)
+{
+	for (; headers != NULL && headers->name != NULL; headers++)
+		if (strcasecmp(headers->name, name) == 0)
+			return true;
+	return false;
+}
+
+static int
+set_headers(struct http_call *call)
+{
+	const struct http_request *q = &call->request;
+	const struct http_field *h;
+
+	/* An empty value takes a header away: we neither wait for a 100 nor send a form. */
+	if (add_header(call, "Expect", "") == -1)
+		return -1;
+	if (q->body != NULL && !has_header(q->headers, "Content-Type") &&
+	    add_header(call, "Content-Type", "application/json") == -1)
+		return -1;
+	for (h = q->headers; h != NULL && h->name != NULL; h++)
+		if (add_header(call, h->name, h->value) == -1)
+			return -1;
+	return call->client->curl->easy_setopt(call->easy, CURLOPT_HTTPHEADER, call->headers);
+}
+
+static int
+set_body(struct http_call *call)
+{
+	const struct lazy_curl *curl = call->client->curl;
+	struct http_request *q = &call->request;
+	int r = 0;
+
+	if (q->body == NULL)
+		return 0;
+	if ((call->body = malloc(q->body_len + 1)) == NULL)
+		return -1;
+	memcpy(call->body, q->body, q->body_len);
+	r |= curl->easy_setopt(call->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)q->body_len);
+	r |= curl->easy_setopt(call->easy, CURLOPT_POSTFIELDS, call->body);
+	return r;
+}
+
+static int
+set_socket(struct http_call *call)
+{
+	const struct lazy_curl *curl = call->client->curl;
+	const struct http_request *q = &call->request;
+	CURL *e = call->easy;
+	int r = 0;
+
+	if (q->socket_path == NULL)
+		return 0;
+
+	/* Each call has a connection of its own, so that on_connected knows whose it is. */
+	r |= curl->easy_setopt(e, CURLOPT_UNIX_SOCKET_PATH, q->socket_path);
+	r |= curl->easy_setopt(e, CURLOPT_FRESH_CONNECT, 1L);
+	r |= curl->easy_setopt(e, CURLOPT_FORBID_REUSE, 1L);
+	if (q->verify != NULL) {
+		r |= curl->easy_setopt(e, CURLOPT_PREREQFUNCTION, on_connected);
+		r |= curl->easy_setopt(e, CURLOPT_PREREQDATA, call);
+	}
+	return r;
+}
+
+/* Return 0 if every option was taken. */
+static int
+set_options(struct http_call *call)
+{
+	const struct lazy_curl *curl = call->client->curl;
+	const struct http_request *q = &call->request;
+	CURL *e = call->easy;
+	int r = 0;
+
+	r |= curl->easy_setopt(e, CURLOPT_PRIVATE, (void *)call);
+	r |= curl->easy_setopt(e, CURLOPT_URL, q->url);
+	r |= curl->easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
+	r |= curl->easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+	r |= curl->easy_setopt(e, CURLOPT_PROXY, "");
+	r |= curl->easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+	r |= curl->easy_setopt(e, CURLOPT_USERAGENT, "bastion/" BASTION_VERSION);
+	r |= curl->easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)q->connect_ms);
+	r |= curl->easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)q->total_ms);
+	r |= curl->easy_setopt(e, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)q->reply_max);
+	r |= curl->easy_setopt(e, CURLOPT_WRITEFUNCTION, on_data);
+	r |= curl->easy_setopt(e, CURLOPT_WRITEDATA, call);
+	r |= curl->easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
+	r |= curl->easy_setopt(e, CURLOPT_HEADERDATA, call);
+	r |= curl->easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, on_open);
+	r |= curl->easy_setopt(e, CURLOPT_OPENSOCKETDATA, call);
+	r |= set_body(call);
+	if (strcmp(q->method, "HEAD") == 0)
+		r |= curl->easy_setopt(e, CURLOPT_NOBODY, 1L);
+	else
+		r |= curl->easy_setopt(e, CURLOPT_CUSTOMREQUEST, q->method);
+	r |= set_socket(call);
+	r |= set_headers(call);
+	return r;
+}
+
+static int
+call_start(struct http_call *call)
+{
+	const struct lazy_curl *curl = call->client->curl;
+
+	if ((call->easy = curl->easy_init()) == NULL || set_options(call) != 0)
+		return -1;
+	if (call->request.idle_ms > 0) {
+		call->idle_timer = loop_after(call->client->loop, call->request.idle_ms, on_idle,
+		    call);
+		if (call->idle_timer == 0)
+			return -1;
+	}
+	return curl->multi_add_handle(call->client->multi, call->easy) == CURLM_OK ? 0 : -1;
+}
+
+struct http_call *
+http_start(struct http_client *client, const struct http_request *request,
+    struct refusal *refusal)
+{
+	struct http_call *call;
+
+	if ((call = calloc(1, sizeof(*call))) == NULL) {
+		refusal_set(refusal, "http.memory", "no memory for a request");
+		return NULL;
+	}
+	call->client = client;
+	call->request = *request;
+	call->fd = -1;
+	call->last = loop_now();
+	if ((call->next = client->calls) != NULL)
+		call->next->prev = call;
+	client->calls = call;
+	if (call_start(call) == -1) {
+		refusal_set(refusal, "http.memory",
+		    "the request cannot be made: out of memory, or a header with a line break");
+		call_free(call);
+		return NULL;
+	}
+
+	/* What the caller passed may go away now. */
+	call->request.socket_path = call->request.url = call->request.method = NULL;
+	call->request.headers = NULL;
+	call->request.body = NULL;
+	return call;
+}
+
+void
+http_abort(struct http_call *call)
+{
+	call->aborted = true;
+	if (!call->in_callback)
+		call_free(call);
+}
+
+int
+http_call_status(const struct http_call *call)
+{
+	long status = 0;
+
+	call->client->curl->easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
+	return (int)status;
+}
+
+const char *
+http_call_header(const struct http_call *call, const char *name)
+{
+	struct curl_header *h;
+
+	if (call->client->curl->easy_header(call->easy, name, 0, CURLH_HEADER, -1, &h) != CURLHE_OK)
+		return NULL;
+	return h->value;
+}
+
+struct http_client *
+http_client_new(struct loop *loop, struct refusal *refusal)
+{
+	const struct lazy_curl *curl;
+	struct http_client *client;
+
+	if ((curl = lazy_curl(refusal)) == NULL)
+		return NULL;
+	if ((client = calloc(1, sizeof(*client))) == NULL ||
+	    (client->multi = curl->multi_init()) == NULL) {
+		refusal_set(refusal, "http.memory", "no memory for a client");
+		free(client);
+		return NULL;
+	}
+	client->loop = loop;
+	client->curl = curl;
+	curl->multi_setopt(client->multi, CURLMOPT_SOCKETFUNCTION, on_want);
+	curl->multi_setopt(client->multi, CURLMOPT_SOCKETDATA, client);
+	curl->multi_setopt(client->multi, CURLMOPT_TIMERFUNCTION, on_timer);
+	curl->multi_setopt(client->multi, CURLMOPT_TIMERDATA, client);
+	return client;
+}
+
+void
+http_client_free(struct http_client *client)
+{
+	if (client == NULL)
+		return;
+	while (client->calls != NULL)
+		call_free(client->calls);
+	client->curl->multi_cleanup(client->multi);
+	loop_cancel(client->loop, client->timer);
+	free(client);
+}
+
+/* Asking and waiting. */
+
+struct asking {
+	struct loop *loop;
+	const struct http_request *request;
+	struct http_answer *answer;
+	struct refusal *refusal;
+	int result;
+};
+
+static int
+ask_verify(void *ctx, const struct http_peer *peer, struct refusal *refusal)
+{
+	const struct asking *a = ctx;
+
+	return a->request->verify(a->request->ctx, peer, refusal);
+}
+
+static int
+ask_chunk(void *ctx, struct http_call *call, const char *data, size_t len)
+{
+	struct asking *a = ctx;
+	char *grown;
+
+	a->answer->status = http_call_status(call);
+	if (a->request->chunk != NULL)
+		return a->request->chunk(a->request->ctx, call, data, len);
+	if ((grown = realloc(a->answer->body, a->answer->len + len + 1)) == NULL)
+		return -1;
+	memcpy(grown + a->answer->len, data, len);
+	a->answer->body = grown;
+	a->answer->len += len;
+	grown[a->answer->len] = '\0';
+	return 0;
+}
+
+static void
+ask_done(void *ctx, struct http_call *call, const struct refusal *refusal)
+{
+	struct asking *a = ctx;
+
+	if (refusal == NULL) {
+		a->answer->status = http_call_status(call);
+		a->result = 0;
+	} else if (a->refusal != NULL) {
+		*a->refusal = *refusal;
+	}
+	loop_stop(a->loop);
+}
+
+int
+http_ask(const struct http_request *request, struct http_answer *answer, struct refusal *refusal)
+{
+	struct asking a = {
+	    .request = request, .answer = answer, .refusal = refusal, .result = -1};
+	struct http_request q = *request;
+	struct http_client *client = NULL;
+
+	*answer = (struct http_answer){.body = NULL};
+	q.verify = request->verify != NULL ? ask_verify : NULL;
+	q.chunk = ask_chunk;
+	q.done = ask_done;
+	q.ctx = &a;
+	if ((a.loop = loop_new()) == NULL)
+		return refusal_errno(refusal, "http.memory", "no loop for a request");
+	if ((client = http_client_new(a.loop, refusal)) != NULL &&
+	    http_start(client, &q, refusal) != NULL)
+		loop_run(a.loop);
+	http_client_free(client);
+	loop_free(a.loop);
+	if (a.result == -1) {
+		free(answer->body);
+		answer->body = NULL;
+		answer->len = 0;
+	} else if (answer->body == NULL && (answer->body = calloc(1, 1)) == NULL) {
+		return refusal_set(refusal, "http.memory", "no memory for the answer");
+	}
+	return a.result;
+}

@@ -1,0 +1,535 @@
+/* server.c: listeners, connections and libmicrohttpd's daemon on our loop. */
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "net/http/internal.h"
+#include "net/http/unixsock.h"
+
+#define BACKLOG         128
+#define ACCEPTS         16  /* a wake-up: others have their turn in between */
+#define ACCEPT_PAUSE_MS 100 /* when descriptors or memory have run out */
+#define LEFTOVERS_MAX   16
+#define LINGER_MS       1000
+#define LINGER_BYTES    (4 << 20)
+
+struct listener {
+	struct http_server *server;
+	struct unixsock sock; /* only ${fd} is set for a socket that was handed in */
+	unsigned surface;
+	uint64_t pause;
+	struct listener *next;
+};
+
+/* A connection that was refused: what still arrives is dropped. */
+struct leftover {
+	struct http_server *server;
+	int fd;
+	size_t left;
+	uint64_t timer;
+	struct leftover *next;
+};
+
+/* Refused connections. */
+
+static void
+linger_end(void *ctx)
+{
+	struct leftover *l = ctx, **p;
+
+	for (p = &l->server->leftovers; *p != l; p = &(*p)->next)
+		continue;
+	*p = l->next;
+	l->server->nleftovers--;
+	loop_cancel(l->server->loop, l->timer);
+	loop_del(l->server->loop, l->fd);
+	close(l->fd);
+	free(l);
+}
+
+static void
+linger_read(void *ctx, uint32_t events)
+{
+	struct leftover *l = ctx;
+	char drop[16384];
+	ssize_t n;
+
+	(void)events;
+	n = recv(l->fd, drop, sizeof(drop), MSG_DONTWAIT);
+	if (n == -1 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0 || (size_t)n >= l->left) {
+		linger_end(l);
+		return;
+	}
+	l->left -= (size_t)n;
+}
+
+/* Without a place, memory or descriptor to linger, the caller's close has to do. */
+static void
+linger_begin(struct http_server *server, int fd)
+{
+	struct leftover *l;
+
+	shutdown(fd, SHUT_WR);
+	if (server->nleftovers == LEFTOVERS_MAX || (l = calloc(1, sizeof(*l))) == NULL)
+		return;
+	l->server = server;
+	l->left = LINGER_BYTES;
+	if ((l->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) == -1) {
+		free(l);
+		return;
+	}
+	l->next = server->leftovers;
+	server->leftovers = l;
+	server->nleftovers++;
+	l->timer = loop_after(server->loop, LINGER_MS, linger_end, l);
+	if (l->timer == 0 || loop_add(server->loop, l->fd, EPOLLIN, linger_read, l) == -1)
+		linger_end(l);
+}
+
+void
+server_refuse_raw(struct http_server *server, int fd, unsigned status,
+    const struct refusal *refusal, const char *allow, bool body)
+{
+	char head[512];
+	size_t len;
+	char *json;
+	int n;
+
+	if ((json = exchange_refusal_json(refusal, NULL, &len)) == NULL)
+		return;
+	n = snprintf(head, sizeof(head),
+	    "HTTP/1.1 %u Refused\r\nConnection: close\r\nContent-Type: application/json\r\n"
+	    "X-Bastion-Refused: %s\r\n%s%s%sContent-Length: %zu\r\n\r\n",
+	    status, refusal->code, allow ? "Allow: " : "", allow ? allow : "",
+	    allow ? "\r\n" : "", len);
+	/* A new answer fits an empty socket buffer; if not, the client just sees the close. */
+	if (n > 0 && (size_t)n < sizeof(head) &&
+	    send(fd, head, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT) == n && body)
+		(void)!send(fd, json, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+	free(json);
+	linger_begin(server, fd);
+}
+
+/* Connections. */
+
+static void
+on_deadline(void *ctx)
+{
+	struct conn *c = ctx;
+	struct refusal r;
+
+	c->timer = 0;
+	if (c->x != NULL && c->x->phase == PHASE_BODY) {
+		refusal_set(&r, "http.timeout", "the request did not arrive in time");
+		server_refuse_raw(c->server, c->fd, 408, &r, NULL, !c->x->is_head);
+	}
+	shutdown(c->fd, SHUT_RDWR); /* libmicrohttpd reads the end and closes */
+}
+
+void
+conn_deadline(struct conn *c, int64_t ms)
+{
+	loop_cancel(c->server->loop, c->timer);
+	c->timer = 0;
+	if (ms > 0 && (c->timer = loop_after(c->server->loop, ms, on_deadline, c)) == 0)
+		shutdown(c->fd, SHUT_RDWR);
+}
+
+/* While a connection is suspended, only we see its client hang up. */
+static void
+on_hang_up(void *ctx, uint32_t events)
+{
+	struct conn *c = ctx;
+
+	(void)events;
+	c->hung_up = true;
+	if (c->x != NULL && c->x->suspended)
+		exchange_abandon(c->x);
+}
+
+static void
+drained(void *ctx)
+{
+	struct http_server *server = ctx;
+
+	server->drained(server->drained_ctx);
+}
+
+static void
+conn_free(struct conn *c)
+{
+	struct http_server *server = c->server;
+
+	conn_deadline(c, 0);
+	loop_del(server->loop, c->fd);
+	if (c->prev != NULL)
+		c->prev->next = c->next;
+	else
+		server->conns = c->next;
+	if (c->next != NULL)
+		c->next->prev = c->prev;
+	server->nconns--;
+	free(c);
+	if (server->nconns == 0 && server->draining && server->drained != NULL)
+		loop_after(server->loop, 0, drained, server);
+}
+
+/* The STARTED of a connection comes from inside MHD_add_connection: conns is the new one then. */
+static void
+on_connection(void *ctx, struct MHD_Connection *mhd, void **socket_context,
+    enum MHD_ConnectionNotificationCode code)
+{
+	struct http_server *server = ctx;
+
+	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+		server->conns->mhd = mhd;
+		*socket_context = server->conns;
+		return;
+	}
+	conn_free(*socket_context);
+}
+
+static struct conn *
+conn_new(struct http_server *server, int fd, const struct http_peer *peer)
+{
+	struct conn *c;
+
+	if ((c = calloc(1, sizeof(*c))) == NULL)
+		return NULL;
+	c->server = server;
+	c->fd = fd;
+	c->peer = *peer;
+	if (loop_add(server->loop, fd, EPOLLET, on_hang_up, c) == -1) {
+		free(c);
+		return NULL;
+	}
+	if ((c->next = server->conns) != NULL)
+		c->next->prev = c;
+	server->conns = c;
+	server->nconns++;
+	return c;
+}
+
+int
+http_serve_fd(struct http_server *server, int fd, const struct http_peer *peer)
+{
+	const struct sockaddr none = {.sa_family = AF_UNIX};
+	struct conn *c;
+	int flags;
+
+	if ((flags = fcntl(fd, F_GETFL)) == -1 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) == -1 ||
+	    (c = conn_new(server, fd, peer)) == NULL) {
+		close(fd);
+		return -1;
+	}
+
+	/* It closes the socket when it fails; whether we were told of it, c->mhd says. */
+	if (server->mhd->add_connection(server->daemon, fd, &none, sizeof(none)) != MHD_YES) {
+		if (server->conns == c && c->mhd == NULL)
+			conn_free(c);
+		return -1;
+	}
+	conn_deadline(c, server->config.limits.idle_ms);
+	return 0;
+}
+
+static unsigned
+conns_of(const struct http_server *server, uid_t uid)
+{
+	const struct conn *c;
+	unsigned n = 0;
+
+	for (c = server->conns; c != NULL; c = c->next)
+		n += c->peer.uid == uid;
+	return n;
+}
+
+static bool
+is_busy(const struct http_server *server, uid_t uid)
+{
+	const struct http_limits *limits = &server->config.limits;
+
+	return server->nconns >= limits->connections ||
+	    (uid != HTTP_NOBODY && conns_of(server, uid) >= limits->uid_connections);
+}
+
+static int
+peer_of(int fd, struct http_peer *peer)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred), domain_len = sizeof(int);
+	int domain;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &domain_len) == -1)
+		return -1;
+	if (domain != AF_UNIX)
+		return 0;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == -1)
+		return -1;
+	peer->pid = cred.pid;
+	peer->uid = cred.uid;
+	peer->gid = cred.gid;
+	return 0;
+}
+
+static void
+admit(struct listener *l, int fd)
+{
+	struct http_server *server = l->server;
+	struct http_peer peer = {
+	    .uid = HTTP_NOBODY, .gid = (gid_t)-1, .surface = l->surface};
+	struct refusal r;
+
+	if (peer_of(fd, &peer) == -1 || server->config.authorise(server->config.ctx, &peer) != 0) {
+		close(fd);
+		return;
+	}
+	if (is_busy(server, peer.uid)) {
+		refusal_set(&r, "http.busy", "too many connections are open");
+		server_refuse_raw(server, fd, 503, &r, NULL, true);
+		close(fd);
+		return;
+	}
+	http_serve_fd(server, fd, &peer);
+}
+
+/* Listeners. */
+
+static void
+resume_listener(void *ctx)
+{
+	struct listener *l = ctx;
+
+	l->pause = 0;
+	loop_mod(l->server->loop, l->sock.fd, EPOLLIN);
+}
+
+static void
+on_accept(void *ctx, uint32_t events)
+{
+	struct listener *l = ctx;
+	int i, fd;
+
+	(void)events;
+	for (i = 0; i < ACCEPTS; i++) {
+		fd = accept4(l->sock.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd >= 0) {
+			admit(l, fd);
+			continue;
+		}
+		if (errno == EAGAIN)
+			return;
+		if (errno == EINTR || errno == ECONNABORTED)
+			continue;
+
+		/* Out of something: a short pause instead of a busy loop. */
+		l->pause = loop_after(l->server->loop, ACCEPT_PAUSE_MS, resume_listener, l);
+		if (l->pause != 0)
+			loop_mod(l->server->loop, l->sock.fd, 0);
+		return;
+	}
+}
+
+static void
+listener_free(struct listener *l)
+{
+	loop_cancel(l->server->loop, l->pause);
+	if (l->sock.fd != -1)
+		loop_del(l->server->loop, l->sock.fd);
+	unixsock_close(&l->sock);
+	free(l);
+}
+
+static int
+listener_start(struct http_server *server, const struct unixsock *sock, unsigned surface,
+    struct refusal *refusal)
+{
+	struct listener *l;
+	struct unixsock lost = *sock;
+
+	if ((l = calloc(1, sizeof(*l))) == NULL) {
+		unixsock_close(&lost);
+		return refusal_set(refusal, "http.memory", "no memory for a listener");
+	}
+	l->server = server;
+	l->sock = *sock;
+	l->surface = surface;
+	if (loop_add(server->loop, l->sock.fd, EPOLLIN, on_accept, l) == -1) {
+		refusal_errno(refusal, "socket.bind", "waiting for connections");
+		listener_free(l);
+		return -1;
+	}
+	l->next = server->listeners;
+	server->listeners = l;
+	return 0;
+}
+
+int
+http_listen_unix(struct http_server *server, const char *path, unsigned surface, mode_t mode,
+    struct refusal *refusal)
+{
+	struct unixsock sock;
+
+	if (unixsock_bind(&sock, path, mode, refusal) == -1 ||
+	    unixsock_publish(&sock, BACKLOG, refusal) == -1)
+		return -1;
+	return listener_start(server, &sock, surface, refusal);
+}
+
+int
+http_listen_fd(struct http_server *server, int fd, unsigned surface, struct refusal *refusal)
+{
+	struct unixsock sock = {.fd = fd, .dir = -1};
+	int flags;
+
+	if ((flags = fcntl(fd, F_GETFL)) == -1 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) == -1) {
+		refusal_errno(refusal, "socket.bind", "the listening socket");
+		close(fd);
+		return -1;
+	}
+	return listener_start(server, &sock, surface, refusal);
+}
+
+static void
+close_listeners(struct http_server *server)
+{
+	struct listener *l;
+
+	while ((l = server->listeners) != NULL) {
+		server->listeners = l->next;
+		listener_free(l);
+	}
+}
+
+/* The daemon. */
+
+static void pump(void *ctx);
+
+static void
+on_daemon(void *ctx, uint32_t events)
+{
+	(void)events;
+	pump(ctx);
+}
+
+/* Let libmicrohttpd do what is due, and come back when it says so. */
+static void
+pump(void *ctx)
+{
+	struct http_server *server = ctx;
+	unsigned MHD_LONG_LONG ms;
+
+	loop_cancel(server->loop, server->timer);
+	server->timer = 0;
+	server->mhd->run(server->daemon);
+	if (server->mhd->get_timeout(server->daemon, &ms) == MHD_YES)
+		server->timer = loop_after(server->loop, ms < INT_MAX ? (int64_t)ms : INT_MAX,
+		    pump, server);
+}
+
+static int
+start_daemon(struct http_server *server)
+{
+	const struct http_limits *limits = &server->config.limits;
+	const union MHD_DaemonInfo *info;
+
+	/*
+	 * Its pool holds the request's headers and a block of the answer; what is over our own limit
+	 * but fits the pool is refused in our form.
+	 */
+	server->daemon = server->mhd->start_daemon(
+	    MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
+	    exchange_request, server, MHD_OPTION_CONNECTION_LIMIT, UINT_MAX,
+	    MHD_OPTION_CONNECTION_MEMORY_LIMIT, limits->header_bytes * 2 + 32768,
+	    MHD_OPTION_URI_LOG_CALLBACK, exchange_begin, server, MHD_OPTION_NOTIFY_COMPLETED,
+	    exchange_end, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
+	    MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+	if (server->daemon == NULL)
+		return -1;
+	info = server->mhd->get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+	if (info == NULL)
+		return -1;
+	server->epoll = info->epoll_fd;
+	return loop_add(server->loop, server->epoll, EPOLLIN, on_daemon, server);
+}
+
+struct http_server *
+http_server_new(struct loop *loop, const struct http_server_config *config,
+    struct refusal *refusal)
+{
+	const struct lazy_mhd *mhd;
+	struct http_server *server;
+
+	if ((mhd = lazy_mhd(refusal)) == NULL)
+		return NULL;
+	if ((server = calloc(1, sizeof(*server))) == NULL) {
+		refusal_set(refusal, "http.memory", "no memory for a server");
+		return NULL;
+	}
+	server->loop = loop;
+	server->config = *config;
+	server->mhd = mhd;
+	server->epoll = -1;
+	if (start_daemon(server) == -1) {
+		refusal_set(refusal, "http.memory", "libmicrohttpd does not start");
+		http_server_free(server);
+		return NULL;
+	}
+	return server;
+}
+
+void
+http_server_drain(struct http_server *server, void (*done)(void *), void *ctx)
+{
+	struct conn *c;
+
+	close_listeners(server);
+	server->draining = true;
+	server->drained = done;
+	server->drained_ctx = ctx;
+	for (c = server->conns; c != NULL; c = c->next)
+		if (c->x == NULL || c->x->phase == PHASE_HEAD)
+			shutdown(c->fd, SHUT_RDWR);
+	if (server->nconns == 0)
+		loop_after(server->loop, 0, drained, server);
+}
+
+unsigned
+http_server_connections(const struct http_server *server)
+{
+	return server->nconns;
+}
+
+void
+http_server_free(struct http_server *server)
+{
+	struct conn *c;
+
+	if (server == NULL)
+		return;
+	close_listeners(server);
+	server->drained = NULL;
+	loop_cancel(server->loop, server->timer);
+	if (server->epoll != -1)
+		loop_del(server->loop, server->epoll);
+
+	/* It must not be stopped over suspended connections. */
+	for (c = server->conns; c != NULL; c = c->next)
+		if (c->x != NULL)
+			exchange_abandon(c->x);
+	if (server->daemon != NULL) {
+		server->mhd->run(server->daemon);
+		server->mhd->stop_daemon(server->daemon);
+	}
+	while (server->leftovers != NULL)
+		linger_end(server->leftovers);
+	free(server);
+}
