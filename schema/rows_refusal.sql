@@ -92,6 +92,8 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('op.output', 1, 500, 'this is a fault in bastion: please report it'),
     ('op.replayed', 126, 409, 'make each ask with a nonce of its own'),
     ('op.seq', 1, 500, 'this is a fault in bastion: please report it'),
+    ('op.start', 1, 500, 'see the reason; then ask again'),
+    ('op.time', 1, 504, 'ask for less, or raise the setting op.time_ms'),
     ('op.transition', 1, 500, 'this is a fault in bastion: please report it'),
     ('op.unknown', 2, 404, 'see bastion ops for what can be asked'),
     ('pairing.exists', 3, 409, 'nothing to do; to start over: bastion unpair HOST first'),
