@@ -477,6 +477,9 @@ CREATE UNIQUE INDEX factor_by_fingerprint ON factor (fingerprint) WHERE state = 
 
 CREATE TRIGGER factor_born BEFORE INSERT ON factor
 BEGIN
+    SELECT RAISE(ABORT, 'factor.label|a label is 1 to 64 characters, none of them a control character')
+     WHERE length(NEW.label) NOT BETWEEN 1 AND 64
+        OR NEW.label GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*';
     SELECT RAISE(ABORT, 'factor.label|an active factor has this label or key already')
      WHERE EXISTS (SELECT 1 FROM factor WHERE state = 'active'
            AND (label = NEW.label OR fingerprint = NEW.fingerprint));
@@ -493,8 +496,13 @@ BEGIN
         OR NEW.public_key IS NOT OLD.public_key OR NEW.fingerprint IS NOT OLD.fingerprint
         OR NEW.enrolled_at IS NOT OLD.enrolled_at
         OR (NEW.secret IS NOT OLD.secret AND NEW.secret IS NOT NULL);
-    SELECT RAISE(ABORT, 'factor.used|this code was used already')
-     WHERE NEW.last_counter IS NOT OLD.last_counter AND NEW.last_counter <= OLD.last_counter;
+END;
+
+-- A proof moves the counter on, or it was used: staying where it is counts as used.
+CREATE TRIGGER factor_counter_grows BEFORE UPDATE OF last_counter ON factor
+WHEN NEW.last_counter <= OLD.last_counter
+BEGIN
+    SELECT RAISE(ABORT, 'factor.used|this code or signature was used already');
 END;
 
 -- Dropping a factor drops what it approved, for good; its secret goes at once.
@@ -1309,7 +1317,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('code.invalid', 2, 422, 'copy the whole code, from bst_ to its end'),
     ('factor.code', 126, 403, 'type the six digits that the authenticator shows now'),
     ('factor.fixed', 126, 409, 'drop the factor and enrol a new one'),
-    ('factor.key', 2, 422, 'give a public key as ssh-keygen writes it: ed25519, ecdsa or their sk forms'),
+    ('factor.key', 2, 422, 'give the .pub file of an ssh-ed25519 or sk-ssh-ed25519 key: ssh-keygen -t ed25519'),
     ('factor.kept', 126, 409, 'use bastion factor drop'),
     ('factor.label', 2, 422, 'give another label'),
     ('factor.none', 126, 403, 'enrol one: bastion factor add totp'),

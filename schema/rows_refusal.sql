@@ -39,7 +39,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('code.invalid', 2, 422, 'copy the whole code, from bst_ to its end'),
     ('factor.code', 126, 403, 'type the six digits that the authenticator shows now'),
     ('factor.fixed', 126, 409, 'drop the factor and enrol a new one'),
-    ('factor.key', 2, 422, 'give a public key as ssh-keygen writes it: ed25519, ecdsa or their sk forms'),
+    ('factor.key', 2, 422, 'give the .pub file of an ssh-ed25519 or sk-ssh-ed25519 key: ssh-keygen -t ed25519'),
     ('factor.kept', 126, 409, 'use bastion factor drop'),
     ('factor.label', 2, 422, 'give another label'),
     ('factor.none', 126, 403, 'enrol one: bastion factor add totp'),
