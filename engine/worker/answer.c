@@ -17,7 +17,7 @@ static const char *const TEXT_FRAME = "SELECT json_object('o', ?1)";
 static const char *const REFUSED =
     "SELECT json_object('refused', json_object('code', ?1, 'why', ?2))";
 static const char TOO_LONG[] = "{\"r\":{\"refused\":{\"code\":\"observe.answer\","
-                               "\"why\":\"the answer is longer than a frame may be\"}}}\n";
+			       "\"why\":\"the answer is longer than a frame may be\"}}}\n";
 
 struct answer {
 	sqlite3 *db;
@@ -35,8 +35,8 @@ answer_new(int fd, int64_t frame_max)
 	a->fd = fd;
 	a->frame_max = frame_max > 0 ? (size_t)frame_max : 0;
 	if (sqlite3_open_v2(":memory:", &a->db,
-	        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL) !=
-	        SQLITE_OK ||
+			    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+			    NULL) != SQLITE_OK ||
 	    answer_rows(a, "PRAGMA temp_store = MEMORY", "") == -1) {
 		answer_free(a);
 		return NULL;
@@ -130,7 +130,8 @@ prepare(struct answer *a, const char *sql, const char *types, va_list ap)
 		return NULL;
 	for (i = 0; types[i] != '\0' && rc == 0; i++) {
 		if (types[i] == 'i')
-			rc = sqlite3_bind_int64(q, i + 1, va_arg(ap, int64_t)) == SQLITE_OK ? 0 : -1;
+			rc =
+			    sqlite3_bind_int64(q, i + 1, va_arg(ap, int64_t)) == SQLITE_OK ? 0 : -1;
 		else if ((text = va_arg(ap, const char *)) != NULL)
 			rc = bind_text(q, i + 1, text, strlen(text));
 	}
@@ -223,7 +224,7 @@ answer_text(struct answer *a, const char *text, size_t len)
 		rc = bind_text(q, 1, text, n);
 		if (rc == 0 && sqlite3_step(q) == SQLITE_ROW)
 			rc = write_frame(a, "", (const char *)sqlite3_column_text(q, 0),
-			    (size_t)sqlite3_column_bytes(q, 0), "\n");
+					 (size_t)sqlite3_column_bytes(q, 0), "\n");
 		sqlite3_reset(q);
 	}
 	return sqlite3_finalize(q) == SQLITE_OK ? rc : -1;
@@ -240,7 +241,7 @@ send_result(struct answer *a, sqlite3_stmt *q)
 		len = (size_t)sqlite3_column_bytes(q, 0);
 		if (len + 8 <= a->frame_max)
 			rc = write_frame(a, "{\"r\":", (const char *)sqlite3_column_text(q, 0), len,
-			    "}\n");
+					 "}\n");
 		else
 			rc = 1;
 	}

@@ -8,8 +8,8 @@
 #include "engine/refusal.h"
 
 /*
- * JSON is SQLite's.  An answer owns a database of its own in memory: a handler puts rows into it, and
- * one SELECT of json_object turns them into the result.  It never sees the database of bastion.
+ * JSON is SQLite's.  An answer owns a database of its own in memory: a handler puts rows into it,
+ * and one SELECT of json_object turns them into the result.  It never sees the database of bastion.
  */
 struct answer;
 
@@ -34,8 +34,8 @@ int answer_is_text(const char *text);
 
 /**
  * answer_rows(a, sql, types, ...):
- * Run one statement ${sql} with the parameters that follow: in ${types}, 't' is a text (const char *;
- * NULL is null; bytes that are not UTF-8 become U+FFFD), 'i' an int64_t.  Return 0 or -1.
+ * Run one statement ${sql} with the parameters that follow: in ${types}, 't' is a text (const char
+ * *; NULL is null; bytes that are not UTF-8 become U+FFFD), 'i' an int64_t.  Return 0 or -1.
  */
 int answer_rows(struct answer *a, const char *sql, const char *types, ...);
 
@@ -53,7 +53,7 @@ int answer_text(struct answer *a, const char *text, size_t len);
 
 /**
  * answer_result(a, sql, types, ...):
- * Write the frame {"r":…} from the JSON object that ${sql} selects; parameters as in answer_rows.  A
+ * Write the frame {"r":…} from the JSON object that ${sql} selects; parameters as in answer_rows. A
  * result longer than the limit is replaced by a refusal that says so.  Return 0 or -1.
  */
 int answer_result(struct answer *a, const char *sql, const char *types, ...);

@@ -1,4 +1,5 @@
-/* observe.c: the table of read-only questions, and the wall that every one of them stands behind. */
+/* observe.c: the table of read-only questions, and the wall that every one of them stands behind.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,10 +12,10 @@
 #include "engine/worker/observe.h"
 
 static const struct observe_op *const ops[] = {
-	&observe_folders,
-	&observe_journal,
-	&observe_logins,
-	&observe_cert,
+    &observe_folders,
+    &observe_journal,
+    &observe_logins,
+    &observe_cert,
 };
 
 const struct observe_op *
@@ -37,7 +38,7 @@ observe_find(const char *name)
 
 int
 observe_check(const char *name, int nargs, const struct observe_word *args,
-    struct observe_args *canon, struct refusal *refusal)
+	      struct observe_args *canon, struct refusal *refusal)
 {
 	const struct observe_op *op = observe_find(name);
 	char words[OBSERVE_ARGS_MAX][OBSERVE_ARG_MAX];
@@ -49,15 +50,15 @@ observe_check(const char *name, int nargs, const struct observe_word *args,
 		return refusal_set(refusal, "op.unknown", "there is no op of this name");
 	if (nargs < op->args_min || nargs > op->args_max)
 		return refusal_set(refusal, "observe.args", "%s is asked with: %s", op->name,
-		    op->usage);
+				   op->usage);
 	for (i = 0; i < nargs; i++) {
 		if (args[i].len == 0 || args[i].len >= OBSERVE_ARG_MAX)
 			return refusal_set(refusal, "observe.args",
-			    "argument %d is empty or longer than %d bytes", i + 1,
-			    OBSERVE_ARG_MAX - 1);
+					   "argument %d is empty or longer than %d bytes", i + 1,
+					   OBSERVE_ARG_MAX - 1);
 		if (memchr(args[i].text, '\0', args[i].len) != NULL)
 			return refusal_set(refusal, "observe.args",
-			    "argument %d holds a NUL character", i + 1);
+					   "argument %d holds a NUL character", i + 1);
 		memcpy(words[i], args[i].text, args[i].len);
 		words[i][args[i].len] = '\0';
 		list[i] = words[i];
@@ -67,7 +68,7 @@ observe_check(const char *name, int nargs, const struct observe_word *args,
 
 int
 observe_number(const char *text, int64_t low, int64_t high, const char *code, const char *what,
-    int64_t *value, struct refusal *refusal)
+	       int64_t *value, struct refusal *refusal)
 {
 	size_t len = strlen(text);
 
@@ -77,31 +78,31 @@ observe_number(const char *text, int64_t low, int64_t high, const char *code, co
 			return 0;
 	}
 	return refusal_set(refusal, code, "%s is a whole number from %lld to %lld", what,
-	    (long long)low, (long long)high);
+			   (long long)low, (long long)high);
 }
 
 void
 observe_defaults(struct observe_limits *limits, struct observe_env *env)
 {
 	*limits = (struct observe_limits){
-		.folders_max = 25,
-		.folders_budget_ms = 20000,
-		.journal_lines = 5000,
-		.journal_bytes = 200000,
-		.logins_lines = 50000,
-		.logins_ranked = 20,
-		.cert_ms = 5000,
-		.tool_ms = 30000,
-		.frame_max = 1048576,
-		.memory_max = INT64_C(4) << 30,
-		.kill_ms = 3000,
+	    .folders_max = 25,
+	    .folders_budget_ms = 20000,
+	    .journal_lines = 5000,
+	    .journal_bytes = 200000,
+	    .logins_lines = 50000,
+	    .logins_ranked = 20,
+	    .cert_ms = 5000,
+	    .tool_ms = 30000,
+	    .frame_max = 1048576,
+	    .memory_max = INT64_C(4) << 30,
+	    .kill_ms = 3000,
 	};
 	*env = (struct observe_env){
-		.journalctl = "/usr/bin/journalctl",
-		.systemctl = "/usr/bin/systemctl",
-		.ss = "/usr/bin/ss",
-		.journal = "/var/log/journal:/run/log/journal",
-		.trust = "",
+	    .journalctl = "/usr/bin/journalctl",
+	    .systemctl = "/usr/bin/systemctl",
+	    .ss = "/usr/bin/ss",
+	    .journal = "/var/log/journal:/run/log/journal",
+	    .trust = "",
 	};
 }
 
@@ -178,7 +179,8 @@ observe_journal_reader(const struct observe_env *env, char *why, size_t whylen)
 		return 0;
 	}
 	if (!may_read()) {
-		snprintf(why, whylen,
+		snprintf(
+		    why, whylen,
 		    "bastion may not read the system journal: it is neither root nor in the group "
 		    "systemd-journal");
 		return 0;

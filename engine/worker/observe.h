@@ -1,4 +1,5 @@
-/* observe.h: the read-only questions about this machine, their argument walls and their handlers. */
+/* observe.h: the read-only questions about this machine, their argument walls and their handlers.
+ */
 #ifndef ENGINE_WORKER_OBSERVE_H
 #define ENGINE_WORKER_OBSERVE_H
 
@@ -39,7 +40,7 @@ struct observe_limits {
 	int64_t journal_bytes;     /* newest bytes kept */
 	int64_t logins_lines;      /* lines read */
 	int64_t logins_ranked;     /* sources, users and accepted logins named */
-	int64_t cert_ms;           /* time for one connection and handshake */
+	int64_t cert_ms;           /* time for connections and handshakes */
 	int64_t tool_ms;           /* time for one program that a handler starts */
 	int64_t frame_max;         /* longest frame, bytes */
 	int64_t memory_max;        /* address space of a run, bytes; 0: no limit */
@@ -63,9 +64,9 @@ struct observe_op {
 	int args_min;
 	int args_max;
 	int (*check)(int nargs, const char *const *args, struct observe_args *canon,
-	    struct refusal *refusal);
+		     struct refusal *refusal);
 	int (*run)(const struct observe_args *args, const struct observe_limits *limits,
-	    const struct observe_env *env, struct answer *out);
+		   const struct observe_env *env, struct answer *out);
 };
 
 extern const struct observe_op observe_folders;
@@ -90,11 +91,11 @@ const struct observe_op *observe_find(const char *name);
  * Decide whether the op ${name} may be asked with the ${nargs} words ${args}.  This looks at the
  * words only, never at the machine.  Store the canonical question in ${canon}: path cleaned,
  * ".service" appended, server name in lower case, numbers in plain digits, defaults filled in.
- * Return 0, or -1 with ${refusal} naming the broken rule (op.unknown, observe.args or the argument's
- * own: observe.path …) and never the offending value.
+ * Return 0, or -1 with ${refusal} naming the broken rule (op.unknown, observe.args or the
+ * argument's own: observe.path …) and never the offending value.
  */
 int observe_check(const char *name, int nargs, const struct observe_word *args,
-    struct observe_args *canon, struct refusal *refusal);
+		  struct observe_args *canon, struct refusal *refusal);
 
 /**
  * observe_number(text, low, high, code, what, value, refusal):
@@ -102,7 +103,7 @@ int observe_check(const char *name, int nargs, const struct observe_word *args,
  * ${refusal} set to ${code} and a sentence about ${what}.
  */
 int observe_number(const char *text, int64_t low, int64_t high, const char *code, const char *what,
-    int64_t *value, struct refusal *refusal);
+		   int64_t *value, struct refusal *refusal);
 
 /**
  * observe_defaults(limits, env):

@@ -11,18 +11,18 @@
 #define HOURS_DEFAULT 24
 
 static const char *const TABLES[] = {
-	"CREATE TEMP TABLE attempt (id INTEGER PRIMARY KEY, source TEXT, user TEXT, "
-	"connection TEXT, certain INTEGER)",
-	"CREATE TEMP TABLE accepted (id INTEGER PRIMARY KEY, at TEXT, user TEXT, source TEXT, "
-	"method TEXT)",
-	/* sshd tells of one attempt in several lines: what it named "Failed" counts each time, a
-	 * connection without any of these once. */
-	"CREATE TEMP VIEW failed AS"
-	" SELECT source, user FROM attempt WHERE certain"
-	" UNION ALL"
-	" SELECT source, user FROM attempt WHERE id IN (SELECT min(id) FROM attempt"
-	"  WHERE connection NOT IN (SELECT connection FROM attempt WHERE certain)"
-	"  GROUP BY connection)",
+    "CREATE TEMP TABLE attempt (id INTEGER PRIMARY KEY, source TEXT, user TEXT, "
+    "connection TEXT, certain INTEGER)",
+    "CREATE TEMP TABLE accepted (id INTEGER PRIMARY KEY, at TEXT, user TEXT, source TEXT, "
+    "method TEXT)",
+    /* sshd tells of one attempt in several lines: what it named "Failed" counts each time, a
+     * connection without any of these once. */
+    "CREATE TEMP VIEW failed AS"
+    " SELECT source, user FROM attempt WHERE certain"
+    " UNION ALL"
+    " SELECT source, user FROM attempt WHERE id IN (SELECT min(id) FROM attempt"
+    "  WHERE connection NOT IN (SELECT connection FROM attempt WHERE certain)"
+    "  GROUP BY connection)",
 };
 static const char *const ATTEMPT_ADD =
     "INSERT INTO attempt (source, user, connection, certain) VALUES (?1, ?2, ?3, ?4)";
@@ -62,7 +62,7 @@ check(int nargs, const char *const *args, struct observe_args *canon, struct ref
 	int64_t hours = HOURS_DEFAULT;
 
 	if (nargs == 1 && observe_number(args[0], 1, HOURS_MAX, "observe.hours", "the time", &hours,
-	                      refusal) == -1)
+					 refusal) == -1)
 		return -1;
 	snprintf(canon->v[0], sizeof(canon->v[0]), "%lld", (long long)hours);
 	canon->n = 1;
@@ -81,7 +81,7 @@ take_line(void *ctx, const char *text, size_t len)
 	case SSHD_FAILED:
 	case SSHD_CONNECTED:
 		rc = answer_rows(r->out, ATTEMPT_ADD, "ttti", l.source, l.user, l.connection,
-		    (int64_t)(l.kind == SSHD_FAILED));
+				 (int64_t)(l.kind == SSHD_FAILED));
 		break;
 	case SSHD_ACCEPTED:
 		rc = answer_rows(r->out, ACCEPTED_ADD, "tttt", l.time, l.user, l.source, l.method);
@@ -126,24 +126,24 @@ run(const struct observe_args *args, const struct observe_limits *limits,
 	if (make_tables(out) == -1)
 		return OBSERVE_FAILED;
 	if (tool_run(TOOL_SSHD_LOG, env, &fill, limits->tool_ms, tool_lines_sink, &lines, why,
-	        sizeof(why)) == -1) {
+		     sizeof(why)) == -1) {
 		answer_result(out, UNREADABLE, "it", hours, why);
 		return OBSERVE_FAILED;
 	}
 	tool_lines_end(&lines);
 	if (reading.failed ||
 	    answer_result(out, RESULT, "iiii", hours, limits->logins_ranked, reading.unclear,
-	        (int64_t)(reading.lines >= limits->logins_lines)) == -1)
+			  (int64_t)(reading.lines >= limits->logins_lines)) == -1)
 		return OBSERVE_FAILED;
 	return OBSERVE_DONE;
 }
 
 const struct observe_op observe_logins = {
-	.name = "observe:logins",
-	.usage = "[HOURS 1..168]",
-	.summary = "failed and accepted SSH logins",
-	.args_min = 0,
-	.args_max = 1,
-	.check = check,
-	.run = run,
+    .name = "observe:logins",
+    .usage = "[HOURS 1..168]",
+    .summary = "failed and accepted SSH logins",
+    .args_min = 0,
+    .args_max = 1,
+    .check = check,
+    .run = run,
 };

@@ -1,9 +1,9 @@
 /*
  * sshd.c: a parser for lines that a stranger can shape.
  *
- * A user name may hold spaces and look like the rest of a line ("x from 1.2.3.4 port 1").  What sshd
- * itself wrote stands last, so the source is read from the end: the last " from SOURCE port N" that
- * is followed by the end of the line, or by what sshd puts there.
+ * A user name may hold spaces and look like the rest of a line ("x from 1.2.3.4 port 1").  What
+ * sshd itself wrote stands last, so the source is read from the end: the last " from SOURCE port N"
+ * that is followed by the end of the line, or by what sshd puts there.
  */
 #include <arpa/inet.h>
 
@@ -25,15 +25,15 @@ struct form {
 };
 
 static const struct form forms[] = {
-	{"Failed ", SSHD_FAILED, 1, " from "},
-	{"Accepted ", SSHD_ACCEPTED, 1, " from "},
-	{"Invalid user ", SSHD_CONNECTED, 0, " from "},
-	{"Connection closed by invalid user ", SSHD_CONNECTED, 0, " "},
-	{"Connection closed by authenticating user ", SSHD_CONNECTED, 0, " "},
-	{"Connection reset by invalid user ", SSHD_CONNECTED, 0, " "},
-	{"Connection reset by authenticating user ", SSHD_CONNECTED, 0, " "},
-	{"Disconnected from invalid user ", SSHD_CONNECTED, 0, " "},
-	{"Disconnected from authenticating user ", SSHD_CONNECTED, 0, " "},
+    {"Failed ", SSHD_FAILED, 1, " from "},
+    {"Accepted ", SSHD_ACCEPTED, 1, " from "},
+    {"Invalid user ", SSHD_CONNECTED, 0, " from "},
+    {"Connection closed by invalid user ", SSHD_CONNECTED, 0, " "},
+    {"Connection closed by authenticating user ", SSHD_CONNECTED, 0, " "},
+    {"Connection reset by invalid user ", SSHD_CONNECTED, 0, " "},
+    {"Connection reset by authenticating user ", SSHD_CONNECTED, 0, " "},
+    {"Disconnected from invalid user ", SSHD_CONNECTED, 0, " "},
+    {"Disconnected from authenticating user ", SSHD_CONNECTED, 0, " "},
 };
 
 static int
@@ -137,7 +137,7 @@ find_origin(const char *text, size_t len, const struct form *form, char *source,
 		 * two ways to read the line neither is sure.
 		 */
 		if (take_origin(text + at + flen, len - at - flen, form, earlier_source,
-		        earlier_port) != 0 &&
+				earlier_port) != 0 &&
 		    memmem(text + at, len - at, "-CERT ", 6) != NULL)
 			return -1;
 	}
@@ -214,7 +214,7 @@ sshd_parse(const char *text, size_t len, struct sshd_line *line)
 		}
 		copy_name(line->user, SSHD_NAME_MAX, message, (size_t)user, "._-$");
 		snprintf(line->connection, sizeof(line->connection), "%s %s %s", pid, line->source,
-		    port);
+			 port);
 		return line->kind = forms[i].kind;
 	}
 	return SSHD_NOTHING;

@@ -12,7 +12,8 @@ enum sshd_kind {
 	SSHD_NOTHING,   /* not about a login, or not a line of sshd */
 	SSHD_UNCLEAR,   /* about a login, but where names end cannot be told */
 	SSHD_FAILED,    /* "Failed METHOD for …": one attempt */
-	SSHD_CONNECTED, /* a connection that came without a login: one attempt unless it has others */
+	SSHD_CONNECTED, /* a connection that came without a login: one attempt unless it has others
+			 */
 	SSHD_ACCEPTED,
 };
 
@@ -22,7 +23,7 @@ struct sshd_line {
 	char time[SSHD_TIME_MAX + 1];
 	char user[SSHD_NAME_MAX + 1];
 	char method[SSHD_NAME_MAX + 1];
-	char source[SSHD_SOURCE_MAX + 1]; /* an IP address or a host name */
+	char source[SSHD_SOURCE_MAX + 1];      /* an IP address or a host name */
 	char connection[SSHD_SOURCE_MAX + 32]; /* process, source and port */
 };
 

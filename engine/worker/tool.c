@@ -15,21 +15,21 @@
 
 /* Every start that a handler can make; <unit>, <since> and <lines> are the gaps. */
 static const char *const argvs[TOOL_COUNT][TOOL_ARGV_MAX] = {
-	[TOOL_UNITS] = {"systemctl", "list-units", "--all", "--no-legend", "--plain"},
-	[TOOL_UNIT_FILES] = {"systemctl", "list-unit-files", "--no-legend", "--plain"},
-	[TOOL_UNIT_LOG] = {"journalctl", "<unit>", "<since>", "-o", "short-iso", "--no-pager", "-q",
-	    "<lines>"},
-	[TOOL_SSHD_LOG] = {"journalctl", "<since>", "-o", "short-iso", "--no-pager", "-q", "<lines>",
-	    "_COMM=sshd", "_COMM=sshd-session", "_COMM=sshd-auth", "_UID=0", "+",
-	    "_SYSTEMD_UNIT=ssh.service", "_SYSTEMD_UNIT=sshd.service", "_UID=0"},
-	[TOOL_LISTENERS] = {"ss", "-Hltn"},
+    [TOOL_UNITS] = {"systemctl", "list-units", "--all", "--no-legend", "--plain"},
+    [TOOL_UNIT_FILES] = {"systemctl", "list-unit-files", "--no-legend", "--plain"},
+    [TOOL_UNIT_LOG] = {"journalctl", "<unit>", "<since>", "-o", "short-iso", "--no-pager", "-q",
+		       "<lines>"},
+    [TOOL_SSHD_LOG] = {"journalctl", "<since>", "-o", "short-iso", "--no-pager", "-q", "<lines>",
+		       "_COMM=sshd", "_COMM=sshd-session", "_COMM=sshd-auth", "_UID=0", "+",
+		       "_SYSTEMD_UNIT=ssh.service", "_SYSTEMD_UNIT=sshd.service", "_UID=0"},
+    [TOOL_LISTENERS] = {"ss", "-Hltn"},
 };
 
 static char *const tool_environ[] = {
-	(char[]){"PATH=/usr/sbin:/usr/bin:/sbin:/bin"},
-	(char[]){"LC_ALL=C.UTF-8"},
-	(char[]){"SYSTEMD_COLORS=0"},
-	NULL,
+    (char[]){"PATH=/usr/sbin:/usr/bin:/sbin:/bin"},
+    (char[]){"LC_ALL=C.UTF-8"},
+    (char[]){"SYSTEMD_COLORS=0"},
+    NULL,
 };
 
 static const char *
@@ -64,7 +64,7 @@ fill_gap(char *out, const char *word, const struct tool_fill *fill)
 
 int
 tool_call(enum tool which, const struct observe_env *env, const struct tool_fill *fill,
-    struct tool_call *call)
+	  struct tool_call *call)
 {
 	int i;
 
@@ -91,6 +91,7 @@ static void __attribute__((noreturn))
 become_tool(const char *path, char *const *argv, int null, int out)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	signal(SIGPIPE, SIG_DFL);
 	if (dup2(null, 0) == -1 || dup2(out, 1) == -1 || dup2(null, 2) == -1)
 		_exit(127);
 	close_range(3, ~0U, 0);
@@ -176,15 +177,15 @@ start(const char *path, char *const *argv, int *fd)
 
 int
 tool_run(enum tool which, const struct observe_env *env, const struct tool_fill *fill,
-    int64_t time_ms, int (*sink)(void *, const char *, size_t), void *ctx, char *why, size_t whylen)
+	 int64_t time_ms, int (*sink)(void *, const char *, size_t), void *ctx, char *why,
+	 size_t whylen)
 {
 	int64_t deadline = tool_now_ms() + time_ms;
 	struct tool_call call;
 	int fd, status, late, early = 0;
 	pid_t pid;
 
-	if (tool_call(which, env, fill, &call) == -1 ||
-	    access(tool_path(which, env), X_OK) != 0) {
+	if (tool_call(which, env, fill, &call) == -1 || access(tool_path(which, env), X_OK) != 0) {
 		snprintf(why, whylen, "this machine has no %s", argvs[which][0]);
 		return -1;
 	}

@@ -5,8 +5,8 @@
  * one that was looked at before: same device, inode and mount.  When its content was added up, the
  * name must still be that folder; else the whole of it counts as changed and adds nothing.
  *
- * The walk runs in a thread, since a dead network mount may hold a system call for ever.  It does not
- * hold the lock during one, so whoever waits can always read what was measured.
+ * The walk runs in a thread, since a dead network mount may hold a system call for ever.  It does
+ * not hold the lock during one, so whoever waits can always read what was measured.
  */
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -120,7 +120,8 @@ walk_pause(void (*hook)(void *, const char *), void *ctx)
 	pause_ctx = ctx;
 }
 
-/* Make room for one more of ${size} bytes in the list whose pointer is at ${list}.  Return 0 or -1. */
+/* Make room for one more of ${size} bytes in the list whose pointer is at ${list}.  Return 0 or -1.
+ */
 static int
 grow(void *list, size_t used, size_t *cap, size_t size)
 {
@@ -204,7 +205,7 @@ static size_t
 bucket_of(const struct walk *w, dev_t dev, uint64_t ino)
 {
 	return (size_t)((ino ^ (uint64_t)dev << 32) * UINT64_C(0x9e3779b97f4a7c15) >> 20) &
-	    (w->nbuckets - 1);
+	       (w->nbuckets - 1);
 }
 
 static int
@@ -291,9 +292,9 @@ static struct place
 place_of(const struct statx *st)
 {
 	return (struct place){
-		.dev = makedev(st->stx_dev_major, st->stx_dev_minor),
-		.ino = st->stx_ino,
-		.mount = (st->stx_mask & STATX_MNT_ID) != 0 ? st->stx_mnt_id : 0,
+	    .dev = makedev(st->stx_dev_major, st->stx_dev_minor),
+	    .ino = st->stx_ino,
+	    .mount = (st->stx_mask & STATX_MNT_ID) != 0 ? st->stx_mnt_id : 0,
 	};
 }
 
@@ -351,7 +352,7 @@ level_pop(struct walk *w)
 	if (w->nlevels > 1) {
 		changed = 1;
 		if (statx(dirfd(up->dir), l->name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, LOOK,
-		        &st) == 0) {
+			  &st) == 0) {
 			now = place_of(&st);
 			changed = !same_place(&now, &l->place);
 		}
@@ -400,7 +401,7 @@ descend(struct walk *w, const char *name, const struct statx *seen)
 	if (pause_hook != NULL)
 		pause_hook(pause_ctx, name);
 	fd = openat(dirfd(w->levels[w->nlevels - 1].dir), name,
-	    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd == -1) {
 		saved = errno;
 		if (saved == ELOOP || saved == ENOTDIR || saved == ENOENT)
@@ -490,8 +491,8 @@ static int
 is_kernel_fs(int64_t magic)
 {
 	static const int64_t magics[] = {
-		PROC_SUPER_MAGIC, SYSFS_MAGIC, DEVPTS_SUPER_MAGIC, CGROUP_SUPER_MAGIC,
-		CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC, TRACEFS_MAGIC, SECURITYFS_MAGIC,
+	    PROC_SUPER_MAGIC,    SYSFS_MAGIC,   DEVPTS_SUPER_MAGIC, CGROUP_SUPER_MAGIC,
+	    CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC, TRACEFS_MAGIC,      SECURITYFS_MAGIC,
 	};
 	size_t i;
 
@@ -736,7 +737,7 @@ walk_report(struct walk *w, size_t max, struct walk_total *total, const struct w
 	report_largest(w, max, sink);
 	for (i = 0; i < w->nskips; i++)
 		sink->skipped(sink->ctx, w->skips[i].path, reason_text(w->skips[i].reason),
-		    w->skips[i].count);
+			      w->skips[i].count);
 	*total = w->total;
 	pthread_mutex_unlock(&w->lock);
 }

@@ -56,7 +56,7 @@ enum walk_end walk_wait(struct walk *w, int64_t budget_ms);
  * was not counted, to ${sink}.  To be called once, after walk_wait.
  */
 void walk_report(struct walk *w, size_t max, struct walk_total *total,
-    const struct walk_sink *sink);
+		 const struct walk_sink *sink);
 
 /**
  * walk_free(w):
