@@ -30,7 +30,7 @@ static const char FINISHED[] =
 
 struct worker {
 	struct actor_env *env;
-	struct runner *runner;
+	struct runner runner;
 	struct run *runs;
 	int live;
 	bool draining;
@@ -53,7 +53,7 @@ struct run {
 	struct frame *frames, **last;
 	uint64_t timer;
 	int exit_code; /* -1 while it runs */
-	bool walk, late;
+	bool walk, late, left, answered;
 };
 
 static void
@@ -97,7 +97,8 @@ run_free(struct run *run)
 	}
 	loop_cancel(run->worker->env->loop, run->timer);
 	pump_free(&run->pump);
-	run->worker->live--;
+	if (!run->left)
+		run->worker->live--;
 	free(run);
 }
 
@@ -158,7 +159,7 @@ run_commit(struct run *run, bool ended)
 	if ((ended ? store_begin(db) : store_begin_soft(db)) != 0)
 		return -1;
 	if (frames_insert(db, run) != 0 ||
-	    (ended && (walk_move(db, run, "done") != 0 || finish_insert(db, run) != 0)))
+	    (ended && (walk_move(db, run, run->left ? "stuck" : "done") != 0 || finish_insert(db, run) != 0)))
 		return store_rollback(db);
 	if (store_commit(db) != 0)
 		return -1;
@@ -172,7 +173,7 @@ run_commit(struct run *run, bool ended)
 
 static void claim(struct worker *w);
 
-/* It ended, and all that it said is here. */
+/* It ended, or was left behind, and all that it said is here. */
 static void
 run_end(struct run *run)
 {
@@ -180,8 +181,11 @@ run_end(struct run *run)
 
 	if (run_commit(run, true) != 0)
 		complain(w, "the end of a run could not be kept");
-	run_free(run);
-	if (w->draining && w->runs == NULL)
+	if (run->left)
+		w->live--; /* remembered until the kernel lets go of it */
+	else
+		run_free(run);
+	if (w->draining && w->live == 0)
 		loop_stop(w->env->loop);
 	else
 		claim(w);
@@ -195,6 +199,8 @@ frame_keep(void *ctx, const char *text, size_t len)
 
 	if ((f = malloc(sizeof(*f) + len)) == NULL)
 		return -1;
+	if (len > 4 && memcmp(text, "{\"r\"", 4) == 0)
+		run->answered = true;
 	f->next = NULL;
 	f->len = len;
 	memcpy(f->text, text, len);
@@ -242,7 +248,7 @@ run_late(void *ctx)
 
 	run->timer = 0;
 	run->late = true;
-	runner_kill(run->worker->runner, run->process);
+	runner_kill(&run->worker->runner, run->process);
 }
 
 /* What the row says becomes a process.  A run that cannot start has ended. */
@@ -257,7 +263,7 @@ run_start(struct run *run, const char *op, int n, const struct observe_word *wor
 
 	limits_read(w->env->db, &limits, &env);
 	if (observe_check(op, n, words, &args, &r) != 0 ||
-	    runner_spawn(w->runner, op, &args, &limits, &env, &run->fd, &run->process, &r) != 0) {
+	    runner_spawn(&w->runner, observe_find(op), &args, &limits, &env, &run->fd, &run->process, &r) != 0) {
 		run->fd = -1;
 		run->exit_code = 1;
 		run_say(run, r.code, r.why);
@@ -355,24 +361,62 @@ claim(struct worker *w)
 
 /* A run that a signal ended has failed as a shell would say it; one over its time says so. */
 static int
-exit_of(struct run *run, int status)
+exit_of(struct run *run, const struct runner_event *event)
 {
+	if (event->kind == RUNNER_REFUSED) {
+		run_say(run, "op.start", "the process could not be made");
+		return 1;
+	}
+	if (event->kind == RUNNER_LEFT && run->answered)
+		return 0;
 	if (run->late) {
 		run_say(run, "op.time", "the run took longer than the setting op.time_ms allows");
 		return 124;
 	}
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+	return WIFEXITED(event->status) ? WEXITSTATUS(event->status) : 128 + WTERMSIG(event->status);
 }
 
-/* Held by the kernel, not even SIGKILL ends it: its answer counts, and its walk stays as stuck. */
+/* The kernel let go of what was left behind: its walk no longer counts against new ones. */
 static void
-run_left_behind(struct run *run)
+run_let_go(struct run *run)
 {
 	struct store *db = run->worker->env->db;
 
-	if (store_begin(db) == 0 && (walk_move(db, run, "stuck") != 0 || store_commit(db) != 0))
+	if (store_begin(db) == 0 && (walk_move(db, run, "done") != 0 || store_commit(db) != 0))
 		store_rollback(db);
-	run->walk = false;
+	run_free(run);
+}
+
+static void
+run_told(struct run *run, const struct runner_event *event)
+{
+	if (run->left) {
+		run_let_go(run);
+		return;
+	}
+	run->left = event->kind == RUNNER_LEFT;
+	if (run->left && run->fd != -1)
+		pump_read(&run->pump);
+	run->exit_code = exit_of(run, event);
+	if (run->left && run->fd != -1) {
+		loop_del(run->worker->env->loop, run->fd);
+		close(run->fd);
+		run->fd = -1;
+	}
+	if (run->fd == -1)
+		run_end(run);
+	else
+		answer_read(run, 0);
+}
+
+static struct run *
+run_find(struct worker *w, uint64_t process)
+{
+	struct run *run;
+
+	for (run = w->runs; run != NULL && run->process != process; run = run->next)
+		;
+	return run;
 }
 
 static void
@@ -380,29 +424,18 @@ runner_told(void *ctx, uint32_t events)
 {
 	struct worker *w = ctx;
 	struct runner_event event;
-	struct run *run, *next;
+	struct run *run;
 	int n;
 
 	(void)events;
-	while ((n = runner_event(w->runner, &event)) == 1) {
-		for (run = w->runs; run != NULL; run = next) {
-			next = run->next;
-			if (run->process != event.id)
-				continue;
-			if (event.left_behind)
-				run_left_behind(run);
-			run->exit_code = exit_of(run, event.status);
-			if (run->fd == -1 || event.left_behind)
-				run_end(run);
-			else
-				answer_read(run, 0);
-		}
-	}
-	if (n == -1) {
-		/* Without it nothing can run: a new worker comes with a new one, and our runs read as lost. */
-		fprintf(stderr, "bastion: worker: the runner ended\n");
-		exit(1);
-	}
+	while ((n = runner_event(&w->runner, &event)) == 1)
+		if ((run = run_find(w, event.id)) != NULL)
+			run_told(run, &event);
+	if (n == 0)
+		return;
+	/* Without it nothing can run: a new worker comes with a new one, and our runs read as lost. */
+	fprintf(stderr, "bastion: worker: the runner ended\n");
+	exit(1);
 }
 
 static void
@@ -420,7 +453,8 @@ worker_stop(struct actor_env *env)
 		return;
 	while (w->runs != NULL)
 		run_free(w->runs);
-	runner_stop(w->runner);
+	if (w->runner.pid > 0)
+		runner_stop(&w->runner);
 	free(w);
 	env->ctx = NULL;
 }
@@ -435,7 +469,7 @@ worker_start(struct actor_env *env, struct refusal *r)
 	env->ctx = w;
 	w->env = env;
 	if (runner_start(&w->runner, "/proc/self/exe", r) == 0 &&
-	    loop_add(env->loop, runner_fd(w->runner), EPOLLIN, runner_told, w) == 0)
+	    loop_add(env->loop, runner_fd(&w->runner), EPOLLIN, runner_told, w) == 0)
 		return 0;
 	worker_stop(env);
 	return -1;
@@ -449,8 +483,8 @@ worker_drain(struct actor_env *env)
 
 	w->draining = true;
 	for (run = w->runs; run != NULL; run = run->next)
-		runner_kill(w->runner, run->process);
-	if (w->runs == NULL)
+		runner_kill(&w->runner, run->process);
+	if (w->live == 0)
 		loop_stop(env->loop);
 }
 
