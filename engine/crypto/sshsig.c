@@ -237,10 +237,19 @@ take_line(struct bytes *in, struct bytes *line)
 		line->len--;
 }
 
-/* Decode canonical base64 (RFC 4648 §3.5) into ${out}, which has room for ${size}. */
+/*
+ * Decode canonical base64 (RFC 4648 §3.5) into ${out}, which has room for ${size}. libsodium 1.0.18
+ * reads every byte over 0x7f as '/', so those are refused here.
+ */
 static int
 decode(const struct bytes *text, uint8_t *out, size_t size, struct bytes *blob)
 {
+	size_t i;
+
+	for (i = 0; i < text->len; i++) {
+		if (text->at[i] > 0x7f)
+			return -1;
+	}
 	blob->at = out;
 	return sodium_base642bin(out, size, (const char *)text->at, text->len, NULL, &blob->len,
 				 NULL, sodium_base64_VARIANT_ORIGINAL);
