@@ -214,7 +214,7 @@ only_six_digits(void **state)
 static void
 one_code_in_a_million(void **state)
 {
-	char code[8];
+	char code[16];
 	int64_t counter;
 	int i, hits = 0;
 
