@@ -39,6 +39,7 @@ struct keeper {
 	bool log_full; /* its descriptor is in the loop */
 	bool draining;
 	int64_t checkpoint_at;          /* on loop_now()'s clock, 0: nothing to fold */
+	bool failed;                    /* something did, in this pass */
 	char failing[REFUSAL_CODE_MAX]; /* said already */
 };
 
@@ -63,6 +64,7 @@ keeper_failed(struct actor_env *env, const char *what)
 	struct keeper *k = env->ctx;
 	const struct refusal *r = store_refusal(env->db);
 
+	k->failed = true;
 	if (strcmp(k->failing, r->code) != 0) {
 		fprintf(stderr, "keeper: %s: %s: %s\n", what, r->code, r->why);
 		snprintf(k->failing, sizeof(k->failing), "%s", r->code);
@@ -187,10 +189,13 @@ keeper_pass(void *ctx)
 
 	if (k->draining)
 		return;
+	k->failed = false;
 	next = keeper_expire(env);
 	next = earlier(next, keeper_seal(env));
 	next = earlier(next, keeper_ship(env));
 	next = earlier(next, keeper_checkpoint(env));
+	if (!k->failed)
+		k->failing[0] = '\0';
 	loop_cancel(env->loop, k->timer);
 	k->timer = next == NEVER ? 0 : loop_after(env->loop, next, keeper_pass, env);
 }
