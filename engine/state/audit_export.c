@@ -86,7 +86,8 @@ static int
 reader_open(struct export_reader *rd, struct refusal *r)
 {
 	memset(rd, 0, sizeof(*rd));
-	if (sqlite3_open(":memory:", &rd->json) != SQLITE_OK ||
+	if (sqlite3_open_v2(":memory:", &rd->json, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
+			    NULL) != SQLITE_OK ||
 	    sqlite3_prepare_v2(rd->json, EXPORT_READ_ROW, -1, &rd->row, NULL) != SQLITE_OK ||
 	    sqlite3_prepare_v2(rd->json, EXPORT_READ_SEAL, -1, &rd->seal, NULL) != SQLITE_OK)
 		return refusal_set(r, "store.failed", "the reader of exports: %s",

@@ -18,8 +18,8 @@
 #include "engine/store/function.h"
 #include "tests/scratch.h"
 
-#define ROW(action, body)                                                                          \
-	"INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)"               \
+#define ROW(action, body)                                                            \
+	"INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)" \
 	" VALUES ('op', 'test', '1', '" action "', 'laptop', '" body "');"
 
 /* ${n} rows, each the result of a trigger's insert as any other. */
@@ -54,7 +54,8 @@ make_chain(struct scratch *s)
 	add_rows(s, 10);
 }
 
-/* What someone may do who holds the file and a tool of their own: our functions, but not our rules. */
+/* What someone may do who holds the file and a tool of their own: our functions, but not our rules.
+ */
 static void
 tamper(struct scratch *s, const char *sql, const struct store_keys *keys, char path[PATH_MAX])
 {
@@ -159,13 +160,13 @@ a_whole_chain_is_good(void **state)
 }
 
 /* Write rows ${from}.. anew, each with a hash that is right. */
-#define RECHAIN(from)                                                                              \
-	"CREATE TEMP TABLE c AS WITH RECURSIVE c (seq, prev, hash) AS ("                           \
-	" SELECT seq, prev, chain_hash(prev, line) FROM audit_line WHERE seq = " from              \
-	" UNION ALL SELECT l.seq, c.hash, chain_hash(c.hash, l.line)"                              \
-	"   FROM c JOIN audit_line AS l ON l.seq = c.seq + 1) SELECT * FROM c;"                    \
-	"UPDATE audit SET prev = (SELECT prev FROM c WHERE c.seq = audit.seq),"                    \
-	"  hash = (SELECT hash FROM c WHERE c.seq = audit.seq) WHERE seq >= " from ";"             \
+#define RECHAIN(from)                                                                  \
+	"CREATE TEMP TABLE c AS WITH RECURSIVE c (seq, prev, hash) AS ("               \
+	" SELECT seq, prev, chain_hash(prev, line) FROM audit_line WHERE seq = " from  \
+	" UNION ALL SELECT l.seq, c.hash, chain_hash(c.hash, l.line)"                  \
+	"   FROM c JOIN audit_line AS l ON l.seq = c.seq + 1) SELECT * FROM c;"        \
+	"UPDATE audit SET prev = (SELECT prev FROM c WHERE c.seq = audit.seq),"        \
+	"  hash = (SELECT hash FROM c WHERE c.seq = audit.seq) WHERE seq >= " from ";" \
 	"DROP TABLE c;"
 
 static const struct {
@@ -199,8 +200,8 @@ static const struct {
     /* A forgery with every hash right: the seals are of another chain. */
     {"UPDATE audit SET body = '{}' WHERE seq = 15;" RECHAIN("15"), 20,
      "rows 11 to 20 are not those that were sealed"},
-    {"UPDATE audit SET body = '{}' WHERE seq = 15;" RECHAIN("15")
-	"UPDATE audit_seal SET head = (SELECT hash FROM audit WHERE seq = 20) WHERE seq = 20",
+    {"UPDATE audit SET body = '{}' WHERE seq = 15;" RECHAIN(
+	 "15") "UPDATE audit_seal SET head = (SELECT hash FROM audit WHERE seq = 20) WHERE seq = 20",
      20, "the seal of row 20 is not of this machine's key"},
 };
 
@@ -231,10 +232,9 @@ tampering_is_noticed(void **state)
 static void
 a_forged_seal_needs_the_key(void **state)
 {
-	static const char sql[] =
-	    "UPDATE audit SET body = '{}' WHERE seq = 5;" RECHAIN("5")
-	    "UPDATE audit_seal SET head = (SELECT hash FROM audit WHERE audit.seq = audit_seal.seq);"
-	    "UPDATE audit_seal SET signature = seal_sign('audit', seal_text)";
+	static const char sql[] = "UPDATE audit SET body = '{}' WHERE seq = 5;" RECHAIN(
+	    "5") "UPDATE audit_seal SET head = (SELECT hash FROM audit WHERE audit.seq = audit_seal.seq);"
+		 "UPDATE audit_seal SET signature = seal_sign('audit', seal_text)";
 	struct store_keys forger = {.present = true};
 	struct audit_report report;
 	struct refusal r = {0};
@@ -298,11 +298,14 @@ export_of(struct scratch *s, int64_t since)
 static void
 add_odd_rows(struct scratch *s)
 {
-	if (scratch_sql(s, ROW("odd", "{\"store_id\":9007199254740993,\"f\":1.50, \"s\" : 1}")
-		ROW("t\t\"q\\ /", "{\"e\":\"\\u00e9\\/\"}") ROW("żółć \xf0\x9f\xa6\x8a", "{}")
-		"INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body) VALUES"
-		" ('op', 'test', char(1, 8, 9, 10, 12, 13, 27, 31, 127, 133, 8232), 'odd', '',"
-		"  json_object('t', char(1, 127, 8233)))") != 0)
+	if (scratch_sql(
+		s,
+		ROW("odd", "{\"store_id\":9007199254740993,\"f\":1.50, \"s\" : 1}")
+		    ROW("t\t\"q\\ /", "{\"e\":\"\\u00e9\\/\"}") ROW(
+			"żółć \xf0\x9f\xa6\x8a",
+			"{}") "INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body) VALUES"
+			      " ('op', 'test', char(1, 8, 9, 10, 12, 13, 27, 31, 127, 133, 8232), 'odd', '',"
+			      "  json_object('t', char(1, 127, 8233)))") != 0)
 		fail_msg("%s", s->error);
 }
 
@@ -409,13 +412,13 @@ an_outsider_can_check(void **state)
 	assert_int_equal(audit_export(s.db, 1, f), 34);
 	fclose(f);
 	sodium_bin2hex(key, sizeof(key), s.keys.identity, 32);
-	snprintf(command, sizeof(command), "%s > %s/check.py && python3 %s/check.py %s < %s", script,
-		 s.dir, s.dir, key, path);
+	snprintf(command, sizeof(command), "%s > %s/check.py && python3 %s/check.py %s < %s",
+		 script, s.dir, s.dir, key, path);
 	assert_int_equal(system(command), 0);
 
 	/* It does not say yes to everything: an edited row, and an edited seal. */
-	snprintf(command, sizeof(command), "sed '5s/op/on/' %s | python3 %s/check.py %s 2> /dev/null",
-		 path, s.dir, key);
+	snprintf(command, sizeof(command),
+		 "sed '5s/op/on/' %s | python3 %s/check.py %s 2> /dev/null", path, s.dir, key);
 	assert_int_not_equal(system(command), 0);
 	snprintf(command, sizeof(command),
 		 "sed 's/interval/shutdown/' %s | python3 %s/check.py %s > /dev/null 2>&1", path,
@@ -457,8 +460,8 @@ a_check_is_of_one_moment(void **state)
 
 	(void)state;
 	scratch_make(&s, HOME_BOX);
-	assert_int_equal(scratch_sql(&s, "UPDATE setting SET value = 1 WHERE name = 'audit.outbox'"),
-			 0);
+	assert_int_equal(
+	    scratch_sql(&s, "UPDATE setting SET value = 1 WHERE name = 'audit.outbox'"), 0);
 	add_rows(&s, 5000);
 	assert_int_equal(audit_seal(s.db, "interval"), 1);
 	w.s = &s;
@@ -497,8 +500,8 @@ a_check_is_fast(void **state)
 
 	(void)state;
 	scratch_make(&s, HOME_BOX);
-	assert_int_equal(scratch_sql(&s, "UPDATE setting SET value = 1 WHERE name = 'audit.outbox'"),
-			 0);
+	assert_int_equal(
+	    scratch_sql(&s, "UPDATE setting SET value = 1 WHERE name = 'audit.outbox'"), 0);
 	add_rows(&s, 50000);
 	begin = seconds();
 	assert_int_equal(audit_verify(s.db, s.keys.identity, NULL, &report), 0);
@@ -508,7 +511,8 @@ a_check_is_fast(void **state)
 	assert_int_equal(audit_export_verify(f, s.keys.identity, NULL, &report, &r), 0);
 	text = (double)report.rows / (seconds() - begin);
 	fclose(f);
-	print_message("%.0f rows a second from the database, %.0f from an export\n", database, text);
+	print_message("%.0f rows a second from the database, %.0f from an export\n", database,
+		      text);
 #ifndef __SANITIZE_ADDRESS__
 	assert_true(database > 100000);
 #endif
