@@ -98,18 +98,27 @@ CREATE UNIQUE INDEX approval_pending_once ON approval (pairing_id, op, args, use
 
 CREATE TRIGGER approval_born BEFORE INSERT ON approval
 BEGIN
+    -- A question that ran out does not stand in the way of the next, nor does it count.
+    UPDATE approval SET state = 'expired', decided_at = now_ms()
+     WHERE pairing_id = NEW.pairing_id AND state = 'pending' AND expires_at <= now_ms();
     SELECT RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
      WHERE (SELECT state FROM pairing WHERE id = NEW.pairing_id) IS NOT 'active';
+    SELECT RAISE(ABORT, 'approval.transition|an approval begins as pending')
+     WHERE NEW.state <> 'pending';
+    SELECT RAISE(ABORT, 'op.unknown|there is no op of this name')
+     WHERE NOT EXISTS (SELECT 1 FROM op WHERE name = NEW.op);
+    SELECT RAISE(ABORT, 'op.args|arguments are a JSON array of at most 16384 characters')
+     WHERE CASE WHEN json_valid(NEW.args) THEN json_type(NEW.args) <> 'array' ELSE 1 END
+        OR length(NEW.args) > 16384;
+    SELECT RAISE(ABORT, 'approval.uses|at least one use, and no more than the setting grant.uses allows')
+     WHERE NEW.uses NOT BETWEEN 1 AND (SELECT value FROM setting WHERE name = 'grant.uses');
+    SELECT RAISE(ABORT, 'approval.ttl|whole seconds, and no longer than the setting grant.ttl_ms allows')
+     WHERE NEW.ttl_ms NOT BETWEEN 1000 AND (SELECT value FROM setting WHERE name = 'grant.ttl_ms')
+        OR NEW.ttl_ms % 1000 <> 0;
     SELECT RAISE(ABORT, 'approval.terms|the terms name another machine, Host or text')
      WHERE NEW.box_name IS NOT (SELECT name FROM box)
         OR NEW.host_name IS NOT (SELECT host_name FROM pairing WHERE id = NEW.pairing_id)
         OR NEW.digest IS NOT sha256(NEW.terms);
-    SELECT RAISE(ABORT, 'approval.transition|an approval begins as pending')
-     WHERE NEW.state <> 'pending';
-    SELECT RAISE(ABORT, 'approval.uses|no more uses than the setting grant.uses allows')
-     WHERE NEW.uses > (SELECT value FROM setting WHERE name = 'grant.uses');
-    SELECT RAISE(ABORT, 'approval.ttl|no longer than the setting grant.ttl_ms allows')
-     WHERE NEW.ttl_ms > (SELECT value FROM setting WHERE name = 'grant.ttl_ms');
     SELECT RAISE(ABORT, 'approval.busy|too many questions of this Host wait for a person')
      WHERE (SELECT count(*) FROM approval WHERE pairing_id = NEW.pairing_id AND state = 'pending')
         >= (SELECT value FROM setting WHERE name = 'approval.pending');
@@ -381,11 +390,16 @@ CREATE UNIQUE INDEX pairing_by_key ON pairing (host_key) WHERE state <> 'revoked
 
 CREATE TRIGGER pairing_born BEFORE INSERT ON pairing
 BEGIN
+    SELECT RAISE(ABORT, 'pairing.key|a Host of this name is paired here with another key')
+     WHERE EXISTS (SELECT 1 FROM pairing WHERE host_name = NEW.host_name AND state <> 'revoked'
+                      AND host_key <> NEW.host_key);
     SELECT RAISE(ABORT, 'pairing.exists|this Host is already paired here')
      WHERE EXISTS (SELECT 1 FROM pairing WHERE host_name = NEW.host_name);
     SELECT RAISE(ABORT, 'pairing.second|a local machine has one Host, and it has one already')
      WHERE (SELECT mode FROM box) = 'local'
        AND EXISTS (SELECT 1 FROM pairing WHERE state <> 'revoked');
+    SELECT RAISE(ABORT, 'pairing.key|a Host of another name is paired here with this key')
+     WHERE EXISTS (SELECT 1 FROM pairing WHERE host_key = NEW.host_key AND state <> 'revoked');
     SELECT RAISE(ABORT, 'pairing.transition|a pairing cannot begin in this state')
      WHERE NOT EXISTS (SELECT 1 FROM state_rule
            WHERE entity = 'pairing' AND from_state = '' AND to_state = NEW.state);
@@ -399,7 +413,15 @@ BEGIN
     SELECT RAISE(ABORT, 'pairing.fixed|a pairing keeps its Host')
      WHERE NEW.id IS NOT OLD.id OR NEW.host_name IS NOT OLD.host_name;
     SELECT RAISE(ABORT, 'pairing.fixed|a pairing keeps its key until it is paired anew')
-     WHERE NEW.state IS OLD.state AND NEW.host_key IS NOT OLD.host_key;
+     WHERE NEW.state IS OLD.state
+       AND (NEW.host_key IS NOT OLD.host_key OR NEW.peer_uid IS NOT OLD.peer_uid
+            OR NEW.since IS NOT OLD.since);
+    SELECT RAISE(ABORT, 'pairing.second|a local machine has one Host, and it has one already')
+     WHERE OLD.state = 'revoked' AND NEW.state <> 'revoked' AND (SELECT mode FROM box) = 'local'
+       AND EXISTS (SELECT 1 FROM pairing WHERE state <> 'revoked');
+    SELECT RAISE(ABORT, 'pairing.key|a Host of another name is paired here with this key')
+     WHERE OLD.state = 'revoked' AND NEW.state <> 'revoked'
+       AND EXISTS (SELECT 1 FROM pairing WHERE host_key = NEW.host_key AND state <> 'revoked');
 END;
 
 -- Taking a pairing back takes everything with it that it allowed.
@@ -470,7 +492,9 @@ BEGIN
            WHERE entity = 'factor' AND from_state = OLD.state AND to_state = NEW.state);
     SELECT RAISE(ABORT, 'factor.fixed|a factor keeps its kind, label and key')
      WHERE NEW.kind IS NOT OLD.kind OR NEW.label IS NOT OLD.label
-        OR NEW.public_key IS NOT OLD.public_key OR NEW.fingerprint IS NOT OLD.fingerprint;
+        OR NEW.public_key IS NOT OLD.public_key OR NEW.fingerprint IS NOT OLD.fingerprint
+        OR NEW.enrolled_at IS NOT OLD.enrolled_at
+        OR (NEW.secret IS NOT OLD.secret AND NEW.secret IS NOT NULL);
     SELECT RAISE(ABORT, 'factor.used|this code was used already')
      WHERE NEW.last_counter IS NOT OLD.last_counter AND NEW.last_counter <= OLD.last_counter;
 END;
@@ -502,7 +526,7 @@ BEGIN
     VALUES ('management', 'factor', NEW.id, NEW.state, '', json_object('label', NEW.label));
 END;
 
--- Every try to prove oneself. Wrong ones close the door for a while.
+-- Every try to prove oneself. So many wrong ones in a while close the door until the oldest is past.
 CREATE TABLE factor_try (
     id        INTEGER PRIMARY KEY,
     at        INTEGER NOT NULL,
@@ -516,7 +540,7 @@ CREATE INDEX factor_try_by_time ON factor_try (at);
 CREATE VIEW factor_throttle AS
 SELECT count(*) AS wrong,
        (SELECT value FROM setting WHERE name = 'factor.tries') AS allowed,
-       max(at) + (SELECT value FROM setting WHERE name = 'factor.throttle_ms') AS until
+       min(at) + (SELECT value FROM setting WHERE name = 'factor.throttle_ms') AS until
   FROM factor_try
  WHERE outcome = 'wrong'
    AND at > now_ms() - (SELECT value FROM setting WHERE name = 'factor.throttle_ms')
@@ -676,9 +700,17 @@ CREATE UNIQUE INDEX invitation_open_once ON invitation (box_name) WHERE state = 
 
 CREATE TRIGGER invitation_born BEFORE INSERT ON invitation
 BEGIN
+    SELECT RAISE(ABORT, 'box.name|the name of a machine is letters, digits, dots and dashes, at most 64')
+     WHERE length(NEW.box_name) NOT BETWEEN 1 AND 64 OR NEW.box_name GLOB '*[^A-Za-z0-9.-]*'
+        OR NEW.box_name GLOB '-*';
     SELECT RAISE(ABORT, 'invitation.open|an invitation for this name is open already')
      WHERE EXISTS (SELECT 1 FROM invitation WHERE box_name = NEW.box_name AND state = 'open'
                       AND expires_at > now_ms());
+    SELECT RAISE(ABORT, 'invitation.ttl|a pairing code cannot be open for that long')
+     WHERE NEW.expires_at - NEW.created_at
+         > (SELECT high FROM setting WHERE name = 'invitation.ttl_ms');
+    SELECT RAISE(ABORT, 'invitation.transition|an invitation begins as open')
+     WHERE NEW.state <> 'open';
     UPDATE invitation SET state = 'expired', ended_at = now_ms()
      WHERE box_name = NEW.box_name AND state = 'open' AND expires_at <= now_ms();
 END;
@@ -690,6 +722,14 @@ BEGIN
            WHERE entity = 'invitation' AND from_state = OLD.state AND to_state = NEW.state);
     SELECT RAISE(ABORT, 'invitation.expired|this invitation ran out')
      WHERE NEW.state = 'redeemed' AND OLD.expires_at <= now_ms();
+    SELECT RAISE(ABORT, 'invitation.fixed|an invitation keeps its name, token and end')
+     WHERE NEW.box_name IS NOT OLD.box_name OR NEW.token_digest IS NOT OLD.token_digest
+        OR NEW.created_at IS NOT OLD.created_at OR NEW.expires_at IS NOT OLD.expires_at;
+END;
+
+CREATE TRIGGER invitation_stays BEFORE DELETE ON invitation
+BEGIN
+    SELECT RAISE(ABORT, 'invitation.kept|an invitation is withdrawn, not deleted');
 END;
 
 CREATE TRIGGER invitation_audit_birth AFTER INSERT ON invitation
@@ -707,28 +747,64 @@ END;
 
 -- A box that this Host may ask.
 CREATE TABLE host_box (
-    id        INTEGER PRIMARY KEY,
-    name      TEXT    NOT NULL CHECK (length(name) BETWEEN 1 AND 64),
-    box_key   BLOB    NOT NULL CHECK (length(box_key) = 32),
-    lane      TEXT    NOT NULL CHECK (lane GLOB '/*' AND length(CAST(lane AS BLOB)) <= 103
-                      AND instr(lane, char(0)) = 0),
-    peer_uid  INTEGER NOT NULL CHECK (peer_uid >= 0),
-    state     TEXT    NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'gone')),
-    paired_at INTEGER NOT NULL,
-    heard_at  INTEGER,                                         -- last answer
-    gone_at   INTEGER,
+    id            INTEGER PRIMARY KEY,
+    name          TEXT    NOT NULL CHECK (length(name) BETWEEN 1 AND 64),
+    box_key       BLOB    NOT NULL CHECK (length(box_key) = 32),
+    lane          TEXT    NOT NULL CHECK (lane GLOB '/*' AND length(CAST(lane AS BLOB)) <= 103
+                          AND instr(lane, char(0)) = 0),
+    peer_uid      INTEGER NOT NULL CHECK (peer_uid >= 0),
+    invitation_id INTEGER NOT NULL UNIQUE REFERENCES invitation (id),
+    state         TEXT    NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'gone')),
+    paired_at     INTEGER NOT NULL,
+    heard_at      INTEGER,                                     -- last answer
+    gone_at       INTEGER,
     CHECK ((state = 'gone') = (gone_at IS NOT NULL))
 ) STRICT;
 
 CREATE UNIQUE INDEX host_box_by_name ON host_box (name) WHERE state = 'active';
+
+-- An invitation is the word of a person at this Host, so the box that redeems it takes the place of
+-- an older box of that name, whatever its key. Nothing else makes a box, and none comes in twice.
+CREATE TRIGGER host_box_born BEFORE INSERT ON host_box
+BEGIN
+    SELECT RAISE(ABORT, 'box.uninvited|a box comes in on an invitation of its own that it has redeemed')
+     WHERE (SELECT state FROM invitation WHERE id = NEW.invitation_id) IS NOT 'redeemed'
+        OR EXISTS (SELECT 1 FROM host_box WHERE invitation_id = NEW.invitation_id);
+    SELECT RAISE(ABORT, 'invitation.name|the invitation is for a machine of another name')
+     WHERE (SELECT box_name FROM invitation WHERE id = NEW.invitation_id) IS NOT NEW.name;
+    SELECT RAISE(ABORT, 'box.lane|a lane is the absolute path of a socket, at most 103 bytes long')
+     WHERE NEW.lane NOT GLOB '/*' OR length(CAST(NEW.lane AS BLOB)) > 103
+        OR instr(NEW.lane, char(0)) > 0;
+    SELECT RAISE(ABORT, 'box.transition|a box begins as active') WHERE NEW.state <> 'active';
+    UPDATE host_box SET state = 'gone', gone_at = NEW.paired_at
+     WHERE name = NEW.name AND state = 'active';
+END;
+
+-- Nobody carries an ask to a box that is gone; one that was under way may have been heard.
+CREATE TRIGGER host_box_gone AFTER UPDATE OF state ON host_box
+WHEN NEW.state = 'gone' AND OLD.state = 'active'
+BEGIN
+    UPDATE call SET state = 'failed', finished_at = NEW.gone_at, code = 'box.gone',
+                    why = 'the box is no longer paired with this Host'
+     WHERE box_id = NEW.id AND state = 'asked';
+    UPDATE call SET state = 'lost', finished_at = NEW.gone_at, code = 'call.lost',
+                    why = 'the box was paired anew while the ask was open'
+     WHERE box_id = NEW.id AND state = 'sent';
+END;
+
+CREATE TRIGGER host_box_stays BEFORE DELETE ON host_box
+BEGIN
+    SELECT RAISE(ABORT, 'box.kept|a box is history');
+END;
 
 CREATE TRIGGER host_box_moves BEFORE UPDATE ON host_box
 BEGIN
     SELECT RAISE(ABORT, 'box.transition|a box that is gone is invited again')
      WHERE NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM state_rule
            WHERE entity = 'host_box' AND from_state = OLD.state AND to_state = NEW.state);
-    SELECT RAISE(ABORT, 'box.identity|a box keeps its name and key')
-     WHERE NEW.name IS NOT OLD.name OR NEW.box_key IS NOT OLD.box_key;
+    SELECT RAISE(ABORT, 'box.identity|a box keeps its name, key and invitation')
+     WHERE NEW.name IS NOT OLD.name OR NEW.box_key IS NOT OLD.box_key
+        OR NEW.invitation_id IS NOT OLD.invitation_id;
 END;
 
 CREATE TRIGGER host_box_audit AFTER INSERT ON host_box
@@ -1203,6 +1279,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('approval.factor', 126, 403, 'enrol a factor: bastion factor add totp'),
     ('approval.kept', 126, 409, 'an approval is answered, never deleted'),
     ('approval.needed', 77, 403, 'have a person at the machine run: bastion approvals'),
+    ('approval.person', 1, 503, 'the user directory does not answer; try again when it does'),
     ('approval.terms', 126, 409, 'read the question again and answer that'),
     ('approval.transition', 1, 500, 'this is a fault in bastion: please report it'),
     ('approval.ttl', 126, 422, 'ask for a shorter time'),
@@ -1213,8 +1290,12 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('audit.seal', 1, 500, 'check with bastion audit verify'),
     ('box.gone', 2, 404, 'see bastion host boxes, or invite it: bastion host invite NAME'),
     ('box.identity', 126, 409, 'a machine with another name or key is another machine: invite it anew'),
+    ('box.kept', 126, 409, 'a box that is gone stays in the list'),
+    ('box.lane', 2, 422, 'set BASTION_RUN to a shorter absolute path'),
     ('box.missing', 3, 409, 'start bastion serve once (a Host: bastion host init), which sets this machine up'),
+    ('box.name', 2, 422, 'give a plain machine name'),
     ('box.transition', 126, 409, 'invite it again: bastion host invite NAME'),
+    ('box.uninvited', 126, 403, 'have the Host invite again: bastion host invite NAME'),
     ('call.busy', 75, 429, 'wait for open asks to be answered'),
     ('call.failed', 1, 502, 'check that bastion serve runs on the box'),
     ('call.final', 1, 500, 'this is a fault in bastion: please report it'),
@@ -1222,15 +1303,19 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('call.offline', 1, 503, 'start it: bastion host serve'),
     ('call.seq', 1, 500, 'this is a fault in bastion: please report it'),
     ('call.transition', 1, 500, 'this is a fault in bastion: please report it'),
+    ('call.waiting', 75, 504, 'see bastion sql --host ''SELECT * FROM call'' for how it ended'),
     ('code.invalid', 2, 422, 'copy the whole code, from bst_ to its end'),
     ('factor.code', 126, 403, 'type the six digits that the authenticator shows now'),
     ('factor.fixed', 126, 409, 'drop the factor and enrol a new one'),
+    ('factor.key', 2, 422, 'give a public key as ssh-keygen writes it: ed25519, ecdsa or their sk forms'),
     ('factor.kept', 126, 409, 'use bastion factor drop'),
     ('factor.label', 2, 422, 'give another label'),
     ('factor.none', 126, 403, 'enrol one: bastion factor add totp'),
+    ('factor.seal', 3, 500, 'drop the factor and enrol a new one; the key or the database is not what it was'),
     ('factor.signature', 126, 403, 'sign the shown bytes with ssh-keygen -Y sign -n bastion and an enrolled key'),
     ('factor.throttled', 75, 429, 'wait, then try again'),
     ('factor.transition', 126, 409, 'enrol a new factor'),
+    ('factor.unknown', 2, 404, 'see bastion factor for the numbers'),
     ('factor.used', 126, 403, 'wait for the next code'),
     ('grant.approval', 126, 403, 'have a person approve it first'),
     ('grant.approver', 126, 403, 'ask again, so that a trusted person approves'),
@@ -1251,7 +1336,12 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('instance.running', 1, 409, 'stop the other daemon, or give this one a state of its own'),
     ('instance.transition', 1, 500, 'this is a fault in bastion: please report it'),
     ('invitation.expired', 126, 410, 'have the Host invite again: bastion host invite NAME'),
+    ('invitation.fixed', 126, 409, 'withdraw it and invite again'),
+    ('invitation.kept', 126, 409, 'use bastion host withdraw'),
+    ('invitation.name', 126, 403, 'have the Host invite this machine by its name'),
     ('invitation.open', 2, 409, 'use the code that is open, or withdraw it: bastion host withdraw NAME'),
+    ('invitation.transition', 1, 500, 'this is a fault in bastion: please report it'),
+    ('invitation.ttl', 2, 422, 'give a shorter --for'),
     ('invitation.unknown', 126, 403, 'have the Host invite again: bastion host invite NAME'),
     ('invitation.used', 126, 409, 'have the Host invite again: bastion host invite NAME'),
     ('lane.host', 126, 403, 'pair first: bastion pair CODE'),
@@ -1263,8 +1353,10 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('lease.kept', 126, 409, 'free the lease instead'),
     ('op.args', 2, 422, 'see bastion ops for how it is asked'),
     ('op.busy', 75, 429, 'wait for earlier runs to end'),
+    ('op.cancelled', 1, 409, 'ask again'),
     ('op.final', 1, 500, 'this is a fault in bastion: please report it'),
     ('op.fixed', 1, 500, 'this is a fault in bastion: please report it'),
+    ('op.lost', 1, 500, 'the daemon stopped under it; look before asking again'),
     ('op.output', 1, 500, 'this is a fault in bastion: please report it'),
     ('op.replayed', 126, 409, 'make each ask with a nonce of its own'),
     ('op.seq', 1, 500, 'this is a fault in bastion: please report it'),
@@ -1273,6 +1365,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('pairing.exists', 3, 409, 'nothing to do; to start over: bastion unpair HOST first'),
     ('pairing.fixed', 126, 409, 'bastion unpair HOST, then pair anew'),
     ('pairing.inactive', 126, 403, 'pair anew: bastion pair CODE'),
+    ('pairing.key', 126, 409, 'make sure which Host it is; then bastion unpair HOST, and pair anew'),
     ('pairing.kept', 126, 409, 'use bastion unpair'),
     ('pairing.refused', 126, 403, 'have the Host invite again: bastion host invite NAME'),
     ('pairing.second', 126, 409, 'unpair the present Host first: bastion unpair HOST'),
@@ -1311,10 +1404,11 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('audit.syslog', 1, 'bool', 0, 1, 'copy audit rows to the system log'),
     ('call.live', 256, 'rows', 1, 100000, 'asks of boxes that may be open at once'),
     ('call.answer_ms', 120000, 'ms', 1000, 3600000, 'how long a box may take to answer an ask'),
+    ('call.connect_ms', 10000, 'ms', 100, 600000, 'how long a box may take to accept a connection'),
     ('call.frame', 1048576, 'bytes', 4096, 16777216, 'longest frame taken from a box'),
     ('call.total', 33554432, 'bytes', 4096, 1073741824, 'longest answer taken from a box'),
-    ('factor.tries', 5, 'tries', 1, 100, 'wrong codes before the door closes for a while'),
-    ('factor.throttle_ms', 900000, 'ms', 1000, 86400000, 'how long the door stays closed after too many wrong codes'),
+    ('factor.tries', 5, 'tries', 1, 100, 'wrong codes that may be tried within factor.throttle_ms'),
+    ('factor.throttle_ms', 900000, 'ms', 1000, 86400000, 'how long a wrong code counts against the next'),
     ('factor.steps', 1, 'steps', 0, 10, 'clock steps of 30 s that a code may be early or late'),
     ('folders.stuck', 4, 'walks', 1, 64, 'walks held by a dead file system before new ones are refused'),
     ('folders.budget_ms', 20000, 'ms', 100, 600000, 'time for one walk over folders'),
@@ -1327,9 +1421,12 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('http.connections', 256, 'rows', 1, 65536, 'connections served at once'),
     ('http.depth', 32, 'levels', 2, 32, 'deepest nesting of a JSON body'),
     ('http.header', 16384, 'bytes', 1024, 1048576, 'longest head of a request'),
+    ('http.headers', 64, 'rows', 8, 1000, 'header fields of a request'),
     ('http.idle_ms', 60000, 'ms', 100, 3600000, 'how long a connection may say nothing'),
     ('http.per_uid', 128, 'rows', 1, 65536, 'connections of one user served at once'),
     ('http.request_ms', 10000, 'ms', 100, 3600000, 'how long a request may take to arrive'),
+    ('http.stall_ms', 30000, 'ms', 100, 3600000, 'how long a client may stop reading its answer'),
+    ('http.stream', 262144, 'bytes', 4096, 16777216, 'bytes of an answer that wait for a slow reader'),
     ('invitation.ttl_ms', 900000, 'ms', 1000, 86400000, 'how long a pairing code can be used'),
     ('lane.skew_ms', 60000, 'ms', 1000, 3600000, 'how far the clock of a signed ask may be off'),
     ('journal.lines', 5000, 'lines', 1, 100000, 'most lines of a journal answer'),

@@ -45,18 +45,27 @@ CREATE UNIQUE INDEX approval_pending_once ON approval (pairing_id, op, args, use
 
 CREATE TRIGGER approval_born BEFORE INSERT ON approval
 BEGIN
+    -- A question that ran out does not stand in the way of the next, nor does it count.
+    UPDATE approval SET state = 'expired', decided_at = now_ms()
+     WHERE pairing_id = NEW.pairing_id AND state = 'pending' AND expires_at <= now_ms();
     SELECT RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
      WHERE (SELECT state FROM pairing WHERE id = NEW.pairing_id) IS NOT 'active';
+    SELECT RAISE(ABORT, 'approval.transition|an approval begins as pending')
+     WHERE NEW.state <> 'pending';
+    SELECT RAISE(ABORT, 'op.unknown|there is no op of this name')
+     WHERE NOT EXISTS (SELECT 1 FROM op WHERE name = NEW.op);
+    SELECT RAISE(ABORT, 'op.args|arguments are a JSON array of at most 16384 characters')
+     WHERE CASE WHEN json_valid(NEW.args) THEN json_type(NEW.args) <> 'array' ELSE 1 END
+        OR length(NEW.args) > 16384;
+    SELECT RAISE(ABORT, 'approval.uses|at least one use, and no more than the setting grant.uses allows')
+     WHERE NEW.uses NOT BETWEEN 1 AND (SELECT value FROM setting WHERE name = 'grant.uses');
+    SELECT RAISE(ABORT, 'approval.ttl|whole seconds, and no longer than the setting grant.ttl_ms allows')
+     WHERE NEW.ttl_ms NOT BETWEEN 1000 AND (SELECT value FROM setting WHERE name = 'grant.ttl_ms')
+        OR NEW.ttl_ms % 1000 <> 0;
     SELECT RAISE(ABORT, 'approval.terms|the terms name another machine, Host or text')
      WHERE NEW.box_name IS NOT (SELECT name FROM box)
         OR NEW.host_name IS NOT (SELECT host_name FROM pairing WHERE id = NEW.pairing_id)
         OR NEW.digest IS NOT sha256(NEW.terms);
-    SELECT RAISE(ABORT, 'approval.transition|an approval begins as pending')
-     WHERE NEW.state <> 'pending';
-    SELECT RAISE(ABORT, 'approval.uses|no more uses than the setting grant.uses allows')
-     WHERE NEW.uses > (SELECT value FROM setting WHERE name = 'grant.uses');
-    SELECT RAISE(ABORT, 'approval.ttl|no longer than the setting grant.ttl_ms allows')
-     WHERE NEW.ttl_ms > (SELECT value FROM setting WHERE name = 'grant.ttl_ms');
     SELECT RAISE(ABORT, 'approval.busy|too many questions of this Host wait for a person')
      WHERE (SELECT count(*) FROM approval WHERE pairing_id = NEW.pairing_id AND state = 'pending')
         >= (SELECT value FROM setting WHERE name = 'approval.pending');

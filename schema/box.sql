@@ -51,11 +51,16 @@ CREATE UNIQUE INDEX pairing_by_key ON pairing (host_key) WHERE state <> 'revoked
 
 CREATE TRIGGER pairing_born BEFORE INSERT ON pairing
 BEGIN
+    SELECT RAISE(ABORT, 'pairing.key|a Host of this name is paired here with another key')
+     WHERE EXISTS (SELECT 1 FROM pairing WHERE host_name = NEW.host_name AND state <> 'revoked'
+                      AND host_key <> NEW.host_key);
     SELECT RAISE(ABORT, 'pairing.exists|this Host is already paired here')
      WHERE EXISTS (SELECT 1 FROM pairing WHERE host_name = NEW.host_name);
     SELECT RAISE(ABORT, 'pairing.second|a local machine has one Host, and it has one already')
      WHERE (SELECT mode FROM box) = 'local'
        AND EXISTS (SELECT 1 FROM pairing WHERE state <> 'revoked');
+    SELECT RAISE(ABORT, 'pairing.key|a Host of another name is paired here with this key')
+     WHERE EXISTS (SELECT 1 FROM pairing WHERE host_key = NEW.host_key AND state <> 'revoked');
     SELECT RAISE(ABORT, 'pairing.transition|a pairing cannot begin in this state')
      WHERE NOT EXISTS (SELECT 1 FROM state_rule
            WHERE entity = 'pairing' AND from_state = '' AND to_state = NEW.state);
@@ -69,7 +74,15 @@ BEGIN
     SELECT RAISE(ABORT, 'pairing.fixed|a pairing keeps its Host')
      WHERE NEW.id IS NOT OLD.id OR NEW.host_name IS NOT OLD.host_name;
     SELECT RAISE(ABORT, 'pairing.fixed|a pairing keeps its key until it is paired anew')
-     WHERE NEW.state IS OLD.state AND NEW.host_key IS NOT OLD.host_key;
+     WHERE NEW.state IS OLD.state
+       AND (NEW.host_key IS NOT OLD.host_key OR NEW.peer_uid IS NOT OLD.peer_uid
+            OR NEW.since IS NOT OLD.since);
+    SELECT RAISE(ABORT, 'pairing.second|a local machine has one Host, and it has one already')
+     WHERE OLD.state = 'revoked' AND NEW.state <> 'revoked' AND (SELECT mode FROM box) = 'local'
+       AND EXISTS (SELECT 1 FROM pairing WHERE state <> 'revoked');
+    SELECT RAISE(ABORT, 'pairing.key|a Host of another name is paired here with this key')
+     WHERE OLD.state = 'revoked' AND NEW.state <> 'revoked'
+       AND EXISTS (SELECT 1 FROM pairing WHERE host_key = NEW.host_key AND state <> 'revoked');
 END;
 
 -- Taking a pairing back takes everything with it that it allowed.

@@ -35,7 +35,9 @@ BEGIN
            WHERE entity = 'factor' AND from_state = OLD.state AND to_state = NEW.state);
     SELECT RAISE(ABORT, 'factor.fixed|a factor keeps its kind, label and key')
      WHERE NEW.kind IS NOT OLD.kind OR NEW.label IS NOT OLD.label
-        OR NEW.public_key IS NOT OLD.public_key OR NEW.fingerprint IS NOT OLD.fingerprint;
+        OR NEW.public_key IS NOT OLD.public_key OR NEW.fingerprint IS NOT OLD.fingerprint
+        OR NEW.enrolled_at IS NOT OLD.enrolled_at
+        OR (NEW.secret IS NOT OLD.secret AND NEW.secret IS NOT NULL);
     SELECT RAISE(ABORT, 'factor.used|this code was used already')
      WHERE NEW.last_counter IS NOT OLD.last_counter AND NEW.last_counter <= OLD.last_counter;
 END;
@@ -67,7 +69,7 @@ BEGIN
     VALUES ('management', 'factor', NEW.id, NEW.state, '', json_object('label', NEW.label));
 END;
 
--- Every try to prove oneself. Wrong ones close the door for a while.
+-- Every try to prove oneself. So many wrong ones in a while close the door until the oldest is past.
 CREATE TABLE factor_try (
     id        INTEGER PRIMARY KEY,
     at        INTEGER NOT NULL,
@@ -81,7 +83,7 @@ CREATE INDEX factor_try_by_time ON factor_try (at);
 CREATE VIEW factor_throttle AS
 SELECT count(*) AS wrong,
        (SELECT value FROM setting WHERE name = 'factor.tries') AS allowed,
-       max(at) + (SELECT value FROM setting WHERE name = 'factor.throttle_ms') AS until
+       min(at) + (SELECT value FROM setting WHERE name = 'factor.throttle_ms') AS until
   FROM factor_try
  WHERE outcome = 'wrong'
    AND at > now_ms() - (SELECT value FROM setting WHERE name = 'factor.throttle_ms')

@@ -18,9 +18,17 @@ CREATE UNIQUE INDEX invitation_open_once ON invitation (box_name) WHERE state = 
 
 CREATE TRIGGER invitation_born BEFORE INSERT ON invitation
 BEGIN
+    SELECT RAISE(ABORT, 'box.name|the name of a machine is letters, digits, dots and dashes, at most 64')
+     WHERE length(NEW.box_name) NOT BETWEEN 1 AND 64 OR NEW.box_name GLOB '*[^A-Za-z0-9.-]*'
+        OR NEW.box_name GLOB '-*';
     SELECT RAISE(ABORT, 'invitation.open|an invitation for this name is open already')
      WHERE EXISTS (SELECT 1 FROM invitation WHERE box_name = NEW.box_name AND state = 'open'
                       AND expires_at > now_ms());
+    SELECT RAISE(ABORT, 'invitation.ttl|a pairing code cannot be open for that long')
+     WHERE NEW.expires_at - NEW.created_at
+         > (SELECT high FROM setting WHERE name = 'invitation.ttl_ms');
+    SELECT RAISE(ABORT, 'invitation.transition|an invitation begins as open')
+     WHERE NEW.state <> 'open';
     UPDATE invitation SET state = 'expired', ended_at = now_ms()
      WHERE box_name = NEW.box_name AND state = 'open' AND expires_at <= now_ms();
 END;
@@ -32,6 +40,14 @@ BEGIN
            WHERE entity = 'invitation' AND from_state = OLD.state AND to_state = NEW.state);
     SELECT RAISE(ABORT, 'invitation.expired|this invitation ran out')
      WHERE NEW.state = 'redeemed' AND OLD.expires_at <= now_ms();
+    SELECT RAISE(ABORT, 'invitation.fixed|an invitation keeps its name, token and end')
+     WHERE NEW.box_name IS NOT OLD.box_name OR NEW.token_digest IS NOT OLD.token_digest
+        OR NEW.created_at IS NOT OLD.created_at OR NEW.expires_at IS NOT OLD.expires_at;
+END;
+
+CREATE TRIGGER invitation_stays BEFORE DELETE ON invitation
+BEGIN
+    SELECT RAISE(ABORT, 'invitation.kept|an invitation is withdrawn, not deleted');
 END;
 
 CREATE TRIGGER invitation_audit_birth AFTER INSERT ON invitation
@@ -49,28 +65,64 @@ END;
 
 -- A box that this Host may ask.
 CREATE TABLE host_box (
-    id        INTEGER PRIMARY KEY,
-    name      TEXT    NOT NULL CHECK (length(name) BETWEEN 1 AND 64),
-    box_key   BLOB    NOT NULL CHECK (length(box_key) = 32),
-    lane      TEXT    NOT NULL CHECK (lane GLOB '/*' AND length(CAST(lane AS BLOB)) <= 103
-                      AND instr(lane, char(0)) = 0),
-    peer_uid  INTEGER NOT NULL CHECK (peer_uid >= 0),
-    state     TEXT    NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'gone')),
-    paired_at INTEGER NOT NULL,
-    heard_at  INTEGER,                                         -- last answer
-    gone_at   INTEGER,
+    id            INTEGER PRIMARY KEY,
+    name          TEXT    NOT NULL CHECK (length(name) BETWEEN 1 AND 64),
+    box_key       BLOB    NOT NULL CHECK (length(box_key) = 32),
+    lane          TEXT    NOT NULL CHECK (lane GLOB '/*' AND length(CAST(lane AS BLOB)) <= 103
+                          AND instr(lane, char(0)) = 0),
+    peer_uid      INTEGER NOT NULL CHECK (peer_uid >= 0),
+    invitation_id INTEGER NOT NULL UNIQUE REFERENCES invitation (id),
+    state         TEXT    NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'gone')),
+    paired_at     INTEGER NOT NULL,
+    heard_at      INTEGER,                                     -- last answer
+    gone_at       INTEGER,
     CHECK ((state = 'gone') = (gone_at IS NOT NULL))
 ) STRICT;
 
 CREATE UNIQUE INDEX host_box_by_name ON host_box (name) WHERE state = 'active';
+
+-- An invitation is the word of a person at this Host, so the box that redeems it takes the place of
+-- an older box of that name, whatever its key. Nothing else makes a box, and none comes in twice.
+CREATE TRIGGER host_box_born BEFORE INSERT ON host_box
+BEGIN
+    SELECT RAISE(ABORT, 'box.uninvited|a box comes in on an invitation of its own that it has redeemed')
+     WHERE (SELECT state FROM invitation WHERE id = NEW.invitation_id) IS NOT 'redeemed'
+        OR EXISTS (SELECT 1 FROM host_box WHERE invitation_id = NEW.invitation_id);
+    SELECT RAISE(ABORT, 'invitation.name|the invitation is for a machine of another name')
+     WHERE (SELECT box_name FROM invitation WHERE id = NEW.invitation_id) IS NOT NEW.name;
+    SELECT RAISE(ABORT, 'box.lane|a lane is the absolute path of a socket, at most 103 bytes long')
+     WHERE NEW.lane NOT GLOB '/*' OR length(CAST(NEW.lane AS BLOB)) > 103
+        OR instr(NEW.lane, char(0)) > 0;
+    SELECT RAISE(ABORT, 'box.transition|a box begins as active') WHERE NEW.state <> 'active';
+    UPDATE host_box SET state = 'gone', gone_at = NEW.paired_at
+     WHERE name = NEW.name AND state = 'active';
+END;
+
+-- Nobody carries an ask to a box that is gone; one that was under way may have been heard.
+CREATE TRIGGER host_box_gone AFTER UPDATE OF state ON host_box
+WHEN NEW.state = 'gone' AND OLD.state = 'active'
+BEGIN
+    UPDATE call SET state = 'failed', finished_at = NEW.gone_at, code = 'box.gone',
+                    why = 'the box is no longer paired with this Host'
+     WHERE box_id = NEW.id AND state = 'asked';
+    UPDATE call SET state = 'lost', finished_at = NEW.gone_at, code = 'call.lost',
+                    why = 'the box was paired anew while the ask was open'
+     WHERE box_id = NEW.id AND state = 'sent';
+END;
+
+CREATE TRIGGER host_box_stays BEFORE DELETE ON host_box
+BEGIN
+    SELECT RAISE(ABORT, 'box.kept|a box is history');
+END;
 
 CREATE TRIGGER host_box_moves BEFORE UPDATE ON host_box
 BEGIN
     SELECT RAISE(ABORT, 'box.transition|a box that is gone is invited again')
      WHERE NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM state_rule
            WHERE entity = 'host_box' AND from_state = OLD.state AND to_state = NEW.state);
-    SELECT RAISE(ABORT, 'box.identity|a box keeps its name and key')
-     WHERE NEW.name IS NOT OLD.name OR NEW.box_key IS NOT OLD.box_key;
+    SELECT RAISE(ABORT, 'box.identity|a box keeps its name, key and invitation')
+     WHERE NEW.name IS NOT OLD.name OR NEW.box_key IS NOT OLD.box_key
+        OR NEW.invitation_id IS NOT OLD.invitation_id;
 END;
 
 CREATE TRIGGER host_box_audit AFTER INSERT ON host_box
