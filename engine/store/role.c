@@ -48,7 +48,7 @@ static const struct {
 	unsigned roles;
 } secrets[] = {
     {"factor", "secret", BIT(ROLE_PERSON)},
-    {"invitation", "token_digest", BIT(ROLE_PERSON) | BIT(ROLE_NET)},
+    {"invitation", "token_digest", BIT(ROLE_PERSON) | BIT(ROLE_NET) | BIT(ROLE_LINK)},
 };
 
 /* PRAGMAs that only look; some take the name of a table, for the others an argument would be a
