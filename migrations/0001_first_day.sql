@@ -961,6 +961,10 @@ BEGIN
     SELECT RAISE(ABORT, 'op.busy|too many runs wait or run already')
      WHERE (SELECT count(*) FROM op_run WHERE state IN ('queued', 'running'))
         >= (SELECT value FROM setting WHERE name = 'op.live');
+    SELECT RAISE(ABORT, 'observe.stuck|earlier walks still wait for a file system that does not answer')
+     WHERE NEW.op = 'observe:folders'
+       AND (SELECT count(*) FROM folder_walk WHERE state = 'stuck')
+        >= (SELECT value FROM setting WHERE name = 'folders.stuck');
     SELECT RAISE(ABORT, 'grant.args|a grant for this op is held, but not with these arguments')
      WHERE NEW.grant_id IS NULL AND EXISTS (SELECT 1 FROM grant
            WHERE pairing_id = NEW.pairing_id AND op = NEW.op AND args <> NEW.args
@@ -1309,6 +1313,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('call.offline', 1, 503, 'start it: bastion host serve'),
     ('call.seq', 1, 500, 'this is a fault in bastion: please report it'),
     ('call.transition', 1, 500, 'this is a fault in bastion: please report it'),
+    ('call.waiting', 75, 504, 'see bastion sql --host ''SELECT * FROM call'' for how it ended'),
     ('code.invalid', 2, 422, 'copy the whole code, from bst_ to its end'),
     ('factor.code', 126, 403, 'type the six digits that the authenticator shows now'),
     ('factor.fixed', 126, 409, 'drop the factor and enrol a new one'),
@@ -1358,11 +1363,15 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('lease.kept', 126, 409, 'free the lease instead'),
     ('op.args', 2, 422, 'see bastion ops for how it is asked'),
     ('op.busy', 75, 429, 'wait for earlier runs to end'),
+    ('op.cancelled', 1, 409, 'ask again'),
     ('op.final', 1, 500, 'this is a fault in bastion: please report it'),
     ('op.fixed', 1, 500, 'this is a fault in bastion: please report it'),
+    ('op.lost', 1, 500, 'the daemon stopped under it; look before asking again'),
     ('op.output', 1, 500, 'this is a fault in bastion: please report it'),
     ('op.replayed', 126, 409, 'make each ask with a nonce of its own'),
     ('op.seq', 1, 500, 'this is a fault in bastion: please report it'),
+    ('op.start', 1, 500, 'see the reason; then ask again'),
+    ('op.time', 1, 504, 'ask for less, or raise the setting op.time_ms'),
     ('op.transition', 1, 500, 'this is a fault in bastion: please report it'),
     ('op.unknown', 2, 404, 'see bastion ops for what can be asked'),
     ('pairing.exists', 3, 409, 'nothing to do; to start over: bastion unpair HOST first'),
@@ -1407,8 +1416,10 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('audit.syslog', 1, 'bool', 0, 1, 'copy audit rows to the system log'),
     ('call.live', 256, 'rows', 1, 100000, 'asks of boxes that may be open at once'),
     ('call.answer_ms', 120000, 'ms', 1000, 3600000, 'how long a box may take to answer an ask'),
+    ('call.connect_ms', 10000, 'ms', 100, 600000, 'how long a box may take to accept a connection'),
     ('call.frame', 1048576, 'bytes', 4096, 16777216, 'longest frame taken from a box'),
     ('call.total', 33554432, 'bytes', 4096, 1073741824, 'longest answer taken from a box'),
+    ('cert.ms', 5000, 'ms', 100, 60000, 'time for one connection and handshake with a local listener'),
     ('factor.tries', 5, 'tries', 1, 100, 'wrong codes that may be tried within factor.throttle_ms'),
     ('factor.throttle_ms', 900000, 'ms', 1000, 86400000, 'how long a wrong code counts against the next'),
     ('factor.steps', 1, 'steps', 0, 10, 'clock steps of 30 s that a code may be early or late'),
@@ -1423,9 +1434,12 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('http.connections', 256, 'rows', 1, 65536, 'connections served at once'),
     ('http.depth', 32, 'levels', 2, 32, 'deepest nesting of a JSON body'),
     ('http.header', 16384, 'bytes', 1024, 1048576, 'longest head of a request'),
+    ('http.headers', 64, 'rows', 8, 1000, 'header fields of a request'),
     ('http.idle_ms', 60000, 'ms', 100, 3600000, 'how long a connection may say nothing'),
     ('http.per_uid', 128, 'rows', 1, 65536, 'connections of one user served at once'),
     ('http.request_ms', 10000, 'ms', 100, 3600000, 'how long a request may take to arrive'),
+    ('http.stall_ms', 30000, 'ms', 100, 3600000, 'how long a client may stop reading its answer'),
+    ('http.stream', 262144, 'bytes', 4096, 16777216, 'bytes of an answer that wait for a slow reader'),
     ('invitation.ttl_ms', 900000, 'ms', 1000, 86400000, 'how long a pairing code can be used'),
     ('lane.skew_ms', 60000, 'ms', 1000, 3600000, 'how far the clock of a signed ask may be off'),
     ('journal.lines', 5000, 'lines', 1, 100000, 'most lines of a journal answer'),
@@ -1435,8 +1449,10 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('op.frame', 1048576, 'bytes', 4096, 16777216, 'longest frame of an answer'),
     ('op.live', 64, 'rows', 1, 10000, 'runs that may wait or run at once'),
     ('op.parallel', 8, 'runs', 1, 1000, 'runs at the same time'),
+    ('op.memory', 1073741824, 'bytes', 0, 1099511627776, 'address space of one run; 0: no limit'),
     ('op.output', 16777216, 'bytes', 4096, 1073741824, 'longest answer of one run'),
     ('op.time_ms', 60000, 'ms', 1000, 3600000, 'time for one run'),
+    ('op.tool_ms', 15000, 'ms', 100, 600000, 'time for one program that a run starts'),
     ('op.kill_ms', 3000, 'ms', 10, 60000, 'grace between asking a run to end and ending it'),
     ('store.checkpoint_ms', 5000, 'ms', 100, 3600000, 'how often the keeper folds the log into the database'),
     ('store.tick_ms', 5000, 'ms', 100, 600000, 'slow look at the database, should a bell be missed');

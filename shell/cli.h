@@ -47,16 +47,18 @@ int cli_refuse(struct cli *cli);
 
 /**
  * cli_usage(cli, fmt, ...):
- * Say how the call is wrong and how the verb is used.  Return 2.
+ * Say on standard error how the call is wrong and how the verb is used.  Close ${cli}.  Return 2.
  */
 int cli_usage(struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /**
  * cli_options(cli, argc, argv, longopts, fn, ctx):
  * Take the options of the verb: --json, --csv, --box, --help are handled here, each of ${longopts}
- * (struct option, ended by zeros) is passed to ${fn}(ctx, val, optarg).  Options and words may mix;
- * "--" ends them.  Return the index of the first word in ${argv}, which is reordered; -1 after a
- * message (exit 2) and -2 after --help (exit 0).
+ * (struct option, ended by zeros; NULL: none) is passed to ${fn}(ctx, val, value), which returns 0,
+ * or -1 where the option cannot have that value.  A val that is a letter is a short option too: -f
+ * FILE.  Names are taken whole, never guessed from their beginnings.  Options and words may mix;
+ * "--" ends them.  Return the index of the first word in ${argv}, whose words are moved to its end
+ * (${argc} where there are none); -1 after a message (exit 2) and -2 after --help (exit 0).
  */
 struct option;
 int cli_options(struct cli *cli, int argc, char **argv, const struct option *longopts,
@@ -64,23 +66,25 @@ int cli_options(struct cli *cli, int argc, char **argv, const struct option *lon
 
 /**
  * cli_show(cli, q):
- * Step ${q} to its end and show its rows in cli->mode on standard output.  Columns whose name ends
- * in _at are times: shown as local time for people, as RFC 3339 UTC in JSON and CSV.  Columns named
- * args and body are JSON and stay JSON.  Return the number of rows, or -1 with the store's refusal
- * set.
+ * Step ${q} to its end and show its rows in cli->mode on standard output.  Columns named at, or
+ * whose name ends in _at, are times: shown as local time for people, as RFC 3339 UTC in JSON and
+ * CSV.  Columns named args and body are JSON and stay JSON.  With no rows a table shows nothing at
+ * all, so that the verb can say it in words.  ${q} may be NULL, where preparing it failed.  Return
+ * the number of rows, or -1 with the store's refusal set.
  */
 int cli_show(struct cli *cli, struct stmt *q);
 
 /**
  * cli_secret(prompt, out, size):
  * Ask for a line on the terminal without showing it; where standard input is no terminal, read the
- * line from there.  Return its length, or -1.
+ * line from there, and not a byte more.  Return its length without the line's end; or -1, with
+ * ${out} wiped, if there was none, it did not fit, it held a NUL or a signal came.
  */
 int cli_secret(const char *prompt, char *out, size_t size);
 
 /**
  * cli_duration(text, ms):
- * Read "90s", "15m", "2h", "7d" or plain seconds into ${*ms}.  Return 0 or -1.
+ * Read "90s", "15m", "2h", "7d" or plain seconds into ${*ms}, at least 0.  Return 0 or -1.
  */
 int cli_duration(const char *text, int64_t *ms);
 

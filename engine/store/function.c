@@ -12,7 +12,7 @@
 /* What the text of a seal is for; the key that makes it follows from that. */
 static const struct {
 	const char *kind, *domain;
-	enum key_use use;
+	enum key_which use;
 } seals[] = {
     {"grant", "bastion-grant-1", KEY_GRANT},
     {"audit", "bastion-audit-1", KEY_IDENTITY},

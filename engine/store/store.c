@@ -621,3 +621,9 @@ stmt_is_null(struct stmt *q, int i)
 {
 	return sqlite3_column_type(q->handle, i) == SQLITE_NULL;
 }
+
+struct sqlite3_stmt *
+stmt_handle(struct stmt *q)
+{
+	return q->handle;
+}

@@ -11,6 +11,7 @@
 
 struct key;
 struct sqlite3;
+struct sqlite3_stmt;
 struct store;
 struct stmt;
 
@@ -206,5 +207,11 @@ const char *stmt_get_text(struct stmt *q, int i);
 int64_t stmt_get_int(struct stmt *q, int i);
 const void *stmt_get_blob(struct stmt *q, int i, size_t len);
 bool stmt_is_null(struct stmt *q, int i);
+
+/**
+ * stmt_handle(q):
+ * Return the SQLite statement of ${q}, borrowed, for whoever shows its columns by name and type.
+ */
+struct sqlite3_stmt *stmt_handle(struct stmt *q);
 
 #endif
