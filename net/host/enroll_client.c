@@ -35,12 +35,10 @@ struct enroller {
 static size_t
 enroll_text(const struct enroll_claim *c, char text[TEXT_MAX])
 {
-	unsigned char digest[crypto_hash_sha256_BYTES];
 	char token[65], box_key[65], host_key[65];
 	int len;
 
-	crypto_hash_sha256(digest, c->token, CODE_TOKEN);
-	sodium_bin2hex(token, sizeof(token), digest, sizeof(digest));
+	sodium_bin2hex(token, sizeof(token), c->token_digest, crypto_hash_sha256_BYTES);
 	sodium_bin2hex(box_key, sizeof(box_key), c->box_key, KEY_PUBLIC_SIZE);
 	sodium_bin2hex(host_key, sizeof(host_key), c->host_key, KEY_PUBLIC_SIZE);
 	len = snprintf(text, TEXT_MAX, "%s\n%s\n%s\n%s\n%s\n%s\n", token, c->box, box_key, c->host,
@@ -131,7 +129,8 @@ static int
 enroll_granted(struct store *db, const struct pairing_code *code, const char *lane,
 	       const struct enroller *e, const struct http_answer *answer)
 {
-	struct enroll_claim claim = {.token = code->token,
+	unsigned char digest[crypto_hash_sha256_BYTES];
+	struct enroll_claim claim = {.token_digest = digest,
 				     .box = e->name,
 				     .host = code->host,
 				     .box_key = e->key,
@@ -141,6 +140,7 @@ enroll_granted(struct store *db, const struct pairing_code *code, const char *la
 	struct stmt *q;
 	int rc = -1;
 
+	crypto_hash_sha256(digest, code->token, CODE_TOKEN);
 	if ((q = store_sql(db, GRANTED)) == NULL)
 		return -1;
 	sodium_bin2hex(key, sizeof(key), code->host_key, KEY_PUBLIC_SIZE);

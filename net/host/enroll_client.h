@@ -24,7 +24,7 @@
 #define ENROLL_BASE64 89 /* 64 bytes in base64, and a NUL */
 
 struct enroll_claim {
-	const unsigned char *token;   /* CODE_TOKEN bytes */
+	const unsigned char *token_digest; /* SHA-256 of the token, 32 bytes */
 	const char *box, *host;       /* names */
 	const unsigned char *box_key; /* KEY_PUBLIC_SIZE bytes, as is the next */
 	const unsigned char *host_key;
