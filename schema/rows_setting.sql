@@ -14,6 +14,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('call.connect_ms', 10000, 'ms', 100, 600000, 'how long a box may take to accept a connection'),
     ('call.frame', 1048576, 'bytes', 4096, 16777216, 'longest frame taken from a box'),
     ('call.total', 33554432, 'bytes', 4096, 1073741824, 'longest answer taken from a box'),
+    ('cert.ms', 5000, 'ms', 100, 60000, 'time for one connection and handshake with a local listener'),
     ('factor.tries', 5, 'tries', 1, 100, 'wrong codes that may be tried within factor.throttle_ms'),
     ('factor.throttle_ms', 900000, 'ms', 1000, 86400000, 'how long a wrong code counts against the next'),
     ('factor.steps', 1, 'steps', 0, 10, 'clock steps of 30 s that a code may be early or late'),
@@ -43,8 +44,10 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('op.frame', 1048576, 'bytes', 4096, 16777216, 'longest frame of an answer'),
     ('op.live', 64, 'rows', 1, 10000, 'runs that may wait or run at once'),
     ('op.parallel', 8, 'runs', 1, 1000, 'runs at the same time'),
+    ('op.memory', 1073741824, 'bytes', 0, 1099511627776, 'address space of one run; 0: no limit'),
     ('op.output', 16777216, 'bytes', 4096, 1073741824, 'longest answer of one run'),
     ('op.time_ms', 60000, 'ms', 1000, 3600000, 'time for one run'),
+    ('op.tool_ms', 15000, 'ms', 100, 600000, 'time for one program that a run starts'),
     ('op.kill_ms', 3000, 'ms', 10, 60000, 'grace between asking a run to end and ending it'),
     ('store.checkpoint_ms', 5000, 'ms', 100, 3600000, 'how often the keeper folds the log into the database'),
     ('store.tick_ms', 5000, 'ms', 100, 600000, 'slow look at the database, should a bell be missed');
