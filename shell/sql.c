@@ -129,7 +129,8 @@ failed(struct sql *s, int rc, const char *text, const char *statement)
 	case SQLITE_READONLY:
 		return refuse_write(s, statement);
 	case SQLITE_INTERRUPT:
-		if (!s->expired)
+		s->interrupted = !s->expired;
+		if (s->interrupted)
 			return refusal_set(s->refusal, "sql.interrupted",
 					   "the query was interrupted");
 		return refusal_set(s->refusal, "sql.timeout", "the query took longer than %.1f s",
@@ -207,7 +208,7 @@ run_all(struct sql *s, const char *text)
 	int rc = 0;
 
 	s->spent_ms = 0;
-	s->expired = false;
+	s->expired = s->interrupted = false;
 	if (s->limit_ms > 0)
 		sqlite3_progress_handler(store_handle(s->db), PROGRESS_STEPS, look_at_clock, s);
 	while (rc == 0 && *at != '\0') {

@@ -14,7 +14,7 @@ struct sql {
 	int64_t limit_ms;           /* time for the queries of one run, without that of whoever */
 				    /* takes the output; 0: no limit */
 	int64_t spent_ms, began_ms; /* sql.c's own */
-	bool expired;
+	bool expired, interrupted;
 };
 
 /**

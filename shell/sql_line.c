@@ -151,6 +151,8 @@ run_statement(struct cli *cli, struct sql *s, struct talk *t)
 	rc = sql_run(s, t->statement);
 	fflush(stdout);
 	sigaction(SIGINT, &before, NULL);
+	if (rc == -1 && s->interrupted)
+		putc('\n', stderr); /* behind the terminal's ^C */
 	if (rc == -1)
 		cli_say(cli);
 	forget_statement(t);
