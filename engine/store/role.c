@@ -140,10 +140,6 @@ role_decide(void *ctx, int action, const char *a, const char *b, const char *dat
 	case SQLITE_DELETE:
 		if ((inner != NULL && role != ROLE_READER) || declares_virtual(action, a))
 			return SQLITE_OK;
-		/* A table-valued function (json_each) declares itself so; a true change of this
-		 * table is stopped by SQLite, whose writable_schema no role can turn on. */
-		if (action == SQLITE_UPDATE && strcmp(a, "sqlite_master") == 0)
-			return SQLITE_OK;
 		return role_writes(role,
 				   action == SQLITE_INSERT   ? INS
 				   : action == SQLITE_UPDATE ? UPD
