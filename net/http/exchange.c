@@ -161,6 +161,7 @@ resume(struct http_exchange *x)
 		return;
 	x->suspended = false;
 	mhd_of(x)->resume_connection(x->conn->mhd);
+	server_wake(x->conn->server);
 }
 
 void
@@ -242,15 +243,17 @@ http_refuse(struct http_exchange *x, unsigned status, const struct refusal *refu
 	free(json);
 }
 
-/* Refuse before the handler: over libmicrohttpd only if no body is on its way. */
+/*
+ * Refuse before the handler.  With a body on its way that is done past libmicrohttpd, which takes
+ * no answer in the midst of one; without, its next call fetches the answer and the connection
+ * can be kept.
+ */
 static enum MHD_Result
 refuse_early(struct http_exchange *x, unsigned status, const struct refusal *refusal,
     const char *allow, bool has_body)
 {
 	const struct http_field headers[] = {{"X-Bastion-Refused", refusal->code},
 	    {allow != NULL ? "Allow" : NULL, allow}, {NULL, NULL}};
-	enum MHD_Result r = MHD_NO;
-	struct MHD_Response *response;
 	char *json;
 	size_t len;
 
@@ -262,14 +265,11 @@ refuse_early(struct http_exchange *x, unsigned status, const struct refusal *ref
 	}
 	if ((json = exchange_refusal_json(refusal, NULL, &len)) == NULL)
 		return MHD_NO;
-	response = mhd_of(x)->create_response_from_buffer(len, json, MHD_RESPMEM_MUST_COPY);
-	if (response != NULL) {
-		if (add_headers(x, response, "application/json", headers) == 0)
-			r = mhd_of(x)->queue_response(x->conn->mhd, status, response);
-		mhd_of(x)->destroy_response(response);
-	}
+	answer(x, status,
+	    mhd_of(x)->create_response_from_buffer(len, json, MHD_RESPMEM_MUST_COPY),
+	    "application/json", headers);
 	free(json);
-	return r;
+	return MHD_YES;
 }
 
 /* Streams. */

@@ -80,6 +80,12 @@ void conn_deadline(struct conn *c, int64_t ms);
 void server_refuse_raw(struct http_server *server, int fd, unsigned status,
     const struct refusal *refusal, const char *allow, bool body);
 
+/**
+ * server_wake(server):
+ * A connection was resumed: let libmicrohttpd look, from the loop.
+ */
+void server_wake(struct http_server *server);
+
 /* exchange.c: what libmicrohttpd calls */
 
 void *exchange_begin(void *server, const char *target, struct MHD_Connection *mhd);

@@ -430,9 +430,17 @@ pump(void *ctx)
 	loop_cancel(server->loop, server->timer);
 	server->timer = 0;
 	server->mhd->run(server->daemon);
-	if (server->mhd->get_timeout(server->daemon, &ms) == MHD_YES)
+	if (server->timer == 0 && server->mhd->get_timeout(server->daemon, &ms) == MHD_YES)
 		server->timer = loop_after(server->loop, ms < INT_MAX ? (int64_t)ms : INT_MAX,
 		    pump, server);
+}
+
+/* Without a listening socket its epoll set does not have the pipe that tells of a resume. */
+void
+server_wake(struct http_server *server)
+{
+	loop_cancel(server->loop, server->timer);
+	server->timer = loop_after(server->loop, 0, pump, server);
 }
 
 static int
@@ -517,7 +525,6 @@ http_server_free(struct http_server *server)
 		return;
 	close_listeners(server);
 	server->drained = NULL;
-	loop_cancel(server->loop, server->timer);
 	if (server->epoll != -1)
 		loop_del(server->loop, server->epoll);
 
@@ -531,5 +538,6 @@ http_server_free(struct http_server *server)
 	}
 	while (server->leftovers != NULL)
 		linger_end(server->leftovers);
+	loop_cancel(server->loop, server->timer);
 	free(server);
 }

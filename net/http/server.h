@@ -171,8 +171,8 @@ const char *http_method(const struct http_exchange *x);
 /**
  * http_on_close(x, fn, ctx):
  * Call ${fn}(${ctx}) once if the client goes away, or the server ends, before the answer is
- * complete: before http_reply or http_refuse, or before http_stream_end.  Nothing may be done with
- * ${x} from then on.  Clients on TCP that close without a reset are noticed at the next write.
+ * complete: before http_reply or http_refuse, or before http_stream_end; also when a HEAD has all
+ * of a stream that it wants.  Nothing may be done with ${x} from then on.  Clients on TCP that close without a reset are noticed at the next write.
  */
 void http_on_close(struct http_exchange *x, void (*fn)(void *ctx), void *ctx);
 
