@@ -121,7 +121,10 @@ note_due(void *ctx)
 	fired[nfired++] = *(int64_t *)ctx;
 }
 
-/* The heap: a thousand timers in scattered order, every third cancelled, the rest sorted. */
+/*
+ * The heap: a thousand timers in scattered order, every third cancelled, the rest sorted (but for
+ * the millisecond that loop_now cuts off).
+ */
 static void
 many_timers_keep_order(void **state)
 {
@@ -132,17 +135,17 @@ many_timers_keep_order(void **state)
 
 	nfired = 0;
 	for (i = 0; i < 1000; i++) {
-		due[i] = i * 617 % 1000 / 50;
-		ids[i] = loop_after(t.loop, due[i], note_due, &due[i]);
+		due[i] = loop_now() + i * 617 % 1000 / 50;
+		ids[i] = loop_after(t.loop, i * 617 % 1000 / 50, note_due, &due[i]);
 		assert_int_not_equal(ids[i], 0);
 	}
 	for (i = 0; i < 1000; i += 3)
 		loop_cancel(t.loop, ids[i]);
-	loop_after(t.loop, 30, add_stop, &t);
+	loop_after(t.loop, 25, add_stop, &t);
 	loop_run(t.loop);
 	assert_int_equal(nfired, 666);
 	for (i = 1; i < nfired; i++)
-		assert_true(fired[i - 1] <= fired[i]);
+		assert_true(fired[i - 1] <= fired[i] + 1);
 }
 
 static void

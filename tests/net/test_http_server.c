@@ -81,7 +81,7 @@ show_item(struct http_exchange *x, void *ctx)
 
 	(void)ctx;
 	snprintf(text, sizeof(text), "%s|%s|%s|%d|%u|%s", http_param(x, "id"), q ? q : "-",
-	    h ? h : "-", http_peer(x)->uid == getuid(), http_surface(x), http_method(x));
+		 h ? h : "-", http_peer(x)->uid == getuid(), http_surface(x), http_method(x));
 	http_reply(x, 200, "text/plain", NULL, text, strlen(text));
 	return 0;
 }
@@ -512,7 +512,7 @@ connection_is_kept(void **state)
 {
 	(void)state;
 	CURL("-w", "%{num_connects}", "http://x/hello", "http://x/nothing", "http://x/hello",
-	    "http://x/later");
+	     "http://x/later");
 	want("hello\n1{\"error\"");
 	want("}}\n0hello\n0later\n0");
 }
@@ -546,7 +546,7 @@ body_over_its_limit_is_refused(void **state)
 	CURL("-i", "http://x/hello", "--data-binary", data, "-H", "Expect:");
 	want("HTTP/1.1 413");
 	CURL("-i", "http://x/hello", "--data-binary", data, "-H", "Expect:", "-H",
-	    "Transfer-Encoding: chunked");
+	     "Transfer-Encoding: chunked");
 	want("HTTP/1.1 413");
 	want("over 100 bytes");
 	CURL("-i", "http://x/all", "--data-binary", data, "-H", "Expect:");
@@ -598,16 +598,24 @@ too_many_or_long_headers(void **state)
 static void
 broken_requests_do_no_harm(void **state)
 {
-	static const char *const texts[] = {"\r\n\r\n\r\n", "GET\r\n\r\n", "\0\1\2\3\r\n\r\n",
-	    "GET / HTTP/9.9\r\n\r\n", "GET /hello HTTP/1.1\r\n\r\n",
+	static const char *const texts[] = {
+	    "\r\n\r\n\r\n",
+	    "GET\r\n\r\n",
+	    "",
+	    "\1\2\3\r\n\r\n",
+	    "GET / HTTP/9.9\r\n\r\n",
+	    "GET /hello HTTP/1.1\r\n\r\n",
 	    "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n",
 	    "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
 	    "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
 	    "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\n"};
+	struct http_limits limits = usual;
 	size_t i;
 	int fd;
 
 	(void)state;
+	limits.idle_ms = 200; /* blank lines, and then the end: libmicrohttpd waits for more */
+	start(&limits);
 	for (i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
 		fd = ask(texts[i]);
 		shutdown(fd, SHUT_WR);
@@ -652,8 +660,9 @@ refusal_is_json(void **state)
 	CURL("-i", "http://x/refuse");
 	want("HTTP/1.1 403");
 	want("X-Bastion-Refused: grant.window\r\n");
-	want("{\"error\":{\"code\":\"grant.window\",\"why\":\"not \\\"now\\\"\\\\\\u000a\\u0001 caf?\","
-	     "\"retry_at\":1234567890123,\"rule\":{\"max\":2}}}\n");
+	want(
+	    "{\"error\":{\"code\":\"grant.window\",\"why\":\"not \\\"now\\\"\\\\\\u000a\\u0001 caf?\","
+	    "\"retry_at\":1234567890123,\"rule\":{\"max\":2}}}\n");
 }
 
 static void
@@ -1053,7 +1062,7 @@ main(void)
 	    TEST(body_over_its_limit_is_refused),
 	    TEST(chunked_upload_and_expect),
 	    TEST(too_many_or_long_headers),
-	    TEST(broken_requests_do_no_harm),
+	    BARE(broken_requests_do_no_harm),
 	    TEST(half_closed_client_is_answered),
 	    TEST(json_is_checked),
 	    TEST(refusal_is_json),
