@@ -70,8 +70,8 @@ struct http_call *http_start(struct http_client *client, const struct http_reque
 
 /**
  * http_abort(call):
- * End ${call} at once without its done.  Not after done; from inside chunk or verify it is allowed,
- * and they return afterwards as they like.
+ * End ${call} at once without its done.  Not from inside done or after it; from inside chunk or
+ * verify it is allowed, and they return afterwards as they like.
  */
 void http_abort(struct http_call *call);
 

@@ -600,5 +600,5 @@ exchange_end(void *ctx, struct MHD_Connection *mhd, void **request,
 	free(x->target);
 	free(x);
 	server->mhd->set_connection_option(mhd, MHD_CONNECTION_OPTION_TIMEOUT, 0);
-	conn_deadline(c, server->config.limits.idle_ms);
+	conn_deadline(c, server->draining ? 1 : server->config.limits.idle_ms);
 }

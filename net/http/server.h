@@ -80,7 +80,8 @@ void http_server_free(struct http_server *server);
 /**
  * http_server_drain(server, done, ctx):
  * Accept nothing more, close idle connections, let what was asked be answered, and call
- * ${done}(${ctx}) from the loop when the last connection is closed.
+ * ${done}(${ctx}) from the loop when the last connection is closed.  Streams without an end are for
+ * their producers to end; http_server_free cuts off what is left.
  */
 void http_server_drain(struct http_server *server, void (*done)(void *ctx), void *ctx);
 
