@@ -16,6 +16,7 @@
 #define ACCEPTS         16        /* a wake-up: others have their turn in between */
 #define ACCEPT_PAUSE_MS 100       /* when descriptors or memory have run out */
 #define LEFTOVERS_MAX   16
+#define POOL_EXTRA      24576 /* with 8 KiB of headers: the most it takes by malloc, not mmap */
 #define LINGER_MS       1000
 #define LINGER_BYTES    (4 << 20)
 
@@ -464,7 +465,7 @@ start_daemon(struct http_server *server)
 	server->daemon = server->mhd->start_daemon(
 	    MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
 	    exchange_request, server, MHD_OPTION_CONNECTION_LIMIT, UINT_MAX,
-	    MHD_OPTION_CONNECTION_MEMORY_LIMIT, limits->header_bytes * 2 + 32768,
+	    MHD_OPTION_CONNECTION_MEMORY_LIMIT, limits->header_bytes + POOL_EXTRA,
 	    MHD_OPTION_URI_LOG_CALLBACK, exchange_begin, server, MHD_OPTION_NOTIFY_COMPLETED,
 	    exchange_end, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
 	    MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
