@@ -200,13 +200,15 @@ CREATE VIEW audit_entry AS
 SELECT stream, entity, entity_id, action, pairing, body FROM audit;
 
 -- The only way in: triggers insert here, and the row is numbered, dated, signed for and chained.
+-- (|| '' makes text of a number, and plain text of what json_object returned: as the columns hold it.)
 CREATE TRIGGER audit_entry_chains INSTEAD OF INSERT ON audit_entry
 BEGIN
     INSERT INTO audit (seq, at, stream, who, entity, entity_id, action, pairing, body, prev, hash)
     SELECT h.seq + 1, now_ms(), NEW.stream, acting(), NEW.entity, NEW.entity_id, NEW.action,
            NEW.pairing, NEW.body, h.hash,
            chain_hash(h.hash, json_array(h.seq + 1, now_ms(), NEW.stream, acting(), NEW.entity,
-                                         NEW.entity_id, NEW.action, NEW.pairing, NEW.body))
+                                         NEW.entity_id || '', NEW.action, NEW.pairing,
+                                         NEW.body || ''))
       FROM (SELECT seq, hash FROM audit
              UNION ALL SELECT 0, zeroblob(32) ORDER BY seq DESC LIMIT 1) AS h;
 END;
@@ -477,6 +479,9 @@ CREATE UNIQUE INDEX factor_by_fingerprint ON factor (fingerprint) WHERE state = 
 
 CREATE TRIGGER factor_born BEFORE INSERT ON factor
 BEGIN
+    SELECT RAISE(ABORT, 'factor.label|a label is 1 to 64 characters, none of them a control character')
+     WHERE length(NEW.label) NOT BETWEEN 1 AND 64
+        OR NEW.label GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*';
     SELECT RAISE(ABORT, 'factor.label|an active factor has this label or key already')
      WHERE EXISTS (SELECT 1 FROM factor WHERE state = 'active'
            AND (label = NEW.label OR fingerprint = NEW.fingerprint));
@@ -493,8 +498,13 @@ BEGIN
         OR NEW.public_key IS NOT OLD.public_key OR NEW.fingerprint IS NOT OLD.fingerprint
         OR NEW.enrolled_at IS NOT OLD.enrolled_at
         OR (NEW.secret IS NOT OLD.secret AND NEW.secret IS NOT NULL);
-    SELECT RAISE(ABORT, 'factor.used|this code was used already')
-     WHERE NEW.last_counter IS NOT OLD.last_counter AND NEW.last_counter <= OLD.last_counter;
+END;
+
+-- A proof moves the counter on, or it was used: staying where it is counts as used.
+CREATE TRIGGER factor_counter_grows BEFORE UPDATE OF last_counter ON factor
+WHEN NEW.last_counter <= OLD.last_counter
+BEGIN
+    SELECT RAISE(ABORT, 'factor.used|this code or signature was used already');
 END;
 
 -- Dropping a factor drops what it approved, for good; its secret goes at once.
@@ -752,6 +762,7 @@ CREATE TABLE host_box (
                           AND instr(lane, char(0)) = 0),
     peer_uid      INTEGER NOT NULL CHECK (peer_uid >= 0),
     invitation_id INTEGER NOT NULL UNIQUE REFERENCES invitation (id),
+    welcome       TEXT    CHECK (length(welcome) = 88),        -- this Host's signature of the enrollment
     state         TEXT    NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'gone')),
     paired_at     INTEGER NOT NULL,
     heard_at      INTEGER,                                     -- last answer
@@ -953,6 +964,10 @@ BEGIN
     SELECT RAISE(ABORT, 'op.busy|too many runs wait or run already')
      WHERE (SELECT count(*) FROM op_run WHERE state IN ('queued', 'running'))
         >= (SELECT value FROM setting WHERE name = 'op.live');
+    SELECT RAISE(ABORT, 'observe.stuck|earlier walks still wait for a file system that does not answer')
+     WHERE NEW.op = 'observe:folders'
+       AND (SELECT count(*) FROM folder_walk WHERE state = 'stuck')
+        >= (SELECT value FROM setting WHERE name = 'folders.stuck');
     SELECT RAISE(ABORT, 'grant.args|a grant for this op is held, but not with these arguments')
      WHERE NEW.grant_id IS NULL AND EXISTS (SELECT 1 FROM grant
            WHERE pairing_id = NEW.pairing_id AND op = NEW.op AND args <> NEW.args
@@ -1305,7 +1320,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('code.invalid', 2, 422, 'copy the whole code, from bst_ to its end'),
     ('factor.code', 126, 403, 'type the six digits that the authenticator shows now'),
     ('factor.fixed', 126, 409, 'drop the factor and enrol a new one'),
-    ('factor.key', 2, 422, 'give a public key as ssh-keygen writes it: ed25519, ecdsa or their sk forms'),
+    ('factor.key', 2, 422, 'give the .pub file of an ssh-ed25519 or sk-ssh-ed25519 key: ssh-keygen -t ed25519'),
     ('factor.kept', 126, 409, 'use bastion factor drop'),
     ('factor.label', 2, 422, 'give another label'),
     ('factor.none', 126, 403, 'enrol one: bastion factor add totp'),
@@ -1358,6 +1373,8 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('op.output', 1, 500, 'this is a fault in bastion: please report it'),
     ('op.replayed', 126, 409, 'make each ask with a nonce of its own'),
     ('op.seq', 1, 500, 'this is a fault in bastion: please report it'),
+    ('op.start', 1, 500, 'see the reason; then ask again'),
+    ('op.time', 1, 504, 'ask for less, or raise the setting op.time_ms'),
     ('op.transition', 1, 500, 'this is a fault in bastion: please report it'),
     ('op.unknown', 2, 404, 'see bastion ops for what can be asked'),
     ('pairing.exists', 3, 409, 'nothing to do; to start over: bastion unpair HOST first'),
@@ -1405,6 +1422,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('call.connect_ms', 10000, 'ms', 100, 600000, 'how long a box may take to accept a connection'),
     ('call.frame', 1048576, 'bytes', 4096, 16777216, 'longest frame taken from a box'),
     ('call.total', 33554432, 'bytes', 4096, 1073741824, 'longest answer taken from a box'),
+    ('cert.ms', 5000, 'ms', 100, 60000, 'time for one connection and handshake with a local listener'),
     ('factor.tries', 5, 'tries', 1, 100, 'wrong codes that may be tried within factor.throttle_ms'),
     ('factor.throttle_ms', 900000, 'ms', 1000, 86400000, 'how long a wrong code counts against the next'),
     ('factor.steps', 1, 'steps', 0, 10, 'clock steps of 30 s that a code may be early or late'),
@@ -1434,9 +1452,12 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('op.frame', 1048576, 'bytes', 4096, 16777216, 'longest frame of an answer'),
     ('op.live', 64, 'rows', 1, 10000, 'runs that may wait or run at once'),
     ('op.parallel', 8, 'runs', 1, 1000, 'runs at the same time'),
+    ('op.memory', 1073741824, 'bytes', 0, 1099511627776, 'address space of one run; 0: no limit'),
     ('op.output', 16777216, 'bytes', 4096, 1073741824, 'longest answer of one run'),
     ('op.time_ms', 60000, 'ms', 1000, 3600000, 'time for one run'),
+    ('op.tool_ms', 15000, 'ms', 100, 600000, 'time for one program that a run starts'),
     ('op.kill_ms', 3000, 'ms', 10, 60000, 'grace between asking a run to end and ending it'),
+    ('pairing.wait_ms', 10000, 'ms', 100, 600000, 'how long a Host may take to answer a pairing'),
     ('store.checkpoint_ms', 5000, 'ms', 100, 3600000, 'how often the keeper folds the log into the database'),
     ('store.tick_ms', 5000, 'ms', 100, 600000, 'slow look at the database, should a bell be missed');
 -- rows_state_rule.sql: every move that exists.
