@@ -1,0 +1,6 @@
+/* actors.c: the actors of this program, in the order in which they are started. */
+#include "engine/actor/actor.h"
+#include "net/host/link.h"
+#include "net/host/net.h"
+
+const struct actor *const actors[] = {&actor_link, &actor_net, NULL};
