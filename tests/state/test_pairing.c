@@ -68,7 +68,7 @@ static void
 redeem(struct host *h, enum manner manner, const char *body, int fd)
 {
 	char token[80], box[80], box_key[80], lane[128], key[65], signature[ENROLL_BASE64], out[512];
-	unsigned char other[32];
+	unsigned char other[32], digest[32];
 	struct enrollment e = {.box_name = box, .lane = lane, .peer_uid = getuid()};
 	struct enroll_claim claim = {.box = box, .lane = lane, .host = h->facts.host};
 	int64_t id;
@@ -84,7 +84,8 @@ redeem(struct host *h, enum manner manner, const char *body, int fd)
 		return;
 	}
 	memset(other, 1, sizeof(other));
-	claim.token = manner == STALE ? other : e.token;
+	crypto_hash_sha256(digest, e.token, sizeof(e.token));
+	claim.token_digest = manner == STALE ? other : digest;
 	claim.box_key = e.box_key;
 	claim.host_key = h->facts.host_key;
 	if (enroll_sign(h->s.key, &claim, signature) != 0)
