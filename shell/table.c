@@ -8,9 +8,10 @@
 #include "shell/table.h"
 #include "shell/text.h"
 
-#define GAP       2 /* blanks between the columns of a table */
-#define BOX_GAP   3 /* " │ " */
-#define NARROWEST 3 /* below this a cut text says nothing */
+#define GAP       2    /* blanks between the columns of a table */
+#define BOX_GAP   3    /* " │ " */
+#define NARROWEST 3    /* below this a cut text says nothing */
+#define BLOCK     5000 /* rows that set the widths; later ones are shown in blocks of as many */
 
 struct column {
 	char *name;
@@ -32,6 +33,7 @@ struct table {
 	struct table_style style;
 	struct column *columns;
 	int count;
+	int shown; /* how many columns there is room for; -1 before that is known */
 	int64_t rows;
 	FILE *text; /* of all cells, for tables */
 	char *bytes;
@@ -132,6 +134,7 @@ table_begin(FILE *out, sqlite3_stmt *stmt, const struct table_style *style)
 	t->stmt = stmt;
 	t->style = *style;
 	t->count = sqlite3_column_count(stmt);
+	t->shown = -1;
 	if ((t->columns = calloc((size_t)t->count + 1, sizeof(*t->columns))) == NULL)
 		goto fail;
 	for (i = 0; i < t->count; i++) {
@@ -352,39 +355,6 @@ cell_text(struct table *t, int i)
 	return text_show(t->text, s, (size_t)sqlite3_column_bytes(t->stmt, i));
 }
 
-static int
-keep_row(struct table *t)
-{
-	long start;
-	int i, width;
-
-	for (i = 0; i < t->count; i++) {
-		if ((start = ftell(t->text)) == -1)
-			return -1;
-		width = cell_text(t, i);
-		if (add_cell(t, (size_t)start, width) == -1)
-			return -1;
-		if (width > t->columns[i].width)
-			t->columns[i].width = width;
-	}
-	return 0;
-}
-
-int
-table_row(struct table *t)
-{
-	int done = 0;
-
-	if (t->style.mode == CLI_JSON)
-		json_row(t);
-	else if (t->style.mode == CLI_CSV)
-		done = csv_row(t);
-	else
-		done = keep_row(t);
-	t->rows++;
-	return done;
-}
-
 /* What the columns take if none that may be cut is wider than cap. */
 static int
 width_under(const struct table *t, int cap, bool all)
@@ -451,7 +421,10 @@ write_cell(struct table *t, int i, int shown, const char *s, size_t len, int wid
 
 	if (c->number)
 		blanks(t->out, pad);
-	text_clip(t->out, s, len, c->width);
+	if (t->style.width == 0)
+		fwrite(s, 1, len, t->out);
+	else
+		text_clip(t->out, s, len, c->width);
 	if (!c->number && !last)
 		blanks(t->out, pad);
 	if (i < shown - 1)
@@ -505,24 +478,70 @@ write_row(struct table *t, size_t first, int shown)
 	fputs(t->style.mode == CLI_BOX ? " │\n" : "\n", t->out);
 }
 
+/* The first block sets the widths.  Memory stays bounded however many rows there are. */
+static int
+write_block(struct table *t)
+{
+	size_t first;
+
+	if (fflush(t->text) != 0)
+		return -1;
+	if (t->shown == -1) {
+		fit_columns(t);
+		t->shown = columns_shown(t);
+		write_rule(t, t->shown, "┌", "┬", "┐");
+		write_head(t, t->shown);
+		write_rule(t, t->shown, "├", "┼", "┤");
+	}
+	for (first = 0; first < t->used; first += (size_t)t->count)
+		write_row(t, first, t->shown);
+	t->used = 0;
+	fclose(t->text);
+	free(t->bytes);
+	t->bytes = NULL;
+	return begin_text(t);
+}
+
 static void
 write_table(struct table *t)
 {
-	size_t first;
-	int shown;
-
 	if (t->count == 0 || (t->rows == 0 && t->style.quiet))
 		return;
-	if (fflush(t->text) != 0)
-		return;
-	fit_columns(t);
-	shown = columns_shown(t);
-	write_rule(t, shown, "┌", "┬", "┐");
-	write_head(t, shown);
-	write_rule(t, shown, "├", "┼", "┤");
-	for (first = 0; first < t->used; first += (size_t)t->count)
-		write_row(t, first, shown);
-	write_rule(t, shown, "└", "┴", "┘");
+	if (write_block(t) == 0)
+		write_rule(t, t->shown, "└", "┴", "┘");
+}
+
+static int
+keep_row(struct table *t)
+{
+	long start;
+	int i, width;
+
+	for (i = 0; i < t->count; i++) {
+		if ((start = ftell(t->text)) == -1)
+			return -1;
+		width = cell_text(t, i);
+		if (add_cell(t, (size_t)start, width) == -1)
+			return -1;
+		if (t->shown == -1 && width > t->columns[i].width)
+			t->columns[i].width = width;
+	}
+	return t->used < (size_t)t->count * BLOCK ? 0 : write_block(t);
+}
+
+int
+table_row(struct table *t)
+{
+	int done = 0;
+
+	if (t->style.mode == CLI_JSON)
+		json_row(t);
+	else if (t->style.mode == CLI_CSV)
+		done = csv_row(t);
+	else
+		done = keep_row(t);
+	t->rows++;
+	return done;
 }
 
 int64_t

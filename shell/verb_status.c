@@ -88,8 +88,8 @@ static const char LINES[] =
     " UNION ALL SELECT 'boxes', printf('%d paired, %d invited, %d asks open', :doc->>'boxes',"
     "   :doc->>'open_invitations', :doc->>'open_calls') WHERE :doc->>'role' = 'host'"
     " UNION ALL SELECT 'audit', printf('%d rows, %s', :doc->>'audit_seq',"
-    "   coalesce(printf('sealed to %d %s ago', :doc->>'sealed_seq',"
-    "            time_words(:doc->>'seal_age_ms')), 'never sealed'))"
+    "   iif(:doc->>'sealed_seq' IS NULL, 'never sealed', printf('sealed to %d %s ago',"
+    "       :doc->>'sealed_seq', time_words(:doc->>'seal_age_ms'))))"
     " UNION ALL SELECT 'system log', printf('%d rows wait, %d dropped', :doc->>'outbox',"
     "   :doc->>'outbox_dropped')";
 

@@ -29,11 +29,11 @@ struct running {
 static const struct actor *
 actor_find(const char *name)
 {
-	const struct actor *actor;
+	const struct actor *const *at;
 
-	for (actor = actors; actor->name != NULL; actor++)
-		if (strcmp(actor->name, name) == 0)
-			return actor;
+	for (at = actors; *at != NULL; at++)
+		if (strcmp((*at)->name, name) == 0)
+			return *at;
 	return NULL;
 }
 

@@ -94,8 +94,10 @@ spawn_actor(const char *name, struct control_order *order, struct spawned *child
 		refusal_errno(r, FAILED, "cannot send the order");
 		goto failed;
 	}
-	if ((child->pid = fork_actor(name, ends[1], r)) == -1)
+	if ((child->pid = fork_actor(name, ends[1], r)) == -1) {
+		child->pid = 0;
 		goto failed;
+	}
 	if ((child->pidfd = pidfd_open(child->pid, 0)) == -1) {
 		refusal_errno(r, FAILED, "cannot watch the process");
 		kill(child->pid, SIGKILL);

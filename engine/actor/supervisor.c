@@ -380,21 +380,6 @@ on_watchdog(void *ctx)
 	loop_after(sup->loop, notify_watchdog_ms(), on_watchdog, sup);
 }
 
-/* Descriptors 0 to 2 are taken, so that no file of ours becomes somebody's standard output. */
-static int
-standard_descriptors(struct refusal *r)
-{
-	int fd;
-
-	do
-		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-	while (fd != -1 && fd <= STDERR_FILENO && fcntl(fd, F_SETFD, 0) == 0);
-	if (fd == -1)
-		return refusal_errno(r, "actor.start", "/dev/null");
-	close(fd);
-	return 0;
-}
-
 static bool
 is_empty(int dirfd)
 {
@@ -484,7 +469,7 @@ static int
 supervisor_prepare(struct supervisor *sup, const struct supervisor_options *options,
 		   struct refusal *r)
 {
-	if (standard_descriptors(r) == -1 || privilege_find(options->user, &sup->who, r) == -1)
+	if (privilege_find(options->user, &sup->who, r) == -1)
 		return -1;
 	if (sup->who.uid == 0)
 		say("the actors run as root: make a user bastion, or name one with --user");
@@ -503,17 +488,17 @@ supervisor_prepare(struct supervisor *sup, const struct supervisor_options *opti
 static int
 make_children(struct supervisor *sup, struct refusal *r)
 {
-	const struct actor *actor;
+	const struct actor *const *at;
 	size_t count = 0;
 
-	for (actor = actors; actor->name != NULL; actor++)
+	for (at = actors; *at != NULL; at++)
 		count++;
 	if ((sup->child = calloc(count + 1, sizeof(*sup->child))) == NULL)
 		return refusal_errno(r, "actor.start", "actors");
-	for (actor = actors; actor->name != NULL; actor++)
-		if (sup->home.role == HOME_HOST ? actor->host : actor->box)
+	for (at = actors; *at != NULL; at++)
+		if (sup->home.role == HOME_HOST ? (*at)->host : (*at)->box)
 			sup->child[sup->children++] = (struct child){
-			    .sup = sup, .actor = actor, .process = {.pidfd = -1, .control = -1}};
+			    .sup = sup, .actor = *at, .process = {.pidfd = -1, .control = -1}};
 	return 0;
 }
 
@@ -525,6 +510,8 @@ make_loop(struct supervisor *sup, struct refusal *r)
 
 	/* A reader of our messages that went away is no reason to die. */
 	signal(SIGPIPE, SIG_IGN);
+	/* Whoever started us may have ignored it; then the kernel would reap for us. */
+	signal(SIGCHLD, SIG_DFL);
 	if ((sup->loop = loop_new()) == NULL)
 		return refusal_errno(r, "actor.start", "cannot make a loop");
 	for (i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)

@@ -9,7 +9,7 @@
 #include "engine/store/migrate.h"
 #include "engine/store/store.h"
 
-static const char BOX_ROLE[] = "SELECT role FROM box";
+static const char BOX_FIND[] = "SELECT role, identity_key FROM box";
 static const char BOX_BORN[] = "INSERT INTO box (id, name, role, identity_key, created_at)"
 			       " VALUES (1, :name, :role, :key, now_ms())";
 
@@ -99,9 +99,24 @@ done:
 	return failed ? -1 : 0;
 }
 
-/* Store in ${*born} whether the machine has its row; the schema is checked on the way. */
+/* The row that is there must be of this role and of this key. */
 static int
-birth_known(const struct home *home, bool *born, struct refusal *r)
+is_ours(const struct home *home, struct stmt *q, const unsigned char key[32], struct refusal *r)
+{
+	const void *identity = stmt_get_blob(q, 1, 32);
+
+	if (strcmp(stmt_get_text(q, 0), role_name(home)) != 0)
+		return refusal_set(r, "box.identity", "the state in %s is that of a %s",
+				   home->state, stmt_get_text(q, 0));
+	if (identity == NULL || memcmp(identity, key, 32) != 0)
+		return refusal_set(r, "key.other", "the key in %s is not that of its database",
+				   home->state);
+	return 0;
+}
+
+/* Return whether the machine has its row, or -1; the schema is checked on the way. */
+static int
+birth_known(const struct home *home, const unsigned char key[32], struct refusal *r)
 {
 	struct store *db;
 	struct stmt *q;
@@ -109,17 +124,15 @@ birth_known(const struct home *home, bool *born, struct refusal *r)
 
 	if ((db = store_open(home, ROLE_READER, NULL, r)) == NULL)
 		return -1;
-	n = (q = store_sql(db, BOX_ROLE)) == NULL ? -1 : stmt_step(q);
-	*born = n == 1;
-	if (n == 1 && strcmp(stmt_get_text(q, 0), role_name(home)) != 0)
-		n = refusal_set(store_refusal(db), "box.role", "the state in %s is that of a %s",
-				home->state, stmt_get_text(q, 0));
-	if (*born)
-		stmt_done(q);
-	if (n == -1)
+	if ((q = store_sql(db, BOX_FIND)) == NULL || (n = stmt_step(q)) == -1) {
 		*r = *store_refusal(db);
+		n = -1;
+	} else if (n == 1) {
+		n = is_ours(home, q, key, r) == -1 ? -1 : 1;
+		stmt_done(q);
+	}
 	store_close(db);
-	return n == -1 ? -1 : 0;
+	return n;
 }
 
 int
@@ -128,8 +141,7 @@ birth_create(const struct home *home, const char *name, struct refusal *r)
 	char path[PATH_MAX], own[BIRTH_NAME_MAX + 1];
 	unsigned char identity[32];
 	struct key *key;
-	bool born;
-	int version;
+	int version, known;
 
 	system_name(home, own);
 	if (name != NULL && !birth_name(name))
@@ -142,9 +154,10 @@ birth_create(const struct home *home, const char *name, struct refusal *r)
 	key_public(key, KEY_IDENTITY, identity);
 	key_free(key);
 	if (migrate_version(home, &version, r) == -1 ||
-	    (version == 0 && migrate_up(home, r) == -1) || birth_known(home, &born, r) == -1)
+	    (version == 0 && migrate_up(home, r) == -1) ||
+	    (known = birth_known(home, identity, r)) == -1)
 		return -1;
-	if (born)
+	if (known == 1)
 		return 0;
 	return birth_row(home, name == NULL ? own : name, identity, r) == -1 ? -1 : 1;
 }

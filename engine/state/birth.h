@@ -15,7 +15,8 @@
  * key, the database of this build's version, the row of this machine with ${name} (NULL: the name
  * of the system) and the role of ${home}.  A key is never made beside an existing database, an
  * older database is not migrated, and whoever was born keeps name and role.  Return 1 if the
- * machine was born now, 0 if it had been before; or -1 with ${r}: box.name, box.role, key.missing,
+ * machine was born now, 0 if it had been before; or -1 with ${r}: box.name, box.identity where the
+ * state is of the other role, key.missing, key.other where the database was born with another key,
  * or what keys and stores refuse.
  */
 int birth_create(const struct home *home, const char *name, struct refusal *r);

@@ -48,7 +48,7 @@ static const struct {
 	unsigned roles;
 } secrets[] = {
     {"factor", "secret", BIT(ROLE_PERSON)},
-    {"invitation", "token_digest", BIT(ROLE_PERSON) | BIT(ROLE_NET)},
+    {"invitation", "token_digest", BIT(ROLE_PERSON) | BIT(ROLE_NET) | BIT(ROLE_LINK)},
 };
 
 /* PRAGMAs that only look; some take the name of a table, for the others an argument would be a
@@ -126,7 +126,11 @@ role_decide(void *ctx, int action, const char *a, const char *b, const char *dat
 	case SQLITE_SAVEPOINT:
 		return SQLITE_OK;
 	case SQLITE_FUNCTION:
-		return sqlite3_stricmp(b, "load_extension") == 0 ? SQLITE_DENY : SQLITE_OK;
+		/* The one loads code, the other takes and gives addresses of it. */
+		return sqlite3_stricmp(b, "load_extension") == 0 ||
+			       sqlite3_stricmp(b, "fts3_tokenizer") == 0
+			   ? SQLITE_DENY
+			   : SQLITE_OK;
 	case SQLITE_READ:
 		return role_reads(role, a, b) ? SQLITE_OK : SQLITE_IGNORE;
 	case SQLITE_PRAGMA:

@@ -200,6 +200,7 @@ static void
 net_wake(struct actor_env *env)
 {
 	lane_wake(env->ctx);
+	enroll_wake(env->ctx);
 }
 
 static void
