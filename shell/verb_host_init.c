@@ -9,10 +9,10 @@
  *
  * usage: bastion host init [NAME]
  *
- * Set up the state of a Host, which drives other machines: its key, its database and its NAME, by
- * default the name of the system. Machines see the name when they pair. Neither key nor name of a
- * Host that exists is ever replaced. The directory is $BASTION_HOST_STATE, else
- * /var/lib/bastion-host for root and $XDG_STATE_HOME/bastion-host for others.
+ * Set up a Host, which drives other machines. It gets a key, a database and its NAME, by default
+ * that of the system; machines see the name when they pair. Neither key nor name of a Host that
+ * exists is ever replaced. The directory is $BASTION_HOST_STATE, else /var/lib/bastion-host for
+ * root and $XDG_STATE_HOME/bastion-host for others.
  */
 int
 verb_host_init(struct cli *cli, int argc, char **argv)

@@ -101,10 +101,11 @@ answer(struct cli *cli, struct sql *s, const char *file, const char *word)
  *        bastion sql [--json | --csv | --box] [--host] [--timeout TIME] -f FILE
  *        bastion sql
  *
- * Ask the database that holds everything: run the statements of SQL, of a FILE (- is standard
- * input) or of standard input in turn and show their rows, or, on a terminal, talk. The connection
- * only reads; what would write is refused with exit code 126, and secrets read as NULL. Functions
- * of bastion such as now_ms() work. A statement of SQLite's that fails ends with 1.
+ * Ask the database that holds everything. The statements of SQL, of a FILE (- is standard input) or
+ * of standard input are run in turn and their rows shown; on a terminal, without any, there is a
+ * conversation. The connection only reads: what would write is refused with exit code 126, and
+ * secrets read as NULL. Functions of bastion such as now_ms() work. A statement that SQLite does
+ * not understand ends with 1.
  *
  * In tables, columns named at or ending in _at show local time; JSON and CSV keep the milliseconds
  * since 1970 that are stored. Statements that nobody watches get 30 s, or TIME (90s, 15m; 0 for no
