@@ -157,7 +157,8 @@ SELECT 'grant of a dropped factor' AS name, 'grant ' || g.id AS detail
    AND EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'factor_dropped');
 
 SELECT 'secret of a dropped factor' AS name, 'factor ' || id AS detail
-  FROM factor WHERE state = 'dropped' AND secret IS NOT NULL;
+  FROM factor WHERE state = 'dropped' AND secret IS NOT NULL
+   AND EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'factor_dropped');
 
 SELECT 'grant of a revoked pairing' AS name, 'grant ' || g.id AS detail
   FROM grant AS g JOIN pairing AS p ON p.id = g.pairing_id
