@@ -15,11 +15,11 @@
 
 struct column {
 	char *name;
-	int width;   /* of the widest cell or the name */
-	bool time;   /* its integers are times */
-	bool json;   /* its texts are JSON */
-	bool fixed;  /* every value so far is a number or a time: cutting would lie */
-	bool number; /* every value so far is a number */
+	int width;    /* of the widest cell or the name */
+	bool time;    /* its integers are times */
+	bool json;    /* its texts are JSON */
+	bool texts;   /* it has values that can be cut; cutting a number or a time would lie */
+	bool numbers; /* it has numbers */
 };
 
 struct cell {
@@ -92,7 +92,6 @@ begin_column(struct table *t, int i)
 		return -1;
 	c->time = strcmp(name, "at") == 0 || ends_with(name, "_at");
 	c->json = strcmp(name, "args") == 0 || strcmp(name, "body") == 0;
-	c->fixed = c->number = true;
 	c->name = t->style.mode == CLI_TABLE || t->style.mode == CLI_BOX ? shown_name(name)
 									 : strdup(name);
 	if (c->name == NULL)
@@ -340,12 +339,12 @@ cell_text(struct table *t, int i)
 
 	if (type == SQLITE_NULL)
 		return text_show(t->text, t->style.null, strlen(t->style.null));
-	if (type == SQLITE_INTEGER && write_time(t, i, when)) {
-		c->number = false;
+	if (type == SQLITE_INTEGER && write_time(t, i, when))
 		return text_show(t->text, when, strlen(when));
-	}
-	if (type != SQLITE_INTEGER && type != SQLITE_FLOAT)
-		c->number = c->fixed = false;
+	if (type == SQLITE_INTEGER || type == SQLITE_FLOAT)
+		c->numbers = true;
+	else
+		c->texts = true;
 	if (type == SQLITE_BLOB) {
 		len = sqlite3_column_bytes(t->stmt, i);
 		write_hex(t->text, sqlite3_column_blob(t->stmt, i), len);
@@ -363,7 +362,7 @@ width_under(const struct table *t, int cap, bool all)
 
 	for (i = 0; i < t->count; i++) {
 		width = t->columns[i].width;
-		sum += width > cap && (all || !t->columns[i].fixed) ? cap : width;
+		sum += width > cap && (all || t->columns[i].texts) ? cap : width;
 	}
 	return sum;
 }
@@ -383,7 +382,7 @@ fit_columns(struct table *t)
 	while (cap > 1 && width_under(t, cap, all) > room)
 		cap--;
 	for (i = 0; i < t->count; i++) {
-		if (t->columns[i].width > cap && (all || !t->columns[i].fixed))
+		if (t->columns[i].width > cap && (all || t->columns[i].texts))
 			t->columns[i].width = cap;
 	}
 }
@@ -417,15 +416,16 @@ write_cell(struct table *t, int i, int shown, const char *s, size_t len, int wid
 {
 	const struct column *c = &t->columns[i];
 	bool last = i == shown - 1 && t->style.mode == CLI_TABLE;
+	bool right = c->numbers && !c->texts && !c->time;
 	int pad = width < c->width ? c->width - width : 0;
 
-	if (c->number)
+	if (right)
 		blanks(t->out, pad);
 	if (t->style.width == 0)
 		fwrite(s, 1, len, t->out);
 	else
 		text_clip(t->out, s, len, c->width);
-	if (!c->number && !last)
+	if (!right && !last)
 		blanks(t->out, pad);
 	if (i < shown - 1)
 		fputs(t->style.mode == CLI_BOX ? " │ " : "  ", t->out);
