@@ -355,8 +355,7 @@ level_pop(struct walk *w)
 
 	if (w->nlevels > 1) {
 		changed = 1;
-		if (statx(dirfd(up->dir), l->name, LOOK_FLAGS, LOOK,
-			  &st) == 0) {
+		if (statx(dirfd(up->dir), l->name, LOOK_FLAGS, LOOK, &st) == 0) {
 			now = place_of(&st);
 			changed = !same_place(&now, &l->place);
 		}

@@ -203,8 +203,8 @@ links_are_not_followed(void **state)
 static void
 links_into_proc(void **state)
 {
-	static const char *const targets[] = {"/proc/1", "/sys/kernel", "/dev", "/proc/self/root/proc",
-		"/dev/shm"};
+	static const char *const targets[] = {"/proc/1", "/sys/kernel", "/dev",
+					      "/proc/self/root/proc", "/dev/shm"};
 	static struct ask a;
 	size_t i;
 
@@ -305,7 +305,8 @@ proc_under_another_name(void **state)
 static void
 unreadable_is_said(void **state)
 {
-	struct ask *a = mmap(NULL, sizeof(*a), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct ask *a =
+	    mmap(NULL, sizeof(*a), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	pid_t pid;
 	int status;
 
@@ -519,27 +520,27 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(sums_are_those_of_du, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(only_the_largest, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(hard_links_once, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(links_are_not_followed, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(links_into_proc, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(link_to_the_start, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(missing_folder, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(mounts_below, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(proc_under_another_name, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(unreadable_is_said, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(swapped_folder, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(swapped_ancestor, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(swapped_start, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(budget_holds, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(budget_stops_a_walk, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(names_that_are_no_text, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(very_deep, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(sums_are_those_of_du, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(only_the_largest, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(hard_links_once, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(links_are_not_followed, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(links_into_proc, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(link_to_the_start, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(missing_folder, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(mounts_below, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(proc_under_another_name, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(unreadable_is_said, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(swapped_folder, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(swapped_ancestor, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(swapped_start, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(budget_holds, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(budget_stops_a_walk, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(names_that_are_no_text, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(very_deep, set_up, tear_down),
 	};
 
 	/* Mounts of the test are seen by nobody else. */
-	can_mount = unshare(CLONE_NEWNS) == 0 &&
-	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
+	can_mount =
+	    unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
