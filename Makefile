@@ -4,6 +4,8 @@
 #   make test       install what is missing, build, pass every test
 #   make demo       install what is missing, build, play the main job once
 #   make asan       the whole suite under the address and undefined-behaviour sanitizers
+#   make tsan       the same under the thread sanitizer
+#   make fuzz       ten minutes for each parser's fuzz target
 #   make check      formatting and lint;  make format mends the former
 #   make bench      the speeds that we promise, as ratios to peers in the same run
 #   make install    DESTDIR, PREFIX
@@ -27,35 +29,159 @@ HARDEN   := -O1 -g -fno-omit-frame-pointer -fsanitize=$(SANITIZE) -fno-sanitize-
 HARDLD   := -pie -fsanitize=$(SANITIZE)
 endif
 
-CPPFLAGS += -D_GNU_SOURCE -DBASTION_VERSION='"$(VERSION)"' -I. \
-            $(shell pkg-config --cflags $(PACKAGES) $(LAZY))
+# Asked once, and without noise where the packages are not there yet: "make deps" brings them.
+PKG_CFLAGS := $(shell pkg-config --cflags $(PACKAGES) $(LAZY) 2>/dev/null)
+PKG_LIBS   := $(shell pkg-config --libs $(PACKAGES) 2>/dev/null)
+
+CPPFLAGS += -D_GNU_SOURCE -DBASTION_VERSION='"$(VERSION)"' -I. $(PKG_CFLAGS)
 CFLAGS   += -std=gnu11 $(WARN) $(HARDEN)
 LDFLAGS  += $(HARDLD)
-LDLIBS   += $(shell pkg-config --libs $(PACKAGES)) -lpthread
+LDLIBS   += $(PKG_LIBS) -lpthread
 
 SOURCES  := $(sort $(wildcard engine/*.c engine/*/*.c net/*/*.c shell/*.c))
 MAIN     := shell/main.c
 OBJECTS  := $(patsubst %.c,$(BUILD)/%.o,$(SOURCES))
 LIBRARY  := $(BUILD)/libbastion.a
+SQL      := $(wildcard migrations/*.sql schema/*.sql)
+EMBED    := $(BUILD)/gen/embed.o
+DIGESTS  := $(BUILD)/gen/schema_digest.o
+VERBS    := $(sort $(wildcard shell/verb_*.c))
+TABLE    := $(BUILD)/gen/verbs.o
 SUITES   := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/*/test_*.c)))
+BENCHES  := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/bench/bench_*.c)))
 HARNESS  := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/*.c)))
 
-.PHONY: all test asan format check demo bench fuzz install clean deps suites
-all: $(BUILD)/bastion
+# "make V=1" shows the commands.
+ifeq ($(V),)
+QUIET = @printf '  %-5s %s\n' $(1) $(2);
+endif
+
+.PHONY: all test run-tests asan tsan format check demo bench fuzz install clean deps suites
+all: $(BUILD)/bastion $(BUILD)/bastion.1
+
+# What a fresh machine lacks: Debian packages, by name.
+deps:
+	@sh .ci/deps
+
+test: deps
+	@$(MAKE) --no-print-directory run-tests
+
+run-tests: suites
+	@sh tests/run.sh $(BUILD) $(SUITES)
+
+asan: deps
+	@$(MAKE) --no-print-directory BUILD=build/asan SANITIZE=address,undefined run-tests
+
+tsan: deps
+	@$(MAKE) --no-print-directory BUILD=build/tsan SANITIZE=thread run-tests
+
+demo: deps
+	@$(MAKE) --no-print-directory all
+	@sh tests/e2e/demo.sh $(BUILD)/bastion
+
+bench: deps
+	@$(MAKE) --no-print-directory all $(BENCHES)
+	@sh tests/bench/run.sh $(BUILD)
+
+FORMATTED = $(shell git ls-files '*.c' '*.h')
+
+format:
+	clang-format -i $(FORMATTED)
+
+check: deps
+	clang-format --dry-run --Werror $(FORMATTED)
+	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability \
+	    --suppressions-list=.ci/cppcheck -D_GNU_SOURCE -I. engine net shell
+	shellcheck .ci/run .ci/deps $(shell git ls-files '*.sh')
+
+# Ten minutes for each parser: make fuzz; or one: make fuzz FUZZ=fuzz_json SECONDS=60
+FUZZ    ?= $(basename $(notdir $(wildcard tests/fuzz/fuzz_*.c)))
+SECONDS ?= 600
+fuzz: deps
+	@$(MAKE) --no-print-directory CC=clang BUILD=build/fuzz SANITIZE=fuzzer-no-link,address,undefined \
+	    $(FUZZ:%=build/fuzz/tests/fuzz/%)
+	@for f in $(FUZZ); do mkdir -p build/fuzz/corpus/$$f && \
+	    build/fuzz/tests/fuzz/$$f -max_total_time=$(SECONDS) -max_len=65536 build/fuzz/corpus/$$f || exit 1; done
+
+clean:
+	rm -rf $(BUILD)
 
 $(BUILD)/bastion: $(BUILD)/$(MAIN:.c=.o) $(LIBRARY)
-	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(call QUIET,LINK,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-$(LIBRARY): $(filter-out $(BUILD)/$(MAIN:.c=.o),$(OBJECTS))
-	rm -f $@ && ar rcs $@ $^
+$(LIBRARY): $(filter-out $(BUILD)/$(MAIN:.c=.o),$(OBJECTS)) $(EMBED) $(DIGESTS) $(TABLE)
+	$(call QUIET,AR,$@)rm -f $@ && ar rcs $@ $^
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(call QUIET,CC,$<)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+# The SQL is compiled in as it is, and with it the digest of the schema after each migration.
+$(BUILD)/gen/embed.c: engine/store/gen/embed.sh $(SQL)
+	@mkdir -p $(@D)
+	$(call QUIET,GEN,$@)sh $< > $@
+
+$(BUILD)/net/host/openapi.o: net/host/openapi.json
+
+$(EMBED): $(BUILD)/gen/embed.c
+	$(call QUIET,CC,$<)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+
+$(BUILD)/digests: engine/store/gen/digests.c engine/store/digest.c $(EMBED)
+	$(call QUIET,LINK,$@)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+$(BUILD)/gen/schema_digest.c: $(BUILD)/digests
+	$(call QUIET,GEN,$@)$< > $@
+
+$(DIGESTS): $(BUILD)/gen/schema_digest.c
+	$(call QUIET,CC,$<)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+
+# The table of verbs, the manual and the completions all come from the comments above the verbs.
+$(BUILD)/gen/verbs.%: shell/verbs.awk $(VERBS)
+	@mkdir -p $(@D)
+	$(call QUIET,GEN,$@)awk -v as=$* -f shell/verbs.awk $(VERBS) > $@.new && mv $@.new $@
+
+$(TABLE): $(BUILD)/gen/verbs.c $(BUILD)/gen/verbs.h
+	$(call QUIET,CC,$<)$(CC) $(CPPFLAGS) $(CFLAGS) -include $(BUILD)/gen/verbs.h -c -o $@ $<
+
+$(VERBS:%.c=$(BUILD)/%.o): CPPFLAGS += -include $(BUILD)/gen/verbs.h
+$(VERBS:%.c=$(BUILD)/%.o): | $(BUILD)/gen/verbs.h
+
+# What is installed beside the program.
+MANUAL      := $(BUILD)/bastion.1
+COMPLETIONS := $(BUILD)/gen/verbs.bash $(BUILD)/gen/verbs.zsh $(BUILD)/gen/verbs.fish
+UNITS       := $(BUILD)/bastion.service $(BUILD)/bastion-host.service
+
+$(MANUAL): shell/bastion.1 $(BUILD)/gen/verbs.man
+	$(call QUIET,GEN,$@)sed -e 's/@VERSION@/$(VERSION)/' -e '/^\.\\" VERBS/{r $(BUILD)/gen/verbs.man' -e 'd;}' $< > $@
+
+$(BUILD)/%.service: shell/%.service
+	@mkdir -p $(@D)
+	$(call QUIET,GEN,$@)sed 's,@BINDIR@,$(PREFIX)/bin,' $< > $@
+
+SHARE := $(DESTDIR)$(PREFIX)/share
+LIB   := $(DESTDIR)$(PREFIX)/lib
+
+install: $(BUILD)/bastion $(MANUAL) $(COMPLETIONS) $(UNITS)
+	install -D -m 755 $(BUILD)/bastion $(DESTDIR)$(PREFIX)/bin/bastion
+	install -D -m 644 $(MANUAL) $(SHARE)/man/man1/bastion.1
+	install -D -m 644 $(BUILD)/gen/verbs.bash $(SHARE)/bash-completion/completions/bastion
+	install -D -m 644 $(BUILD)/gen/verbs.zsh $(SHARE)/zsh/site-functions/_bastion
+	install -D -m 644 $(BUILD)/gen/verbs.fish $(SHARE)/fish/vendor_completions.d/bastion.fish
+	install -D -m 644 $(BUILD)/bastion.service $(LIB)/systemd/system/bastion.service
+	install -D -m 644 $(BUILD)/bastion-host.service $(LIB)/systemd/user/bastion-host.service
+	install -D -m 644 shell/bastion.sysusers $(LIB)/sysusers.d/bastion.conf
+	install -D -m 644 shell/bastion.tmpfiles $(LIB)/tmpfiles.d/bastion.conf
 
 # A suite is one file of cmocka tests, linked with the harness and everything but main.
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(HARNESS) $(LIBRARY)
-	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka
+	$(call QUIET,LINK,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka
+
+# A fuzz target has no main: libFuzzer brings it.  A bench has its own.
+$(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(LIBRARY)
+	$(call QUIET,LINK,$@)$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
+
+$(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(HARNESS) $(LIBRARY)
+	$(call QUIET,LINK,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka
 
 suites: $(SUITES) $(BUILD)/bastion
 

@@ -1,0 +1,62 @@
+/* actor.h: a process with one job that reads and commits transactions. */
+#ifndef ENGINE_ACTOR_ACTOR_H
+#define ENGINE_ACTOR_ACTOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/refusal.h"
+#include "engine/store/store.h"
+
+struct loop;
+struct key;
+
+enum actor_secret {
+	SECRET_NONE,   /* may check seals, cannot make one */
+	SECRET_MACHINE /* holds the machine's key */
+};
+
+/* What an actor is given.  Everything but ${ctx} belongs to whoever runs the actor. */
+struct actor_env {
+	const struct home *home;
+	struct loop *loop;
+	struct store *db;       /* in the actor's role, its bell already in the loop */
+	struct store_keys keys; /* keys.secret only with SECRET_MACHINE */
+	int64_t instance_id;
+	void *ctx; /* the actor's own */
+};
+
+/*
+ * One actor.  ${start} sets the actor's handlers in the loop and returns, or returns -1 with the
+ * refusal where the actor cannot run; what it has then made is left to the end of the process.
+ * ${wake} is called once after it, and then whenever the database may have changed.  ${drain} asks
+ * the actor, once, to finish what it has and then call loop_stop.  ${stop} frees.  All but
+ * ${start} may be NULL; without ${drain} the loop stops at once.
+ *
+ * In ${start} the process is already what it will be: another user, without root's powers but in a
+ * ROLE_WORKER, no new privileges, SIGTERM blocked for the loop, SIGPIPE ignored, in a session of
+ * its own, dying with the supervisor, and behind the filter where ${filtered}.
+ */
+struct actor {
+	const char *name;
+	enum store_role role;
+	enum actor_secret secret;
+	bool box, host; /* in which roles it runs */
+	bool filtered;  /* system calls: allow-list (network-facing actors) */
+	int (*start)(struct actor_env *env, struct refusal *r);
+	void (*wake)(struct actor_env *env);
+	void (*drain)(struct actor_env *env);
+	void (*stop)(struct actor_env *env);
+};
+
+/* The actors of this program, ended by NULL (shell/actors.c). */
+extern const struct actor *const actors[];
+
+/**
+ * actor_main(argc, argv):
+ * Run the actor argv[2] in this process: "bastion actor NAME", started by the supervisor with its
+ * control socket on descriptor 3.  Return the exit code.
+ */
+int actor_main(int argc, char **argv);
+
+#endif

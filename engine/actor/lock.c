@@ -1,0 +1,133 @@
+/* lock.c: the one module for file locks. */
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/actor/lock.h"
+
+#define LOCK_CODE "store.lock"
+#define PID_SIZE  24
+
+/* How often the file may be replaced under us before we take that for an attack. */
+#define LOCK_TRIES 16
+
+static int
+lock_check(int fd, int dirfd, const char *name, struct refusal *r)
+{
+	struct stat st, dir;
+
+	if (fstat(fd, &st) == -1 || fstat(dirfd, &dir) == -1)
+		return refusal_errno(r, LOCK_CODE, name);
+	if (!S_ISREG(st.st_mode))
+		return refusal_set(r, LOCK_CODE, "%s is not a regular file", name);
+	if (st.st_nlink > 1)
+		return refusal_set(r, LOCK_CODE, "%s has another name as well", name);
+	if (st.st_uid != geteuid() && st.st_uid != dir.st_uid)
+		return refusal_set(r, LOCK_CODE, "%s belongs to another user", name);
+	if ((st.st_mode & 07177) != 0)
+		return refusal_set(r, LOCK_CODE, "%s may be opened by others (mode %04o)", name,
+				   st.st_mode & 07777U);
+	return 0;
+}
+
+int
+lock_open(int dirfd, const char *name, struct refusal *r)
+{
+	int fd;
+
+	fd = openat(dirfd, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY,
+		    0600);
+	if (fd == -1 && errno == ELOOP)
+		return refusal_set(r, LOCK_CODE, "%s is a symbolic link", name);
+	if (fd == -1)
+		return refusal_errno(r, LOCK_CODE, name);
+	if (lock_check(fd, dirfd, name, r) == -1) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+/* Return whether ${name} is still the file that ${fd} locks. */
+static bool
+lock_is_current(int fd, int dirfd, const char *name)
+{
+	struct stat ours, there;
+
+	if (fstat(fd, &ours) == -1 || fstatat(dirfd, name, &there, AT_SYMLINK_NOFOLLOW) == -1)
+		return false;
+	return ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
+}
+
+static int64_t
+lock_holder(int fd)
+{
+	char buf[PID_SIZE], *end;
+	long long pid;
+	ssize_t n;
+
+	if ((n = pread(fd, buf, sizeof(buf) - 1, 0)) <= 0)
+		return 0;
+	buf[n] = '\0';
+	pid = strtoll(buf, &end, 10);
+	return end != buf && *end == '\n' && pid > 0 ? pid : 0;
+}
+
+/* The content helps a person only, so a full disk does not keep us from starting. */
+static void
+lock_sign(int fd)
+{
+	char buf[PID_SIZE];
+	int len;
+
+	len = snprintf(buf, sizeof(buf), "%ld\n", (long)getpid());
+	if (pwrite(fd, buf, (size_t)len, 0) != len || ftruncate(fd, len) == -1)
+		(void)!ftruncate(fd, 0);
+}
+
+static int
+lock_try(int dirfd, const char *name, int64_t *holder, struct refusal *r)
+{
+	int fd, rc;
+
+	if ((fd = lock_open(dirfd, name, r)) == -1)
+		return -1;
+	do
+		rc = flock(fd, LOCK_EX | LOCK_NB);
+	while (rc == -1 && errno == EINTR);
+	if (rc == 0)
+		return fd;
+	/* Only this errno means contention; any other is an error, and is reported as one. */
+	if (errno == EWOULDBLOCK) {
+		*holder = lock_holder(fd);
+		rc = LOCK_BUSY;
+	} else
+		refusal_errno(r, LOCK_CODE, name);
+	close(fd);
+	return rc;
+}
+
+int
+lock_take(int dirfd, const char *name, int64_t *holder, struct refusal *r)
+{
+	int fd, tries;
+
+	*holder = 0;
+	for (tries = 0; tries < LOCK_TRIES; tries++) {
+		if ((fd = lock_try(dirfd, name, holder, r)) < 0)
+			return fd;
+		if (lock_is_current(fd, dirfd, name)) {
+			lock_sign(fd);
+			return fd;
+		}
+		close(fd);
+	}
+	return refusal_set(r, LOCK_CODE, "%s keeps being replaced", name);
+}

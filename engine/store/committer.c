@@ -1,0 +1,195 @@
+/* committer.c: a thread that commits. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <stdio.h>
+
+#include "engine/store/committer.h"
+
+struct queue {
+	struct commit_job *first, **last;
+};
+
+struct committer {
+	struct store *db;
+	struct loop *loop;
+	pthread_t thread;
+	pthread_mutex_t mutex;
+	pthread_cond_t work;
+	struct queue asked, done; /* both under the mutex */
+	bool stopping, posted;
+	size_t pending; /* the loop's own */
+};
+
+static void
+queue_add(struct queue *queue, struct commit_job *job)
+{
+	job->next = NULL;
+	*queue->last = job;
+	queue->last = &job->next;
+}
+
+static struct commit_job *
+queue_take(struct queue *queue)
+{
+	struct commit_job *all = queue->first;
+
+	queue->first = NULL;
+	queue->last = &queue->first;
+	return all;
+}
+
+static void
+job_failed(struct commit_job *job, struct store *db)
+{
+	job->result = -1;
+	job->refusal = *store_refusal(db);
+}
+
+static void
+job_run(struct committer *c, struct commit_job *job)
+{
+	if (store_savepoint(c->db) != 0) {
+		job_failed(job, c->db);
+		return;
+	}
+	if ((job->result = job->run(c->db, job)) != 0) {
+		store_undo(c->db);
+		job_failed(job, c->db);
+		return;
+	}
+	if (store_release(c->db) != 0)
+		job_failed(job, c->db);
+}
+
+/* One transaction for all of them.  If it cannot be made durable, none of them was decided. */
+static void
+batch_run(struct committer *c, struct commit_job *batch)
+{
+	struct commit_job *job;
+	int failed;
+
+	failed = store_begin(c->db);
+	for (job = batch; job != NULL; job = job->next)
+		if (failed)
+			job_failed(job, c->db);
+		else
+			job_run(c, job);
+	if (failed || store_commit(c->db) == 0)
+		return;
+	for (job = batch; job != NULL; job = job->next)
+		job_failed(job, c->db);
+}
+
+/* In the loop's thread: tell whoever asked. */
+static void
+deliver(void *ctx)
+{
+	struct committer *c = ctx;
+	struct commit_job *job, *next;
+
+	pthread_mutex_lock(&c->mutex);
+	job = queue_take(&c->done);
+	c->posted = false;
+	pthread_mutex_unlock(&c->mutex);
+	for (; job != NULL; job = next) {
+		next = job->next;
+		c->pending--;
+		job->done(job);
+	}
+}
+
+static void
+hand_back(struct committer *c, struct commit_job *batch)
+{
+	struct commit_job *next;
+	bool post;
+
+	pthread_mutex_lock(&c->mutex);
+	for (; batch != NULL; batch = next) {
+		next = batch->next;
+		queue_add(&c->done, batch);
+	}
+	post = !c->posted && !c->stopping;
+	c->posted = true;
+	pthread_mutex_unlock(&c->mutex);
+	if (post && loop_post(c->loop, deliver, c) != 0)
+		abort(); /* out of memory: what was decided is durable, a new process says so */
+}
+
+static void *
+committer_thread(void *ctx)
+{
+	struct committer *c = ctx;
+	struct commit_job *batch;
+
+	for (;;) {
+		pthread_mutex_lock(&c->mutex);
+		while (c->asked.first == NULL && !c->stopping)
+			pthread_cond_wait(&c->work, &c->mutex);
+		batch = queue_take(&c->asked);
+		pthread_mutex_unlock(&c->mutex);
+		if (batch == NULL)
+			return NULL;
+		batch_run(c, batch);
+		hand_back(c, batch);
+	}
+}
+
+struct committer *
+committer_start(const struct home *home, enum store_role role, const struct store_keys *keys,
+		const char *acting, struct loop *loop, struct refusal *r)
+{
+	struct committer *c;
+
+	if ((c = calloc(1, sizeof(*c))) == NULL) {
+		refusal_set(r, "store.failed", "out of memory");
+		return NULL;
+	}
+	c->loop = loop;
+	c->asked.last = &c->asked.first;
+	c->done.last = &c->done.first;
+	pthread_mutex_init(&c->mutex, NULL);
+	pthread_cond_init(&c->work, NULL);
+	if ((c->db = store_open(home, role, keys, r)) != NULL) {
+		store_acting(c->db, "%s", acting);
+		if (pthread_create(&c->thread, NULL, committer_thread, c) == 0)
+			return c;
+		refusal_set(r, "store.failed", "no thread could be started");
+	}
+	store_close(c->db);
+	free(c);
+	return NULL;
+}
+
+void
+committer_submit(struct committer *c, struct commit_job *job)
+{
+	c->pending++;
+	pthread_mutex_lock(&c->mutex);
+	queue_add(&c->asked, job);
+	pthread_cond_signal(&c->work);
+	pthread_mutex_unlock(&c->mutex);
+}
+
+size_t
+committer_pending(const struct committer *c)
+{
+	return c->pending;
+}
+
+void
+committer_stop(struct committer *c)
+{
+	if (c == NULL)
+		return;
+	pthread_mutex_lock(&c->mutex);
+	c->stopping = true;
+	pthread_cond_signal(&c->work);
+	pthread_mutex_unlock(&c->mutex);
+	pthread_join(c->thread, NULL);
+	deliver(c);
+	store_close(c->db);
+	pthread_cond_destroy(&c->work);
+	pthread_mutex_destroy(&c->mutex);
+	free(c);
+}

@@ -1,0 +1,52 @@
+/* committer.h: decisions that arrive while a commit is in flight are committed together (group
+ * commit). */
+#ifndef ENGINE_STORE_COMMITTER_H
+#define ENGINE_STORE_COMMITTER_H
+
+#include "engine/actor/loop.h"
+#include "engine/store/store.h"
+
+struct committer;
+
+/*
+ * One decision.  It stands at the head of the caller's own structure, which the caller owns and
+ * must keep until
+ * ${done} was called.  ${run} works in the committer's thread on the committer's connection, in a
+ * step of its own: where it returns -1 only its own changes are undone.  ${done} is called in the
+ * loop's thread, after the commit.
+ */
+struct commit_job {
+	int (*run)(struct store *db, struct commit_job *job);
+	void (*done)(struct commit_job *job);
+	int result;             /* what run returned; -1 as well where the commit failed */
+	struct refusal refusal; /* where result is -1 */
+	struct commit_job *next;
+};
+
+/**
+ * committer_start(home, role, keys, acting, loop, r):
+ * Start the thread with a connection of its own in ${role}.  Return it, or NULL with ${r}.
+ */
+struct committer *committer_start(const struct home *home, enum store_role role,
+				  const struct store_keys *keys, const char *acting,
+				  struct loop *loop, struct refusal *r);
+
+/**
+ * committer_submit(committer, job):
+ * Have ${job} decided.  From the loop's thread.
+ */
+void committer_submit(struct committer *committer, struct commit_job *job);
+
+/**
+ * committer_pending(committer):
+ * Return how many jobs were submitted and are not done.  From the loop's thread.
+ */
+size_t committer_pending(const struct committer *committer);
+
+/**
+ * committer_stop(committer):
+ * Finish what was submitted, call each ${done}, and free.  ${committer} may be NULL.
+ */
+void committer_stop(struct committer *committer);
+
+#endif

@@ -1,0 +1,28 @@
+/* digest.c: what a schema is, in 32 bytes. */
+#include <sodium.h>
+#include <sqlite3.h>
+
+#include "engine/store/migrate.h"
+
+/* Everything but SQLite's own tables, in an order that does not depend on how it came about. */
+static const char SCHEMA[] =
+    "SELECT type || char(10) || name || char(10) || tbl_name || char(10) || sql"
+    "  FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+    " ORDER BY type, name";
+
+int
+migrate_digest(struct sqlite3 *handle, unsigned char digest[32])
+{
+	crypto_hash_sha256_state state;
+	sqlite3_stmt *q;
+	int rc;
+
+	if (sqlite3_prepare_v2(handle, SCHEMA, -1, &q, NULL) != SQLITE_OK)
+		return -1;
+	crypto_hash_sha256_init(&state);
+	while ((rc = sqlite3_step(q)) == SQLITE_ROW)
+		crypto_hash_sha256_update(&state, sqlite3_column_text(q, 0),
+					  (unsigned)sqlite3_column_bytes(q, 0) + 1);
+	crypto_hash_sha256_final(&state, digest);
+	return sqlite3_finalize(q) == SQLITE_OK && rc == SQLITE_DONE ? 0 : -1;
+}

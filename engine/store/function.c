@@ -1,0 +1,191 @@
+/* function.c: now_ms(), acting(), digests and seals, as SQL. */
+#include <sodium.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/actor/identity.h"
+#include "engine/clock.h"
+#include "engine/crypto/key.h"
+#include "engine/store/function.h"
+
+/* What the text of a seal is for; the key that makes it follows from that. */
+static const struct {
+	const char *kind, *domain;
+	enum key_which use;
+} seals[] = {
+    {"grant", "bastion-grant-1", KEY_GRANT},
+    {"audit", "bastion-audit-1", KEY_IDENTITY},
+};
+
+int64_t
+function_now(const struct function_context *ctx)
+{
+	return ctx->now != 0 ? ctx->now : clock_now();
+}
+
+static void
+now_ms(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	(void)n;
+	(void)v;
+	sqlite3_result_int64(c, function_now(sqlite3_user_data(c)));
+}
+
+static void
+acting(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	const struct function_context *ctx = sqlite3_user_data(c);
+
+	(void)n;
+	(void)v;
+	sqlite3_result_text(c, ctx->acting, -1, SQLITE_TRANSIENT);
+}
+
+static void
+sha256(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	unsigned char digest[crypto_hash_sha256_BYTES];
+	const void *bytes;
+
+	(void)n;
+	if (sqlite3_value_type(v[0]) == SQLITE_NULL)
+		return;
+	bytes = sqlite3_value_blob(v[0]);
+	crypto_hash_sha256(digest, bytes, (unsigned)sqlite3_value_bytes(v[0]));
+	sqlite3_result_blob(c, digest, sizeof(digest), SQLITE_TRANSIENT);
+}
+
+static void
+chain_hash(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	unsigned char digest[crypto_hash_sha256_BYTES];
+	crypto_hash_sha256_state state;
+	const void *prev = sqlite3_value_blob(v[0]);
+	const unsigned char *line = sqlite3_value_text(v[1]);
+
+	(void)n;
+	if (prev == NULL || sqlite3_value_bytes(v[0]) != 32 || line == NULL)
+		return;
+	crypto_hash_sha256_init(&state);
+	crypto_hash_sha256_update(&state, prev, 32);
+	crypto_hash_sha256_update(&state, line, (unsigned)sqlite3_value_bytes(v[1]));
+	crypto_hash_sha256_final(&state, digest);
+	sqlite3_result_blob(c, digest, sizeof(digest), SQLITE_TRANSIENT);
+}
+
+static void
+process_alive(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	const char *boot = (const char *)sqlite3_value_text(v[0]);
+
+	(void)n;
+	if (boot == NULL)
+		return;
+	sqlite3_result_int(c, identity_alive(boot, (pid_t)sqlite3_value_int64(v[1]),
+					     (uint64_t)sqlite3_value_int64(v[2])));
+}
+
+static int
+seal_find(const char *kind)
+{
+	size_t i;
+
+	for (i = 0; kind != NULL && i < sizeof(seals) / sizeof(seals[0]); i++)
+		if (strcmp(seals[i].kind, kind) == 0)
+			return (int)i;
+	return -1;
+}
+
+/* One digest names the whole claim, so the memory of good seals cannot confuse two of them. */
+static void
+seal_claim(int kind, const unsigned char *pk, const unsigned char *text, int len,
+	   const unsigned char seal[64], unsigned char claim[32])
+{
+	crypto_generichash_state state;
+	unsigned char k = (unsigned char)kind;
+
+	crypto_generichash_init(&state, NULL, 0, 32);
+	crypto_generichash_update(&state, &k, 1);
+	crypto_generichash_update(&state, pk, 32);
+	crypto_generichash_update(&state, seal, 64);
+	crypto_generichash_update(&state, text, (unsigned)len);
+	crypto_generichash_final(&state, claim, 32);
+}
+
+static void
+seal_ok(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	struct function_context *ctx = sqlite3_user_data(c);
+	int kind = seal_find((const char *)sqlite3_value_text(v[0]));
+	const unsigned char *text = sqlite3_value_text(v[1]);
+	const unsigned char *seal = sqlite3_value_blob(v[2]);
+	const unsigned char *pk;
+	unsigned char claim[32], *slot;
+	int len = sqlite3_value_bytes(v[1]);
+
+	(void)n;
+	if (kind == -1 || !ctx->keys.present || text == NULL || seal == NULL ||
+	    sqlite3_value_bytes(v[2]) != 64)
+		return;
+	pk = seals[kind].use == KEY_GRANT ? ctx->keys.grant : ctx->keys.identity;
+	seal_claim(kind, pk, text, len, seal, claim);
+	slot = ctx->good[claim[0] % FUNCTION_SEALS];
+	if (memcmp(slot, claim, 32) == 0) {
+		sqlite3_result_int(c, 1);
+		return;
+	}
+	if (key_verify(pk, seals[kind].domain, text, (size_t)len, seal) != 0) {
+		sqlite3_result_int(c, 0);
+		return;
+	}
+	memcpy(slot, claim, 32);
+	sqlite3_result_int(c, 1);
+}
+
+static void
+seal_sign(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	const struct function_context *ctx = sqlite3_user_data(c);
+	int kind = seal_find((const char *)sqlite3_value_text(v[0]));
+	const unsigned char *text = sqlite3_value_text(v[1]);
+	unsigned char seal[64];
+
+	(void)n;
+	if (kind == -1 || text == NULL || ctx->keys.secret == NULL) {
+		sqlite3_result_error(c, "grant.seal|this process holds no key to seal with", -1);
+		return;
+	}
+	if (key_sign(ctx->keys.secret, seals[kind].use, seals[kind].domain, text,
+		     (size_t)sqlite3_value_bytes(v[1]), seal) != 0) {
+		sqlite3_result_error(c, "grant.seal|the key would not sign", -1);
+		return;
+	}
+	sqlite3_result_blob(c, seal, sizeof(seal), SQLITE_TRANSIENT);
+}
+
+int
+function_register(struct sqlite3 *handle, struct function_context *ctx)
+{
+	static const struct {
+		const char *name;
+		int args, flags;
+		void (*fn)(sqlite3_context *, int, sqlite3_value **);
+	} all[] = {
+	    {"now_ms", 0, SQLITE_INNOCUOUS, now_ms},
+	    {"acting", 0, SQLITE_INNOCUOUS, acting},
+	    {"sha256", 1, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, sha256},
+	    {"chain_hash", 2, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, chain_hash},
+	    {"process_alive", 3, SQLITE_INNOCUOUS, process_alive},
+	    {"seal_ok", 3, SQLITE_INNOCUOUS, seal_ok},
+	    {"seal_sign", 2, SQLITE_DIRECTONLY, seal_sign},
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (sqlite3_create_function_v2(handle, all[i].name, all[i].args,
+					       SQLITE_UTF8 | all[i].flags, ctx, all[i].fn, NULL,
+					       NULL, NULL) != SQLITE_OK)
+			return -1;
+	return 0;
+}

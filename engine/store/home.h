@@ -1,0 +1,80 @@
+/* home.h: where a bastion keeps its state and its sockets, and whether those places can be trusted.
+ */
+#ifndef ENGINE_STORE_HOME_H
+#define ENGINE_STORE_HOME_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "engine/refusal.h"
+
+enum home_role { HOME_BOX, HOME_HOST };
+
+#define HOME_RUN_MAX 90 /* a socket's name must still fit in sun_path behind it */
+
+/*
+ * A home: the state directory, held open by a handle, with bastion.db, bastion.key, bastion.lock,
+ * bastion.gate and bastion.bell in it; and the directory for sockets.
+ */
+struct home {
+	enum home_role role;
+	char state[PATH_MAX - 32];
+	char run[HOME_RUN_MAX + 1];
+	int fd;      /* of the state directory */
+	uid_t owner; /* whose it is: new files become theirs */
+	gid_t group;
+};
+
+/**
+ * home_open(home, role, create, r):
+ * Find the directories of ${role} from the environment (BASTION_STATE and BASTION_RUN;
+ * BASTION_HOST_STATE and BASTION_HOST_RUN for a Host; else the defaults of the system or of the
+ * user) and open the state directory.  It must be a real directory of ours, or of anybody's when we
+ * are root, on a local file system; if it is wider than 0700 it is tightened.  With ${create}, make
+ * what is missing.  Return 0, or -1 with ${r}: store.directory, store.network, store.missing.
+ */
+int home_open(struct home *home, enum home_role role, bool create, struct refusal *r);
+
+/**
+ * home_at(home, state, run, role, create, r):
+ * As home_open, for the given directories.
+ */
+int home_at(struct home *home, const char *state, const char *run, enum home_role role, bool create,
+	    struct refusal *r);
+
+/**
+ * home_run(home, r):
+ * Make sure that the directory for sockets exists, is ours and is 0700.  Return 0, or -1 with ${r}.
+ */
+int home_run(const struct home *home, struct refusal *r);
+
+/**
+ * home_path(home, name, out):
+ * Store the path of the file ${name} of the state directory in ${out}, PATH_MAX bytes.
+ */
+void home_path(const struct home *home, const char *name, char out[PATH_MAX]);
+
+/**
+ * home_file(home, name, r):
+ * Open the permanent file ${name} of the state directory for reading and writing, made 0600 and the
+ * owner's where it is missing; no link is followed.  Return the descriptor, or -1 with ${r}:
+ * store.readonly, store.full, store.failed.
+ */
+int home_file(const struct home *home, const char *name, struct refusal *r);
+
+/**
+ * home_tighten(home, name, r):
+ * Make the file ${name}, where it exists, 0600 and a plain file of the owner.  It is not opened:
+ * closing a descriptor of a database would drop SQLite's locks (fcntl(2)).  Return 0, or -1 with
+ * ${r}.
+ */
+int home_tighten(const struct home *home, const char *name, struct refusal *r);
+
+/**
+ * home_close(home):
+ * Close the handle.
+ */
+void home_close(struct home *home);
+
+#endif

@@ -1,0 +1,232 @@
+/* net.c: the actor that serves sockets: which there are, what each offers, and how it says no. */
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "net/host/net.h"
+#include "net/host/openapi.h"
+
+static int control_status(struct http_exchange *x, void *ctx);
+static int control_approvals(struct http_exchange *x, void *ctx);
+static int serve_openapi(struct http_exchange *x, void *ctx);
+
+/* The whole surface. */
+const struct http_route net_routes[] = {
+    {"GET", "/v1/openapi.json", SURFACE_CONTROL | SURFACE_LANE | SURFACE_ENROLL, 0, serve_openapi,
+     "this description"},
+    {"GET", "/v1/status", SURFACE_CONTROL, 0, control_status, "what runs, and what waits"},
+    {"GET", "/v1/approvals", SURFACE_CONTROL, 0, control_approvals,
+     "questions that wait for a person"},
+    {"GET", "/v1/ops", SURFACE_LANE, 0, lane_ops, "the op catalog"},
+    {"POST", "/v1/ops", SURFACE_LANE, 65536, lane_ask, "ask for an op; the answer is streamed"},
+    {"POST", "/v1/enroll", SURFACE_ENROLL, 4096, enroll_redeem, "redeem an invitation"},
+    {NULL, NULL, 0, 0, NULL, NULL},
+};
+
+static const struct {
+	const char *name;
+	unsigned surface;
+	bool box, host;
+} listeners[] = {
+    {"control.sock", SURFACE_CONTROL, true, true},
+    {"lane.sock", SURFACE_LANE, true, false},
+    {"enroll.sock", SURFACE_ENROLL, false, true},
+};
+
+/* What the table says of a code, as the members of an error that follow the code and the reason. */
+static const char REFUSED[] =
+    "SELECT http_status, substr(j, 2, length(j) - 2) FROM (SELECT http_status,"
+    " json_object('exit', exit_code, 'advice', advice) AS j"
+    " FROM refusal WHERE code = :code)";
+
+static const char STATUS[] =
+    "SELECT json_object("
+    " 'name', (SELECT name FROM box), 'role', (SELECT role FROM box), 'mode', (SELECT mode FROM box),"
+    " 'version', (SELECT version FROM live_instance), 'state', (SELECT state FROM live_instance),"
+    " 'pid', (SELECT pid FROM live_instance), 'started_at', (SELECT started_at FROM live_instance),"
+    " 'open_approvals', (SELECT count(*) FROM open_approvals),"
+    " 'live_grants', (SELECT count(*) FROM live_grants), 'live_runs', (SELECT count(*) FROM live_runs),"
+    " 'pairings', (SELECT json_group_array(json_object('host', host_name, 'state', state, 'since', since))"
+    "   FROM pairing), 'audit', (SELECT max(seq) FROM audit))";
+
+static const char APPROVALS[] =
+    "SELECT coalesce(json_group_array(json_object('id', id, 'host', host, 'op', op, 'args', json(args),"
+    " 'uses', uses, 'ttl_ms', ttl_ms, 'asked_at', asked_at, 'expires_at', expires_at, 'digest', digest)),"
+    " '[]') FROM open_approvals";
+
+void
+net_refuse(struct net *net, struct http_exchange *x, const struct refusal *refusal,
+	   const char *extra)
+{
+	struct store *db = net->env->db;
+	char more[1024] = "";
+	unsigned status = 500;
+	struct stmt *q;
+
+	if ((q = store_sql(db, REFUSED)) != NULL) {
+		stmt_text(q, ":code", refusal->code);
+		if (stmt_step(q) == 1) {
+			status = (unsigned)stmt_get_int(q, 0);
+			snprintf(more, sizeof(more), "%s%s%s", stmt_get_text(q, 1),
+				 extra == NULL ? "" : ",", extra == NULL ? "" : extra);
+			stmt_done(q);
+		}
+	}
+	http_refuse(x, status, refusal, more[0] == '\0' ? extra : more);
+}
+
+int
+net_answer(struct net *net, struct http_exchange *x, struct stmt *q)
+{
+	if (q == NULL || stmt_step(q) != 1) {
+		net_refuse(net, x, store_refusal(net->env->db), NULL);
+		return 0;
+	}
+	http_reply(x, 200, "application/json", NULL, stmt_get_text(q, 0),
+		   strlen(stmt_get_text(q, 0)));
+	stmt_done(q);
+	return 0;
+}
+
+static int
+control_status(struct http_exchange *x, void *ctx)
+{
+	struct net *net = ctx;
+
+	return net_answer(net, x, store_sql(net->env->db, STATUS));
+}
+
+static int
+control_approvals(struct http_exchange *x, void *ctx)
+{
+	struct net *net = ctx;
+
+	return net_answer(net, x, store_sql(net->env->db, APPROVALS));
+}
+
+static int
+serve_openapi(struct http_exchange *x, void *ctx)
+{
+	(void)ctx;
+	http_reply(x, 200, "application/json", NULL, openapi, strlen(openapi));
+	return 0;
+}
+
+/*
+ * Before a byte is read: only we and root may speak to a socket of ours (PT-11).  Whether a Host is
+ * the one that was paired is decided by its signature.
+ */
+static int
+authorise(void *ctx, struct http_peer *peer)
+{
+	(void)ctx;
+	return peer->uid == geteuid() || peer->uid == 0 ? 0 : -1;
+}
+
+static void
+limits_read(struct store *db, struct http_limits *limits)
+{
+	*limits = (struct http_limits){
+	    .connections = (unsigned)store_setting(db, "http.connections"),
+	    .uid_connections = (unsigned)store_setting(db, "http.per_uid"),
+	    .body = (size_t)store_setting(db, "http.body"),
+	    .header_bytes = (size_t)store_setting(db, "http.header"),
+	    .headers = (unsigned)store_setting(db, "http.headers"),
+	    .idle_ms = store_setting(db, "http.idle_ms"),
+	    .request_ms = store_setting(db, "http.request_ms"),
+	    .stall_ms = store_setting(db, "http.stall_ms"),
+	    .json_depth = (unsigned)store_setting(db, "http.depth"),
+	    .stream_bytes = (size_t)store_setting(db, "http.stream"),
+	};
+}
+
+static int
+net_listen(struct net *net, struct refusal *r)
+{
+	const struct home *home = net->env->home;
+	char path[HOME_RUN_MAX + 16];
+	size_t i;
+
+	if (home_run(home, r) != 0)
+		return -1;
+	for (i = 0; i < sizeof(listeners) / sizeof(listeners[0]); i++) {
+		if (!(home->role == HOME_HOST ? listeners[i].host : listeners[i].box))
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", home->run, listeners[i].name);
+		if (http_listen_unix(net->server, path, listeners[i].surface, 0600, r) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+static void
+net_stop(struct actor_env *env)
+{
+	struct net *net = env->ctx;
+
+	if (net == NULL)
+		return;
+	http_server_free(net->server);
+	committer_stop(net->committer);
+	free(net);
+	env->ctx = NULL;
+}
+
+static int
+net_start(struct actor_env *env, struct refusal *r)
+{
+	struct http_server_config config = {.routes = net_routes, .authorise = authorise};
+	struct net *net;
+
+	if ((net = calloc(1, sizeof(*net))) == NULL)
+		return refusal_set(r, "store.failed", "out of memory");
+	env->ctx = config.ctx = net;
+	net->env = env;
+	limits_read(env->db, &config.limits);
+	net->committer =
+	    committer_start(env->home, ROLE_NET, &env->keys, "actor:net", env->loop, r);
+	if (net->committer != NULL &&
+	    (net->server = http_server_new(env->loop, &config, r)) != NULL &&
+	    net_listen(net, r) == 0)
+		return 0;
+	net_stop(env);
+	return -1;
+}
+
+static void
+net_wake(struct actor_env *env)
+{
+	lane_wake(env->ctx);
+	enroll_wake(env->ctx);
+}
+
+static void
+drained(void *ctx)
+{
+	struct net *net = ctx;
+
+	loop_stop(net->env->loop);
+}
+
+static void
+net_drain(struct actor_env *env)
+{
+	struct net *net = env->ctx;
+
+	http_server_drain(net->server, drained, net);
+}
+
+const struct actor actor_net = {
+    .name = "net",
+    .role = ROLE_NET,
+    .secret = SECRET_NONE,
+    .box = true,
+    .host = true,
+    .filtered = true,
+    .start = net_start,
+    .wake = net_wake,
+    .drain = net_drain,
+    .stop = net_stop,
+};

@@ -1,0 +1,56 @@
+/* net.h: the actor that serves sockets. */
+#ifndef NET_HOST_NET_H
+#define NET_HOST_NET_H
+
+#include "engine/actor/actor.h"
+#include "engine/store/committer.h"
+#include "net/http/server.h"
+
+/* Where a request came in: each is a socket of its own in the directory for sockets. */
+#define SURFACE_CONTROL 1u /* control.sock: the person at the machine */
+#define SURFACE_LANE    2u /* lane.sock: Hosts ask the box */
+#define SURFACE_ENROLL  4u /* enroll.sock: boxes redeem an invitation of this Host */
+
+/* What the actor holds; handlers get it as their context. */
+struct net {
+	struct actor_env *env;
+	struct http_server *server;
+	struct committer *committer;
+	struct watch *watches; /* answers that are being streamed (lane.c) */
+	struct guest *guests;  /* boxes that wait for a signature (enroll.c) */
+};
+
+extern const struct actor actor_net;
+extern const struct http_route net_routes[];
+
+/**
+ * net_refuse(net, x, refusal, extra):
+ * Refuse ${x} as ${refusal} says, with the status, exit code and advice of the table refusal.
+ * ${extra} is NULL or one more JSON member ("\"approval\":3").
+ */
+void net_refuse(struct net *net, struct http_exchange *x, const struct refusal *refusal,
+		const char *extra);
+
+/**
+ * net_answer(net, x, q):
+ * Answer ${x} with the one JSON text that the statement ${q} selects; q may be NULL after a
+ * failure.
+ */
+int net_answer(struct net *net, struct http_exchange *x, struct stmt *q);
+
+/**
+ * lane_wake(net), lane_ask(x, net), lane_ops(x, net):
+ * The box's lane (lane.c): send on what runs have answered; an ask; the op catalog.
+ */
+void lane_wake(struct net *net);
+int lane_ask(struct http_exchange *x, void *net);
+int lane_ops(struct http_exchange *x, void *net);
+
+/**
+ * enroll_redeem(x, net), enroll_wake(net):
+ * The Host's end of a pairing (enroll.c): a box redeems an invitation; it is answered once link has signed.
+ */
+void enroll_wake(struct net *net);
+int enroll_redeem(struct http_exchange *x, void *net);
+
+#endif

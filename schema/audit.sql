@@ -1,0 +1,165 @@
+-- audit.sql: what happened, in order, each row chained to the one before it; seals; the system log.
+
+CREATE TABLE audit (
+    seq       INTEGER PRIMARY KEY CHECK (seq >= 1),
+    at        INTEGER NOT NULL,                                -- ms UTC
+    stream    TEXT    NOT NULL CHECK (stream IN ('management', 'pairing', 'op')),
+    who       TEXT    NOT NULL CHECK (who <> '' AND length(who) <= 160),
+    entity    TEXT    NOT NULL,
+    entity_id TEXT    NOT NULL,
+    action    TEXT    NOT NULL,
+    pairing   TEXT    NOT NULL DEFAULT '',                     -- the Host's name, '' for the box itself
+    body      TEXT    NOT NULL CHECK (json_valid(body)),
+    prev      BLOB    NOT NULL CHECK (length(prev) = 32),
+    hash      BLOB    NOT NULL CHECK (length(hash) = 32)
+) STRICT;
+
+CREATE INDEX audit_by_entity ON audit (entity, entity_id, seq);
+
+-- The exact text that a row's hash covers, behind the 32 bytes of the row before it.
+CREATE VIEW audit_line AS
+SELECT seq, prev, hash,
+       json_array(seq, at, stream, who, entity, entity_id, action, pairing, body) AS line
+  FROM audit;
+
+CREATE VIEW audit_entry AS
+SELECT stream, entity, entity_id, action, pairing, body FROM audit;
+
+-- The only way in: triggers insert here, and the row is numbered, dated, signed for and chained.
+-- (|| '' makes text of a number, and plain text of what json_object returned: as the columns hold it.)
+CREATE TRIGGER audit_entry_chains INSTEAD OF INSERT ON audit_entry
+BEGIN
+    INSERT INTO audit (seq, at, stream, who, entity, entity_id, action, pairing, body, prev, hash)
+    SELECT h.seq + 1, now_ms(), NEW.stream, acting(), NEW.entity, NEW.entity_id, NEW.action,
+           NEW.pairing, NEW.body, h.hash,
+           chain_hash(h.hash, json_array(h.seq + 1, now_ms(), NEW.stream, acting(), NEW.entity,
+                                         NEW.entity_id || '', NEW.action, NEW.pairing,
+                                         NEW.body || ''))
+      FROM (SELECT seq, hash FROM audit
+             UNION ALL SELECT 0, zeroblob(32) ORDER BY seq DESC LIMIT 1) AS h;
+END;
+
+CREATE TRIGGER audit_chained BEFORE INSERT ON audit
+WHEN NEW.seq IS NOT (SELECT coalesce(max(seq), 0) + 1 FROM audit)
+  OR NEW.prev IS NOT coalesce((SELECT hash FROM audit WHERE seq = NEW.seq - 1), zeroblob(32))
+BEGIN
+    SELECT RAISE(ABORT, 'audit.chain|an audit row continues the chain');
+END;
+
+CREATE TRIGGER audit_no_update BEFORE UPDATE ON audit
+BEGIN
+    SELECT RAISE(ABORT, 'audit.append_only|the audit is append-only');
+END;
+
+CREATE TRIGGER audit_no_delete BEFORE DELETE ON audit
+BEGIN
+    SELECT RAISE(ABORT, 'audit.append_only|the audit is append-only');
+END;
+
+-- A seal: the machine's signature over the chain's head at one moment.
+CREATE TABLE audit_seal (
+    seq       INTEGER PRIMARY KEY REFERENCES audit (seq),
+    head      BLOB    NOT NULL CHECK (length(head) = 32),
+    at        INTEGER NOT NULL,
+    reason    TEXT    NOT NULL CHECK (reason IN ('interval', 'shutdown', 'request')),
+    seal_text TEXT    GENERATED ALWAYS AS
+              (json_array('audit_seal', seq, lower(hex(head)), at, reason)) VIRTUAL,
+    signature BLOB    NOT NULL CHECK (length(signature) = 64)
+) STRICT;
+
+CREATE TRIGGER audit_seal_fits BEFORE INSERT ON audit_seal
+BEGIN
+    SELECT RAISE(ABORT, 'audit.seal|a seal covers the head that the chain has there')
+     WHERE NEW.head IS NOT (SELECT hash FROM audit WHERE seq = NEW.seq);
+    SELECT RAISE(ABORT, 'audit.seal|the seal is not of this machine')
+     WHERE seal_ok('audit', json_array('audit_seal', NEW.seq, lower(hex(NEW.head)), NEW.at,
+                                       NEW.reason), NEW.signature) IS NOT 1;
+END;
+
+CREATE TRIGGER audit_seal_no_update BEFORE UPDATE ON audit_seal
+BEGIN
+    SELECT RAISE(ABORT, 'audit.append_only|a seal is append-only');
+END;
+
+CREATE TRIGGER audit_seal_no_delete BEFORE DELETE ON audit_seal
+BEGIN
+    SELECT RAISE(ABORT, 'audit.append_only|a seal is append-only');
+END;
+
+-- The copy for the system log: at most audit.outbox rows wait; past that the newest are dropped and
+-- counted, and the next row that gets in carries the count.
+CREATE TABLE audit_outbox (
+    seq            INTEGER PRIMARY KEY REFERENCES audit (seq),
+    dropped_before INTEGER NOT NULL CHECK (dropped_before >= 0)
+) STRICT;
+
+CREATE TABLE audit_drop (
+    id      INTEGER PRIMARY KEY CHECK (id = 1),
+    dropped INTEGER NOT NULL DEFAULT 0 CHECK (dropped >= 0)    -- since the last row that got in
+) STRICT;
+
+CREATE TRIGGER audit_queued AFTER INSERT ON audit
+BEGIN
+    INSERT INTO audit_outbox (seq, dropped_before)
+    SELECT NEW.seq, (SELECT dropped FROM audit_drop)
+     WHERE (SELECT count(*) FROM audit_outbox)
+         < (SELECT value FROM setting WHERE name = 'audit.outbox');
+    UPDATE audit_drop SET dropped = 0
+     WHERE dropped > 0 AND EXISTS (SELECT 1 FROM audit_outbox WHERE seq = NEW.seq);
+    UPDATE audit_drop SET dropped = dropped + 1
+     WHERE NOT EXISTS (SELECT 1 FROM audit_outbox WHERE seq = NEW.seq);
+END;
+
+-- The line for the system log: the row's body plus who, what and where; a command's text never leaves,
+-- its digest and length do (json_set keeps NULLs and integers exact, json_patch would not).
+CREATE VIEW audit_log_line AS
+WITH queued AS (
+    SELECT o.seq, o.dropped_before, a.stream, a.pairing, a.at, a.who, a.entity, a.entity_id, a.action,
+           CASE WHEN json_type(a.body, '$.command') = 'text' THEN
+                json_remove(
+                    CASE WHEN json_type(a.body, '$.command_bytes') IS NULL
+                         THEN json_set(a.body, '$.command_bytes',
+                                       length(CAST(json_extract(a.body, '$.command') AS BLOB)))
+                         ELSE a.body END,
+                    '$.command')
+                ELSE a.body END AS body
+      FROM audit_outbox AS o JOIN audit AS a ON a.seq = o.seq)
+SELECT seq,
+       CASE WHEN dropped_before > 0
+            THEN json_set(line, '$.system_log_dropped', dropped_before) ELSE line END AS line
+  FROM (SELECT seq, dropped_before,
+               json_set(body, '$.audit', stream, '$.pairing', pairing, '$.seq', seq, '$.at', at,
+                        '$.who', who, '$.entity', entity, '$.id', entity_id, '$.action', action)
+               AS line
+          FROM queued);
+
+-- Something was asked and held: kept although the statement that asked was rolled back.
+CREATE TABLE refused (
+    id         INTEGER PRIMARY KEY,
+    at         INTEGER NOT NULL,
+    pairing_id INTEGER,                                        -- no foreign key: it may be what was wrong
+    surface    TEXT    NOT NULL CHECK (surface IN ('cli', 'control', 'lane', 'enroll')),
+    asked      TEXT    NOT NULL CHECK (length(asked) <= 200),
+    code       TEXT    NOT NULL REFERENCES refusal (code),
+    why        TEXT    NOT NULL CHECK (length(why) <= 512)
+) STRICT;
+
+CREATE TRIGGER refused_no_update BEFORE UPDATE ON refused
+BEGIN
+    SELECT RAISE(ABORT, 'audit.append_only|what was refused stays as it was');
+END;
+
+CREATE TRIGGER refused_audit AFTER INSERT ON refused
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'refused', NEW.id, 'refused',
+            coalesce((SELECT host_name FROM pairing WHERE id = NEW.pairing_id), ''),
+            json_object('surface', NEW.surface, 'asked', NEW.asked, 'code', NEW.code, 'why', NEW.why));
+END;
+
+CREATE TRIGGER setting_audit AFTER UPDATE OF value ON setting WHEN NEW.value IS NOT OLD.value
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'setting', NEW.name, 'changed', '',
+            json_object('from', OLD.value, 'to', NEW.value));
+END;

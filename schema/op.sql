@@ -1,0 +1,170 @@
+-- op.sql: what can be asked for, each time it ran, and what it answered.
+
+CREATE TABLE op (
+    name    TEXT PRIMARY KEY CHECK (name GLOB '[a-z]*:[a-z]*'),
+    class   TEXT NOT NULL CHECK (class IN ('observe')),
+    usage   TEXT NOT NULL,
+    summary TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The row that authorises a run. It exists, durably, before anything starts.
+CREATE TABLE op_run (
+    id          INTEGER PRIMARY KEY,
+    pairing_id  INTEGER NOT NULL REFERENCES pairing (id),
+    op          TEXT    NOT NULL REFERENCES op (name),
+    args        TEXT    NOT NULL CHECK (json_valid(args) AND json_type(args) = 'array'
+                        AND length(args) <= 16384),
+    nonce       TEXT    NOT NULL CHECK (length(nonce) = 32 AND nonce NOT GLOB '*[^0-9a-f]*'),
+    grant_id    INTEGER REFERENCES grant (id),
+    state       TEXT    NOT NULL DEFAULT 'queued'
+                CHECK (state IN ('queued', 'running', 'done', 'failed', 'cancelled', 'lost')),
+    queued_at   INTEGER NOT NULL,
+    started_at  INTEGER,
+    finished_at INTEGER,
+    exit_code   INTEGER CHECK (exit_code BETWEEN 0 AND 255),
+    last_seq    INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (pairing_id, nonce),
+    CHECK (state <> 'done' OR exit_code = 0),
+    CHECK (state <> 'failed' OR exit_code > 0),
+    CHECK (state NOT IN ('running', 'done', 'failed') OR started_at IS NOT NULL),
+    CHECK ((state IN ('queued', 'running')) = (finished_at IS NULL))
+) STRICT;
+
+CREATE INDEX op_run_live ON op_run (state, id) WHERE state IN ('queued', 'running');
+
+CREATE TRIGGER op_run_is_allowed BEFORE INSERT ON op_run
+BEGIN
+    SELECT RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
+     WHERE (SELECT state FROM pairing WHERE id = NEW.pairing_id) IS NOT 'active';
+    SELECT RAISE(ABORT, 'op.unknown|there is no op of this name')
+     WHERE NOT EXISTS (SELECT 1 FROM op WHERE name = NEW.op);
+    SELECT RAISE(ABORT, 'op.replayed|this ask was made before')
+     WHERE EXISTS (SELECT 1 FROM op_run WHERE pairing_id = NEW.pairing_id AND nonce = NEW.nonce);
+    SELECT RAISE(ABORT, 'op.transition|a run begins as queued') WHERE NEW.state <> 'queued';
+    SELECT RAISE(ABORT, 'op.busy|too many runs wait or run already')
+     WHERE (SELECT count(*) FROM op_run WHERE state IN ('queued', 'running'))
+        >= (SELECT value FROM setting WHERE name = 'op.live');
+    SELECT RAISE(ABORT, 'observe.stuck|earlier walks still wait for a file system that does not answer')
+     WHERE NEW.op = 'observe:folders'
+       AND (SELECT count(*) FROM folder_walk WHERE state = 'stuck')
+        >= (SELECT value FROM setting WHERE name = 'folders.stuck');
+    SELECT RAISE(ABORT, 'grant.args|a grant for this op is held, but not with these arguments')
+     WHERE NEW.grant_id IS NULL AND EXISTS (SELECT 1 FROM grant
+           WHERE pairing_id = NEW.pairing_id AND op = NEW.op AND args <> NEW.args
+             AND state = 'active' AND expires_at > now_ms());
+    SELECT RAISE(ABORT, 'approval.needed|a person has to approve this first')
+     WHERE NEW.grant_id IS NULL;
+    SELECT RAISE(ABORT, 'grant.gone|the grant was taken back or is used up')
+     WHERE (SELECT state FROM grant WHERE id = NEW.grant_id) IS NOT 'active';
+    SELECT RAISE(ABORT, 'grant.other|the grant is for another Host or op')
+     WHERE NOT EXISTS (SELECT 1 FROM grant WHERE id = NEW.grant_id
+                        AND pairing_id = NEW.pairing_id AND op = NEW.op);
+    SELECT RAISE(ABORT, 'grant.args|a grant for this op is held, but not with these arguments')
+     WHERE (SELECT args FROM grant WHERE id = NEW.grant_id) IS NOT NEW.args;
+    SELECT RAISE(ABORT, 'grant.expired|the grant ran out')
+     WHERE (SELECT expires_at FROM grant WHERE id = NEW.grant_id) <= now_ms();
+    SELECT RAISE(ABORT, 'grant.approver|whoever approved this grant is no longer trusted here')
+     WHERE (SELECT f.state FROM grant AS g JOIN factor AS f ON f.id = g.factor_id
+             WHERE g.id = NEW.grant_id) IS NOT 'active';
+    SELECT RAISE(ABORT, 'grant.seal|the record of this grant was changed by another tool')
+     WHERE (SELECT seal_ok('grant', seal_text, seal) FROM grant WHERE id = NEW.grant_id) IS NOT 1;
+END;
+
+CREATE TRIGGER op_run_spends AFTER INSERT ON op_run
+BEGIN
+    INSERT INTO grant_use (op_run_id, grant_id, at) VALUES (NEW.id, NEW.grant_id, NEW.queued_at);
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('op', 'op_run', NEW.id, NEW.state,
+            (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
+            json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NEW.grant_id));
+END;
+
+CREATE TRIGGER op_run_moves BEFORE UPDATE ON op_run
+BEGIN
+    SELECT RAISE(ABORT, 'op.transition|a run cannot make this move')
+     WHERE NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'op_run' AND from_state = OLD.state AND to_state = NEW.state);
+    SELECT RAISE(ABORT, 'op.final|a finished run is history')
+     WHERE NEW.state IS OLD.state AND OLD.finished_at IS NOT NULL;
+    SELECT RAISE(ABORT, 'op.fixed|a run keeps what it was authorised for')
+     WHERE NEW.id IS NOT OLD.id OR NEW.pairing_id IS NOT OLD.pairing_id OR NEW.op IS NOT OLD.op
+        OR NEW.args IS NOT OLD.args OR NEW.nonce IS NOT OLD.nonce OR NEW.grant_id IS NOT OLD.grant_id;
+    SELECT RAISE(ABORT, 'op.seq|output only grows') WHERE NEW.last_seq < OLD.last_seq;
+END;
+
+CREATE TRIGGER op_run_stays BEFORE DELETE ON op_run
+BEGIN
+    SELECT RAISE(ABORT, 'op.final|a run is history');
+END;
+
+CREATE TRIGGER op_run_audit_move AFTER UPDATE OF state ON op_run WHEN NEW.state IS NOT OLD.state
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('op', 'op_run', NEW.id, NEW.state,
+            (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
+            json_object('op', NEW.op, 'exit', NEW.exit_code, 'frames', NEW.last_seq));
+END;
+
+-- The answer, one frame a row: {"o":…} or {"r":…}; who watches sees a frame only after its commit.
+CREATE TABLE op_output (
+    op_run_id INTEGER NOT NULL REFERENCES op_run (id),
+    seq       INTEGER NOT NULL CHECK (seq >= 1),
+    frame     TEXT    NOT NULL CHECK (json_valid(frame) AND json_type(frame) = 'object'),
+    PRIMARY KEY (op_run_id, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER op_output_in_order BEFORE INSERT ON op_output
+BEGIN
+    SELECT RAISE(ABORT, 'op.output|only a running op answers')
+     WHERE (SELECT state FROM op_run WHERE id = NEW.op_run_id) IS NOT 'running';
+    SELECT RAISE(ABORT, 'op.seq|frames come in order, without a gap')
+     WHERE NEW.seq IS NOT (SELECT last_seq + 1 FROM op_run WHERE id = NEW.op_run_id);
+    SELECT RAISE(ABORT, 'op.output|a frame is longer than the setting op.frame allows')
+     WHERE length(CAST(NEW.frame AS BLOB)) > (SELECT value FROM setting WHERE name = 'op.frame');
+END;
+
+CREATE TRIGGER op_output_counts AFTER INSERT ON op_output
+BEGIN
+    UPDATE op_run SET last_seq = NEW.seq WHERE id = NEW.op_run_id;
+END;
+
+CREATE TRIGGER op_output_no_update BEFORE UPDATE ON op_output
+BEGIN
+    SELECT RAISE(ABORT, 'op.output|an answer never changes');
+END;
+
+-- A walk over folders. One that a dead file system holds stays as stuck; four of those close the door.
+CREATE TABLE folder_walk (
+    op_run_id INTEGER PRIMARY KEY REFERENCES op_run (id),
+    state     TEXT NOT NULL DEFAULT 'reading' CHECK (state IN ('reading', 'stuck', 'done'))
+) STRICT;
+
+CREATE TRIGGER folder_walk_capped BEFORE INSERT ON folder_walk
+WHEN (SELECT count(*) FROM folder_walk WHERE state = 'stuck')
+  >= (SELECT value FROM setting WHERE name = 'folders.stuck')
+BEGIN
+    SELECT RAISE(ABORT, 'observe.stuck|earlier walks still wait for a file system that does not answer');
+END;
+
+CREATE TRIGGER folder_walk_moves BEFORE UPDATE ON folder_walk
+WHEN NOT EXISTS (SELECT 1 FROM state_rule
+     WHERE entity = 'folder_walk' AND from_state = OLD.state AND to_state = NEW.state)
+BEGIN
+    SELECT RAISE(ABORT, 'op.transition|a walk cannot make this move');
+END;
+
+-- What runs or waits to.
+CREATE VIEW live_runs AS
+SELECT r.id, p.host_name AS host, r.op, r.args, r.state, r.queued_at, r.started_at, r.grant_id
+  FROM op_run AS r JOIN pairing AS p ON p.id = r.pairing_id
+ WHERE r.state IN ('queued', 'running');
+
+-- What ran, and on whose word.
+CREATE VIEW run_history AS
+SELECT r.id, p.host_name AS host, r.op, r.args, r.state, r.exit_code, r.queued_at, r.finished_at,
+       r.grant_id, a.decided_by AS approved_by, f.label AS approved_with
+  FROM op_run AS r
+  JOIN pairing AS p ON p.id = r.pairing_id
+  LEFT JOIN grant AS g ON g.id = r.grant_id
+  LEFT JOIN approval AS a ON a.id = g.approval_id
+  LEFT JOIN factor AS f ON f.id = g.factor_id;

@@ -1,0 +1,7 @@
+-- rows_op.sql: the op catalog; engine/worker/observe.c has a handler for each, and a test compares.
+INSERT INTO op (name, class, usage, summary) VALUES
+    ('observe:folders', 'observe', 'PATH [DEPTH 1..3]', 'the largest folders below a path, as du -x counts'),
+    ('observe:journal', 'observe', 'UNIT [MINUTES 1..60]', 'what a systemd unit logged lately'),
+    ('observe:logins', 'observe', '[HOURS 1..168]', 'failed and accepted SSH logins'),
+    ('observe:cert', 'observe', 'PORT [SERVER NAME]', 'the certificate that a local TLS listener presents');
+INSERT INTO audit_drop (id, dropped) VALUES (1, 0);

@@ -1,0 +1,97 @@
+/* cli.h: what every verb shares: its home and store, its options, and how it says no. */
+#ifndef SHELL_CLI_H
+#define SHELL_CLI_H
+
+#include "engine/refusal.h"
+#include "engine/store/store.h"
+
+/* How rows are shown: --json, --csv, --box; on a terminal a table that fits it is the default. */
+enum cli_mode { CLI_TABLE, CLI_BOX, CLI_JSON, CLI_CSV };
+
+/*
+ * One run of a verb.  A verb is shell/verb_NAME.c: its help stands in the comment "VERB: name"
+ * above int verb_NAME(struct cli *cli, int argc, char **argv), where argv[0] is the verb and what
+ * follows is the rest.  "VERB: host invite" is verb_host_invite.  The table of verbs is made from
+ * the comments.
+ */
+struct cli {
+	const char *verb;
+	enum home_role role; /* HOME_HOST for "host ..." and "on" */
+	enum cli_mode mode;
+	struct home home;
+	struct store *db;
+	struct key *key;
+	struct refusal refusal;
+};
+
+/**
+ * cli_open(cli, role):
+ * Open the home and the store of ${cli} in ${role}; ROLE_PERSON reads the key as well and acts as
+ * the person who runs the verb.  Return 0, or -1 with cli->refusal set.
+ */
+int cli_open(struct cli *cli, enum store_role role);
+
+/**
+ * cli_close(cli):
+ * Close what cli_open opened and wipe the key.
+ */
+void cli_close(struct cli *cli);
+
+/**
+ * cli_refuse(cli):
+ * Say cli->refusal, or that of its store, on standard error: one line with what was refused and
+ * why, one with what to do next; with --json one object {"error":{code, why, advice, retry_at}}.
+ * Close ${cli}. Return the exit code that the table refusal gives it.
+ */
+int cli_refuse(struct cli *cli);
+
+/**
+ * cli_say(cli):
+ * As cli_refuse, but leave ${cli} open and without a refusal, for verbs that go on.
+ */
+int cli_say(struct cli *cli);
+
+/**
+ * cli_usage(cli, fmt, ...):
+ * Say on standard error how the call is wrong and how the verb is used.  Close ${cli}.  Return 2.
+ */
+int cli_usage(struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/**
+ * cli_options(cli, argc, argv, longopts, fn, ctx):
+ * Take the options of the verb: --json, --csv, --box, --help are handled here, each of ${longopts}
+ * (struct option, ended by zeros; NULL: none) is passed to ${fn}(ctx, val, value), which returns 0,
+ * or -1 where the option cannot have that value.  A val that is a letter is a short option too: -f
+ * FILE.  Names are taken whole, never guessed from their beginnings.  Options and words may mix;
+ * "--" ends them.  Return the index of the first word in ${argv}, whose words are moved to its end
+ * (${argc} where there are none); -1 after a message (exit 2) and -2 after --help (exit 0).
+ */
+struct option;
+int cli_options(struct cli *cli, int argc, char **argv, const struct option *longopts,
+		int (*fn)(void *ctx, int val, const char *arg), void *ctx);
+
+/**
+ * cli_show(cli, q):
+ * Step ${q} to its end and show its rows in cli->mode on standard output.  Columns named at, or
+ * whose name ends in _at, are times: shown as local time for people, as RFC 3339 UTC in JSON and
+ * CSV.  Columns named args and body are JSON and stay JSON.  With no rows a table shows nothing at
+ * all, so that the verb can say it in words.  ${q} may be NULL, where preparing it failed.  Return
+ * the number of rows, or -1 with the store's refusal set.
+ */
+int cli_show(struct cli *cli, struct stmt *q);
+
+/**
+ * cli_secret(prompt, out, size):
+ * Ask for a line on the terminal without showing it; where standard input is no terminal, read the
+ * line from there, and not a byte more.  Return its length without the line's end; or -1, with
+ * ${out} wiped, if there was none, it did not fit, it held a NUL or a signal came.
+ */
+int cli_secret(const char *prompt, char *out, size_t size);
+
+/**
+ * cli_duration(text, ms):
+ * Read "90s", "15m", "2h", "7d" or plain seconds into ${*ms}, at least 0.  Return 0 or -1.
+ */
+int cli_duration(const char *text, int64_t *ms);
+
+#endif

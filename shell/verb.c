@@ -1,0 +1,182 @@
+/* verb.c: find a verb, list them all, guess what was meant. */
+#include <stdbool.h>
+#include <string.h>
+
+#include "shell/text.h"
+#include "shell/verb.h"
+
+#define NEAR     2  /* edits that a slip of the finger takes */
+#define WORD_MAX 32 /* longer words are near to nothing */
+
+const struct verb *
+verb_named(const char *name)
+{
+	const struct verb *v;
+
+	for (v = verbs; v->name != NULL; v++) {
+		if (strcmp(v->name, name) == 0)
+			return v;
+	}
+	return NULL;
+}
+
+/* The second word of a name of two, where the first is this one; else NULL. */
+static const char *
+second_word(const char *name, const char *first)
+{
+	size_t n = strlen(first);
+
+	return strncmp(name, first, n) == 0 && name[n] == ' ' ? name + n + 1 : NULL;
+}
+
+const struct verb *
+verb_find(int argc, char **argv, int *words)
+{
+	const struct verb *v;
+	const char *second;
+
+	for (v = verbs; argc > 1 && v->name != NULL; v++) {
+		second = second_word(v->name, argv[0]);
+		if (second != NULL && strcmp(second, argv[1]) == 0) {
+			*words = 2;
+			return v;
+		}
+	}
+	*words = 1;
+	return argc > 0 ? verb_named(argv[0]) : NULL;
+}
+
+void
+verb_usage(const struct verb *verb, FILE *out)
+{
+	const char *end = strstr(verb->help, "\n\n");
+
+	if (end == NULL)
+		fputs(verb->help, out);
+	else
+		fprintf(out, "%.*s\n", (int)(end - verb->help), verb->help);
+}
+
+static bool
+is_listed(const struct verb *v, const char *first, bool host)
+{
+	bool hosts = second_word(v->name, "host") != NULL || strcmp(v->name, "on") == 0;
+
+	return first != NULL ? second_word(v->name, first) != NULL : hosts == host;
+}
+
+static int
+list_part(FILE *out, int width, const char *first, bool host)
+{
+	const struct verb *v;
+	int n = 0;
+
+	for (v = verbs; v->name != NULL; v++) {
+		if (!is_listed(v, first, host))
+			continue;
+		fprintf(out, "  %-14s ", v->name);
+		if (width > 17)
+			text_clip(out, v->summary, strlen(v->summary), width - 17);
+		else
+			fputs(v->summary, out);
+		putc('\n', out);
+		n++;
+	}
+	return n;
+}
+
+int
+verb_list(FILE *out, int width, const char *first)
+{
+	int n;
+
+	if (first != NULL)
+		return list_part(out, width, first, true);
+	fputs("usage: bastion VERB [WORD ...] [--json | --csv | --box]\n\n"
+	      "One daemon and one SQLite file between this machine and the AI agents that work on "
+	      "it.\n\n"
+	      "On the machine:\n",
+	      out);
+	n = list_part(out, width, NULL, false);
+	fputs("\nAs a Host, which drives machines:\n", out);
+	n += list_part(out, width, NULL, true);
+	fputs("\nbastion help VERB says how a verb is used; man bastion has it all.\n", out);
+	return n;
+}
+
+static size_t
+least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Edits between two words: letters put in, left out, changed, or swapped with their neighbour. */
+static size_t
+distance(const char *a, const char *b)
+{
+	size_t d[WORD_MAX + 1][WORD_MAX + 1], n = strlen(a), m = strlen(b), i, j;
+
+	if (n > WORD_MAX || m > WORD_MAX)
+		return n + m;
+	for (i = 0; i <= n; i++)
+		d[i][0] = i;
+	for (j = 0; j <= m; j++)
+		d[0][j] = j;
+	for (i = 1; i <= n; i++) {
+		for (j = 1; j <= m; j++) {
+			d[i][j] = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+			d[i][j] = least(d[i][j], least(d[i - 1][j], d[i][j - 1]) + 1);
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				d[i][j] = least(d[i][j], d[i - 2][j - 2] + 1);
+		}
+	}
+	return d[n][m];
+}
+
+static bool
+is_near(const char *name, const char *typed)
+{
+	const char *second = strchr(name, ' ');
+
+	if (strlen(typed) >= 2 && strncmp(name, typed, strlen(typed)) == 0)
+		return true;
+	if (second != NULL && strcmp(second + 1, typed) == 0)
+		return true;
+	return distance(name, typed) <= (strlen(typed) > 3 ? NEAR : 1);
+}
+
+static bool
+has_second(const char *first)
+{
+	const struct verb *v;
+
+	for (v = verbs; v->name != NULL; v++) {
+		if (second_word(v->name, first) != NULL)
+			return true;
+	}
+	return false;
+}
+
+int
+verb_unknown(int argc, char **argv)
+{
+	const struct verb *v;
+	char typed[2 * WORD_MAX + 2];
+	bool two = argc > 1 && has_second(argv[0]);
+	int n = 0;
+
+	if (argc == 1 && has_second(argv[0])) {
+		fprintf(stderr, "bastion: %s needs a second word [usage.wrong]\n", argv[0]);
+		verb_list(stderr, 0, argv[0]);
+		return 2;
+	}
+	snprintf(typed, sizeof(typed), "%s%s%s", argv[0], two ? " " : "", two ? argv[1] : "");
+	fputs("bastion: there is no verb ", stderr);
+	text_show(stderr, typed, strlen(typed));
+	for (v = verbs; v->name != NULL; v++) {
+		if (is_near(v->name, typed))
+			fprintf(stderr, "%s%s", n++ == 0 ? "; near it: " : ", ", v->name);
+	}
+	fputs(n == 0 ? "; bastion help lists them [usage.wrong]\n" : " [usage.wrong]\n", stderr);
+	return 2;
+}

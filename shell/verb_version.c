@@ -1,0 +1,41 @@
+/* verb_version.c: which bastion this is, and on what it stands. */
+#include <openssl/crypto.h>
+#include <sodium.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <sys/utsname.h>
+
+#include "engine/store/embed.h"
+#include "shell/cli.h"
+
+/*
+ * VERB: version
+ *
+ * usage: bastion version [--json]
+ *
+ * Show the version of bastion, of its schema, of the libraries that it runs with, and of the
+ * system.
+ */
+int
+verb_version(struct cli *cli, int argc, char **argv)
+{
+	const char *ssl = OpenSSL_version(OPENSSL_VERSION_STRING);
+	struct utsname u;
+	int first;
+
+	if ((first = cli_options(cli, argc, argv, NULL, NULL, NULL)) < 0)
+		return first == -2 ? 0 : 2;
+	if (first < argc)
+		return cli_usage(cli, "unexpected word: %s", argv[first]);
+	if (uname(&u) == -1)
+		return refusal_errno(&cli->refusal, "store.failed", "uname"), cli_refuse(cli);
+	printf(cli->mode == CLI_JSON
+		   ? "{\"bastion\":\"%s\",\"schema\":%d,\"sqlite\":\"%s\",\"libsodium\":\"%s\","
+		     "\"openssl\":\"%s\",\"system\":\"%s\",\"release\":\"%s\",\"machine\":\"%s\"}\n"
+		   : "bastion %s, schema %d\n"
+		     "SQLite %s, libsodium %s, OpenSSL %s\n"
+		     "%s %s %s\n",
+	       BASTION_VERSION, embedded_versions, sqlite3_libversion(), sodium_version_string(),
+	       ssl, u.sysname, u.release, u.machine);
+	return 0;
+}
