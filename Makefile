@@ -121,6 +121,8 @@ $(BUILD)/gen/embed.c: engine/store/gen/embed.sh $(SQL)
 	@mkdir -p $(@D)
 	$(call QUIET,GEN,$@)sh $< > $@
 
+$(BUILD)/net/host/openapi.o: net/host/openapi.json
+
 $(EMBED): $(BUILD)/gen/embed.c
 	$(call QUIET,CC,$<)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 

@@ -762,6 +762,7 @@ CREATE TABLE host_box (
                           AND instr(lane, char(0)) = 0),
     peer_uid      INTEGER NOT NULL CHECK (peer_uid >= 0),
     invitation_id INTEGER NOT NULL UNIQUE REFERENCES invitation (id),
+    welcome       TEXT    CHECK (length(welcome) = 88),        -- this Host's signature of the enrollment
     state         TEXT    NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'gone')),
     paired_at     INTEGER NOT NULL,
     heard_at      INTEGER,                                     -- last answer
@@ -1363,6 +1364,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('lease.fence', 126, 409, 'take the lease again'),
     ('lease.held', 75, 409, 'wait for its holder, or for the lease to run out'),
     ('lease.kept', 126, 409, 'free the lease instead'),
+    ('observe.stuck', 75, 429, 'wait until the file system answers, or unmount it'),
     ('op.args', 2, 422, 'see bastion ops for how it is asked'),
     ('op.busy', 75, 429, 'wait for earlier runs to end'),
     ('op.cancelled', 1, 409, 'ask again'),
@@ -1456,6 +1458,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('op.time_ms', 60000, 'ms', 1000, 3600000, 'time for one run'),
     ('op.tool_ms', 15000, 'ms', 100, 600000, 'time for one program that a run starts'),
     ('op.kill_ms', 3000, 'ms', 10, 60000, 'grace between asking a run to end and ending it'),
+    ('pairing.wait_ms', 10000, 'ms', 100, 600000, 'how long a Host may take to answer a pairing'),
     ('store.checkpoint_ms', 5000, 'ms', 100, 3600000, 'how often the keeper folds the log into the database'),
     ('store.tick_ms', 5000, 'ms', 100, 600000, 'slow look at the database, should a bell be missed');
 -- rows_state_rule.sql: every move that exists.

@@ -72,6 +72,7 @@ CREATE TABLE host_box (
                           AND instr(lane, char(0)) = 0),
     peer_uid      INTEGER NOT NULL CHECK (peer_uid >= 0),
     invitation_id INTEGER NOT NULL UNIQUE REFERENCES invitation (id),
+    welcome       TEXT    CHECK (length(welcome) = 88),        -- this Host's signature of the enrollment
     state         TEXT    NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'gone')),
     paired_at     INTEGER NOT NULL,
     heard_at      INTEGER,                                     -- last answer

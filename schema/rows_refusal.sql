@@ -83,6 +83,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('lease.fence', 126, 409, 'take the lease again'),
     ('lease.held', 75, 409, 'wait for its holder, or for the lease to run out'),
     ('lease.kept', 126, 409, 'free the lease instead'),
+    ('observe.stuck', 75, 429, 'wait until the file system answers, or unmount it'),
     ('op.args', 2, 422, 'see bastion ops for how it is asked'),
     ('op.busy', 75, 429, 'wait for earlier runs to end'),
     ('op.cancelled', 1, 409, 'ask again'),

@@ -49,5 +49,6 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('op.time_ms', 60000, 'ms', 1000, 3600000, 'time for one run'),
     ('op.tool_ms', 15000, 'ms', 100, 600000, 'time for one program that a run starts'),
     ('op.kill_ms', 3000, 'ms', 10, 60000, 'grace between asking a run to end and ending it'),
+    ('pairing.wait_ms', 10000, 'ms', 100, 600000, 'how long a Host may take to answer a pairing'),
     ('store.checkpoint_ms', 5000, 'ms', 100, 3600000, 'how often the keeper folds the log into the database'),
     ('store.tick_ms', 5000, 'ms', 100, 600000, 'slow look at the database, should a bell be missed');

@@ -381,7 +381,7 @@ signed_data(struct signed_data *d, const struct bytes *hash, const void *msg, si
 	d->len = 0;
 	put(d, PREAMBLE, strlen(PREAMBLE));
 	put_string(d, SSHSIG_NAMESPACE, strlen(SSHSIG_NAMESPACE));
-	put_string(d, NULL, 0);
+	put_string(d, "", 0);
 	put_string(d, hash->at, hash->len);
 	put_string(d, digest, size);
 	return 0;

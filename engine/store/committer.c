@@ -9,6 +9,11 @@ struct queue {
 	struct commit_job *first, **last;
 };
 
+/* What the loop is handed: it may come to it after the committer is gone. */
+struct mail {
+	struct committer *to; /* NULL: nobody any more */
+};
+
 struct committer {
 	struct store *db;
 	struct loop *loop;
@@ -16,7 +21,8 @@ struct committer {
 	pthread_mutex_t mutex;
 	pthread_cond_t work;
 	struct queue asked, done; /* both under the mutex */
-	bool stopping, posted;
+	struct mail *mail;        /* under way to the loop, or NULL */
+	bool stopping;
 	size_t pending; /* the loop's own */
 };
 
@@ -82,14 +88,12 @@ batch_run(struct committer *c, struct commit_job *batch)
 
 /* In the loop's thread: tell whoever asked. */
 static void
-deliver(void *ctx)
+deliver(struct committer *c)
 {
-	struct committer *c = ctx;
 	struct commit_job *job, *next;
 
 	pthread_mutex_lock(&c->mutex);
 	job = queue_take(&c->done);
-	c->posted = false;
 	pthread_mutex_unlock(&c->mutex);
 	for (; job != NULL; job = next) {
 		next = job->next;
@@ -99,21 +103,45 @@ deliver(void *ctx)
 }
 
 static void
+mail_arrives(void *ctx)
+{
+	struct mail *mail = ctx;
+	struct committer *c = mail->to;
+
+	if (c != NULL) {
+		pthread_mutex_lock(&c->mutex);
+		c->mail = NULL;
+		pthread_mutex_unlock(&c->mutex);
+		deliver(c);
+	}
+	free(mail);
+}
+
+/* Under the mutex.  What was decided is durable: without memory to say so, a new process does. */
+static void
+mail_send(struct committer *c)
+{
+	if (c->mail != NULL || c->stopping)
+		return;
+	if ((c->mail = malloc(sizeof(*c->mail))) == NULL)
+		abort();
+	c->mail->to = c;
+	if (loop_post(c->loop, mail_arrives, c->mail) != 0)
+		abort();
+}
+
+static void
 hand_back(struct committer *c, struct commit_job *batch)
 {
 	struct commit_job *next;
-	bool post;
 
 	pthread_mutex_lock(&c->mutex);
 	for (; batch != NULL; batch = next) {
 		next = batch->next;
 		queue_add(&c->done, batch);
 	}
-	post = !c->posted && !c->stopping;
-	c->posted = true;
+	mail_send(c);
 	pthread_mutex_unlock(&c->mutex);
-	if (post && loop_post(c->loop, deliver, c) != 0)
-		abort(); /* out of memory: what was decided is durable, a new process says so */
 }
 
 static void *
@@ -180,6 +208,8 @@ committer_pending(const struct committer *c)
 void
 committer_stop(struct committer *c)
 {
+	struct commit_job *batch;
+
 	if (c == NULL)
 		return;
 	pthread_mutex_lock(&c->mutex);
@@ -187,7 +217,13 @@ committer_stop(struct committer *c)
 	pthread_cond_signal(&c->work);
 	pthread_mutex_unlock(&c->mutex);
 	pthread_join(c->thread, NULL);
-	deliver(c);
+	if (c->mail != NULL)
+		c->mail->to = NULL;
+	/* Whoever is told may ask again. */
+	for (deliver(c); (batch = queue_take(&c->asked)) != NULL; deliver(c)) {
+		batch_run(c, batch);
+		hand_back(c, batch);
+	}
 	store_close(c->db);
 	pthread_cond_destroy(&c->work);
 	pthread_mutex_destroy(&c->mutex);

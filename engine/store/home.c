@@ -92,20 +92,30 @@ directory_check(int fd, const char *path, struct refusal *r)
 	return 0;
 }
 
+const char *
+home_networked(unsigned long type)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(networked) / sizeof(networked[0]); i++)
+		if (networked[i].magic == (type & 0xffffffff))
+			return networked[i].name;
+	return NULL;
+}
+
 static int
 directory_local(int fd, const char *path, struct refusal *r)
 {
 	struct statfs fs;
-	size_t i;
+	const char *name;
 
 	if (fstatfs(fd, &fs) != 0)
 		return refusal_errno(r, "store.directory", path);
-	for (i = 0; i < sizeof(networked) / sizeof(networked[0]); i++)
-		if (networked[i].magic == ((unsigned long)fs.f_type & 0xffffffff))
-			return refusal_set(
-			    r, "store.network",
-			    "%s is on a network file system (%s), where SQLite's log does not work",
-			    path, networked[i].name);
+	if ((name = home_networked((unsigned long)fs.f_type)) != NULL)
+		return refusal_set(
+		    r, "store.network",
+		    "%s is on a network file system (%s), where SQLite's log does not work", path,
+		    name);
 	return 0;
 }
 
@@ -143,8 +153,11 @@ home_at(struct home *home, const char *state, const char *run, enum home_role ro
 				   HOME_RUN_MAX);
 	if ((home->fd = directory_open(home->state, create, r)) == -1)
 		return -1;
-	if (fstat(home->fd, &st) != 0)
-		return refusal_errno(r, "store.directory", home->state);
+	if (fstat(home->fd, &st) != 0) {
+		refusal_errno(r, "store.directory", home->state);
+		home_close(home);
+		return -1;
+	}
 	home->owner = st.st_uid;
 	home->group = st.st_gid;
 	return 0;

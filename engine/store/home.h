@@ -50,6 +50,12 @@ int home_at(struct home *home, const char *state, const char *run, enum home_rol
 int home_run(const struct home *home, struct refusal *r);
 
 /**
+ * home_networked(type):
+ * Return the name of the network file system that statfs(2) calls ${type}, or NULL for any other.
+ */
+const char *home_networked(unsigned long type);
+
+/**
  * home_path(home, name, out):
  * Store the path of the file ${name} of the state directory in ${out}, PATH_MAX bytes.
  */

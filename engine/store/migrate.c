@@ -60,6 +60,12 @@ step_known(struct store *db, int version)
 	return 0;
 }
 
+static int
+version_of(struct store *db)
+{
+	return (int)stmt_value(store_sql(db, "PRAGMA user_version"), -1);
+}
+
 /* One step, whole or not at all. */
 static int
 step_take(struct store *db, int version)
@@ -70,6 +76,11 @@ step_take(struct store *db, int version)
 
 	if (store_begin(db) != 0)
 		return -1;
+	/* Behind the gate, another process may have taken this step meanwhile. */
+	if (version_of(db) >= version) {
+		store_rollback(db);
+		return 0;
+	}
 	snprintf(sql, sizeof(sql), "PRAGMA user_version = %d", version);
 	if (run(db, step->text) != 0 || run(db, sql) != 0 || (q = store_sql(db, STEP_DONE)) == NULL)
 		return store_rollback(db);
@@ -116,12 +127,6 @@ copy_before(const struct home *home, struct store *db, int version)
 		*store_refusal(db) = *store_refusal(copy);
 	store_close(copy);
 	return rc;
-}
-
-static int
-version_of(struct store *db)
-{
-	return (int)stmt_value(store_sql(db, "PRAGMA user_version"), -1);
 }
 
 static int

@@ -48,7 +48,7 @@ static const struct {
 	unsigned roles;
 } secrets[] = {
     {"factor", "secret", BIT(ROLE_PERSON)},
-    {"invitation", "token_digest", BIT(ROLE_PERSON) | BIT(ROLE_NET)},
+    {"invitation", "token_digest", BIT(ROLE_PERSON) | BIT(ROLE_NET) | BIT(ROLE_LINK)},
 };
 
 /* PRAGMAs that only look; some take the name of a table, for the others an argument would be a
@@ -90,7 +90,7 @@ role_reads(enum store_role role, const char *table, const char *column)
 	return true;
 }
 
-/* A role of ours may also choose how durable its next transaction is. */
+/* A role of ours may also choose how durable its next transaction is: FULL or NORMAL, never OFF. */
 static bool
 pragma_allowed(enum store_role role, const char *name, const char *argument)
 {
@@ -99,7 +99,9 @@ pragma_allowed(enum store_role role, const char *name, const char *argument)
 	for (i = 0; i < sizeof(looks) / sizeof(looks[0]); i++)
 		if (sqlite3_stricmp(looks[i].name, name) == 0)
 			return argument == NULL || looks[i].argument;
-	return role != ROLE_READER && sqlite3_stricmp("synchronous", name) == 0;
+	return role != ROLE_READER && sqlite3_stricmp("synchronous", name) == 0 &&
+	       argument != NULL &&
+	       (strcmp(argument, "FULL") == 0 || strcmp(argument, "NORMAL") == 0);
 }
 
 /*
@@ -126,7 +128,7 @@ role_decide(void *ctx, int action, const char *a, const char *b, const char *dat
 	case SQLITE_SAVEPOINT:
 		return SQLITE_OK;
 	case SQLITE_FUNCTION:
-		/* The one loads code, the other takes and gives addresses of it. */
+		/* Both take the address of code. */
 		return sqlite3_stricmp(b, "load_extension") == 0 ||
 			       sqlite3_stricmp(b, "fts3_tokenizer") == 0
 			   ? SQLITE_DENY

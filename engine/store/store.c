@@ -45,7 +45,9 @@ struct store {
 /* Setting up is ours; what a role may do begins after it. */
 static const char SETUP[] = "PRAGMA foreign_keys = ON; PRAGMA recursive_triggers = ON;"
 			    "PRAGMA secure_delete = ON; PRAGMA cell_size_check = ON;"
-			    "PRAGMA temp_store = MEMORY; PRAGMA synchronous = FULL;";
+			    "PRAGMA temp_store = MEMORY; PRAGMA synchronous = FULL;"
+			    /* A table function is declared at its first use, which no role may. */
+			    "SELECT 1 FROM json_each('[]'), json_tree('[]');";
 
 /* What an SQLite failure is called among our refusals. */
 static const char *
@@ -152,6 +154,10 @@ store_setup(struct store *db, const char *path, enum store_role role)
 	sqlite3_wal_autocheckpoint(db->handle, WAL_PAGES);
 	if (role != ROLE_MIGRATE && schema_known(db) != 0)
 		return -1;
+	/* SQLite opens a file that it may not write all the same, and would say so at the first
+	 * write. */
+	if (role != ROLE_READER && sqlite3_db_readonly(db->handle, "main") == 1)
+		return refusal_set(&db->refusal, "store.readonly", "%s cannot be written", path);
 	return role_install(db->handle, role) == 0 ? 0 : store_failed(db, SQLITE_NOMEM);
 }
 
@@ -278,6 +284,14 @@ store_synchronous(struct store *db, bool soft)
 	return 0;
 }
 
+/* A disk that is full or fails can end a transaction inside SQLite; the refusal says which it was.
+ */
+static bool
+store_undone(const struct store *db)
+{
+	return db->inside && sqlite3_get_autocommit(db->handle) != 0;
+}
+
 static int
 store_begin_as(struct store *db, bool soft)
 {
@@ -323,6 +337,8 @@ store_commit(struct store *db)
 {
 	static const char ring[1] = {'!'};
 
+	if (store_undone(db))
+		return store_rollback(db);
 	if (stmt_run(store_sql(db, "COMMIT")) != 0)
 		return store_rollback(db);
 	store_end(db);
@@ -345,9 +361,15 @@ store_rollback(struct store *db)
 	return -1;
 }
 
+/* Where SQLite undid the transaction by itself (a full disk), a savepoint would begin one of its
+ * own. */
 int
 store_savepoint(struct store *db)
 {
+	if (!db->inside)
+		return refusal_set(&db->refusal, "store.failed", "no transaction is open");
+	if (store_undone(db))
+		return -1;
 	return stmt_run(store_sql(db, "SAVEPOINT step"));
 }
 
@@ -547,6 +569,11 @@ stmt_step(struct stmt *q)
 {
 	int rc = q->rc;
 
+	/* What would be written now would be committed at once, alone: hold it. */
+	if (store_undone(q->db) && !sqlite3_stmt_readonly(q->handle)) {
+		stmt_done(q);
+		return -1;
+	}
 	if (rc == SQLITE_OK && (rc = sqlite3_step(q->handle)) == SQLITE_ROW)
 		return 1;
 	if (rc != SQLITE_DONE)

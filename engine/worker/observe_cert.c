@@ -30,7 +30,7 @@
 #define TEXT_MAX     1024
 #define VERIFY_LEVEL 2
 
-static const char *const NAME_TABLE = "CREATE TEMP TABLE name (kind TEXT, name TEXT)";
+static const char *const NAME_TABLE = "CREATE TABLE name (kind TEXT, name TEXT)";
 static const char *const NAME_ADD = "INSERT INTO name VALUES (?1, ?2)";
 static const char *const RESULT =
     "SELECT json_object('port', ?1, 'server_name', ?2, 'address', ?3, 'protocol', ?4,"

@@ -13,8 +13,8 @@
 #define DEPTH_DEFAULT 2
 
 static const char *const TABLES[] = {
-    "CREATE TEMP TABLE folder (path TEXT, bytes INTEGER)",
-    "CREATE TEMP TABLE skipped (path TEXT, reason TEXT, n INTEGER)",
+    "CREATE TABLE folder (path TEXT, bytes INTEGER)",
+    "CREATE TABLE skipped (path TEXT, reason TEXT, n INTEGER)",
 };
 static const char *const FOLDER_ADD = "INSERT INTO folder VALUES (?1, ?2)";
 static const char *const SKIPPED_ADD = "INSERT INTO skipped VALUES (?1, ?2, ?3)";

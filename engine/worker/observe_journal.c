@@ -14,7 +14,7 @@
 #define NEAR_MAX        5
 
 static const char *const UNIT_TABLE =
-    "CREATE TEMP TABLE unit (name TEXT PRIMARY KEY, distance INTEGER) WITHOUT ROWID";
+    "CREATE TABLE unit (name TEXT PRIMARY KEY, distance INTEGER) WITHOUT ROWID";
 static const char *const UNIT_ADD = "INSERT OR IGNORE INTO unit VALUES (?1, ?2)";
 static const char *const UNIT_UNKNOWN =
     "SELECT json_object('refused', json_object('code', 'observe.unit_unknown',"

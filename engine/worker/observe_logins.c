@@ -11,13 +11,13 @@
 #define HOURS_DEFAULT 24
 
 static const char *const TABLES[] = {
-    "CREATE TEMP TABLE attempt (id INTEGER PRIMARY KEY, source TEXT, user TEXT, "
+    "CREATE TABLE attempt (id INTEGER PRIMARY KEY, source TEXT, user TEXT, "
     "connection TEXT, certain INTEGER)",
-    "CREATE TEMP TABLE accepted (id INTEGER PRIMARY KEY, at TEXT, user TEXT, source TEXT, "
+    "CREATE TABLE accepted (id INTEGER PRIMARY KEY, at TEXT, user TEXT, source TEXT, "
     "method TEXT)",
     /* sshd tells of one attempt in several lines: what it named "Failed" counts each time, a
      * connection without any of these once. */
-    "CREATE TEMP VIEW failed AS"
+    "CREATE VIEW failed AS"
     " SELECT source, user FROM attempt WHERE certain"
     " UNION ALL"
     " SELECT source, user FROM attempt WHERE id IN (SELECT min(id) FROM attempt"

@@ -19,6 +19,7 @@
 
 #define READY_MS 5000
 #define STOP_MS  2000
+#define SEND_MS  1000
 #define ENV_MAX  4
 #define ENV_LEN  1024
 
@@ -149,6 +150,7 @@ send_request(struct runner *r, const struct wire_request *request, int fd)
 	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
 	struct cmsghdr *c;
 	struct wire_request copy = *request;
+	struct pollfd room = {.fd = r->fd, .events = POLLOUT};
 	ssize_t n;
 
 	iov.iov_base = &copy;
@@ -163,9 +165,15 @@ send_request(struct runner *r, const struct wire_request *request, int fd)
 		c->cmsg_len = CMSG_LEN(sizeof(int));
 		memcpy(CMSG_DATA(c), &fd, sizeof(fd));
 	}
-	do {
-		n = sendmsg(r->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
-	} while (n == -1 && errno == EINTR);
+	/* The socket holds about a dozen requests, and each is taken within a millisecond or so. */
+	while ((n = sendmsg(r->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT)) == -1) {
+		if (errno == EINTR)
+			continue;
+		if (errno != EAGAIN || poll(&room, 1, SEND_MS) != 1) {
+			errno = errno == EAGAIN ? EAGAIN : EPIPE;
+			return -1;
+		}
+	}
 	return n == (ssize_t)sizeof(copy) ? 0 : -1;
 }
 

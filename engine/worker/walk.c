@@ -40,6 +40,9 @@
 
 #define LOOK (STATX_TYPE | STATX_INO | STATX_NLINK | STATX_BLOCKS | STATX_MNT_ID)
 
+/* Asking no server: a dead mount below must not hold the walk up only to be named as a mount. */
+#define LOOK_FLAGS (AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC)
+
 /* What makes a folder the same folder. */
 struct place {
 	dev_t dev;
@@ -90,6 +93,7 @@ struct walk {
 	pthread_cond_t ended;
 	atomic_int stop;
 	int finished;
+	int abandoned; /* nobody waits any more: the thread frees it */
 
 	char path[4096];
 	int depth;
@@ -351,8 +355,7 @@ level_pop(struct walk *w)
 
 	if (w->nlevels > 1) {
 		changed = 1;
-		if (statx(dirfd(up->dir), l->name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, LOOK,
-			  &st) == 0) {
+		if (statx(dirfd(up->dir), l->name, LOOK_FLAGS, LOOK, &st) == 0) {
 			now = place_of(&st);
 			changed = !same_place(&now, &l->place);
 		}
@@ -447,7 +450,7 @@ entry(struct walk *w, const char *name)
 	struct level *l = &w->levels[w->nlevels - 1];
 	struct statx st;
 
-	if (statx(dirfd(l->dir), name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, LOOK, &st) == -1) {
+	if (statx(dirfd(l->dir), name, LOOK_FLAGS, LOOK, &st) == -1) {
 		skip_locked(w, errno == ENOENT ? SKIP_CHANGED : errno);
 		return;
 	}
@@ -576,12 +579,31 @@ check_start(struct walk *w, const struct place *began)
 	pthread_mutex_unlock(&w->lock);
 }
 
+/* Free everything; the thread is done with it. */
+static void
+release(struct walk *w)
+{
+	while (w->nlevels > 0)
+		closedir(w->levels[--w->nlevels].dir);
+	while (w->nskips > 0)
+		free(w->skips[--w->nskips].path);
+	free(w->levels);
+	free(w->records);
+	free(w->names);
+	free(w->skips);
+	free(w->linked);
+	free(w->buckets);
+	pthread_cond_destroy(&w->ended);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+}
+
 static void *
 walk_thread(void *arg)
 {
 	struct walk *w = arg;
 	struct place began;
-	int rc;
+	int rc, abandoned;
 
 	rc = open_start(w);
 	if (rc == 0) {
@@ -594,8 +616,11 @@ walk_thread(void *arg)
 	if (rc != 0)
 		w->total.error = rc;
 	w->finished = 1;
+	abandoned = w->abandoned;
 	pthread_cond_signal(&w->ended);
 	pthread_mutex_unlock(&w->lock);
+	if (abandoned)
+		release(w);
 	return NULL;
 }
 
@@ -748,22 +773,13 @@ walk_free(struct walk *w)
 	int finished;
 
 	pthread_mutex_lock(&w->lock);
-	finished = w->finished;
+	if ((finished = w->finished) == 0) {
+		w->abandoned = 1;
+		pthread_detach(w->thread);
+	}
 	pthread_mutex_unlock(&w->lock);
 	if (!finished)
 		return;
 	pthread_join(w->thread, NULL);
-	while (w->nlevels > 0)
-		closedir(w->levels[--w->nlevels].dir);
-	while (w->nskips > 0)
-		free(w->skips[--w->nskips].path);
-	free(w->levels);
-	free(w->records);
-	free(w->names);
-	free(w->skips);
-	free(w->linked);
-	free(w->buckets);
-	pthread_cond_destroy(&w->ended);
-	pthread_mutex_destroy(&w->lock);
-	free(w);
+	release(w);
 }

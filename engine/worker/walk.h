@@ -60,7 +60,7 @@ void walk_report(struct walk *w, size_t max, struct walk_total *total,
 
 /**
  * walk_free(w):
- * Free ${w}.  One that is stuck is left to the end of the process.
+ * Free ${w}; one that is stuck frees itself if it ever comes back.
  */
 void walk_free(struct walk *w);
 

@@ -40,32 +40,32 @@ static void
 folder_paths(void **state)
 {
 	static const struct seed seeds[] = {
-		{"observe:folders", {"/"}, {"/", "2"}, NULL},
-		{"observe:folders", {"/var/lib"}, {"/var/lib", "2"}, NULL},
-		{"observe:folders", {"/var//lib/", "3"}, {"/var/lib", "3"}, NULL},
-		{"observe:folders", {"/srv/./data", "1"}, {"/srv/data", "1"}, NULL},
-		{"observe:folders", {"/devices"}, {"/devices", "2"}, NULL},
-		{"observe:folders", {"/.hidden/a.b"}, {"/.hidden/a.b", "2"}, NULL},
-		{"observe:folders", {"/proc"}, {NULL}, "observe.path"},
-		{"observe:folders", {"/proc/1"}, {NULL}, "observe.path"},
-		{"observe:folders", {"//proc/1"}, {NULL}, "observe.path"},
-		{"observe:folders", {"/./proc"}, {NULL}, "observe.path"},
-		{"observe:folders", {"/a/../proc"}, {NULL}, "observe.path"},
-		{"observe:folders", {"/a..b"}, {NULL}, "observe.path"},
-		{"observe:folders", {"rel"}, {NULL}, "observe.path"},
-		{"observe:folders", {"/dev/shm"}, {NULL}, "observe.path"},
-		{"observe:folders", {"/sys/"}, {NULL}, "observe.path"},
-		{"observe:folders", {"/\xff"}, {NULL}, "observe.path"},
-		{"observe:folders", {"/x\ny"}, {NULL}, "observe.path"},
-		{"observe:folders", {"/x\x7f"}, {NULL}, "observe.path"},
-		{"observe:folders", {""}, {NULL}, "observe.args"},
-		{"observe:folders", {NULL}, {NULL}, "observe.args"},
-		{"observe:folders", {"/", "2", "3"}, {NULL}, "observe.args"},
-		{"observe:folders", {"/", "0"}, {NULL}, "observe.depth"},
-		{"observe:folders", {"/", "4"}, {NULL}, "observe.depth"},
-		{"observe:folders", {"/", "-1"}, {NULL}, "observe.depth"},
-		{"observe:folders", {"/", "99999999999999999999"}, {NULL}, "observe.depth"},
-		{"observe:nothing", {"/"}, {NULL}, "op.unknown"},
+	    {"observe:folders", {"/"}, {"/", "2"}, NULL},
+	    {"observe:folders", {"/var/lib"}, {"/var/lib", "2"}, NULL},
+	    {"observe:folders", {"/var//lib/", "3"}, {"/var/lib", "3"}, NULL},
+	    {"observe:folders", {"/srv/./data", "1"}, {"/srv/data", "1"}, NULL},
+	    {"observe:folders", {"/devices"}, {"/devices", "2"}, NULL},
+	    {"observe:folders", {"/.hidden/a.b"}, {"/.hidden/a.b", "2"}, NULL},
+	    {"observe:folders", {"/proc"}, {NULL}, "observe.path"},
+	    {"observe:folders", {"/proc/1"}, {NULL}, "observe.path"},
+	    {"observe:folders", {"//proc/1"}, {NULL}, "observe.path"},
+	    {"observe:folders", {"/./proc"}, {NULL}, "observe.path"},
+	    {"observe:folders", {"/a/../proc"}, {NULL}, "observe.path"},
+	    {"observe:folders", {"/a..b"}, {NULL}, "observe.path"},
+	    {"observe:folders", {"rel"}, {NULL}, "observe.path"},
+	    {"observe:folders", {"/dev/shm"}, {NULL}, "observe.path"},
+	    {"observe:folders", {"/sys/"}, {NULL}, "observe.path"},
+	    {"observe:folders", {"/\xff"}, {NULL}, "observe.path"},
+	    {"observe:folders", {"/x\ny"}, {NULL}, "observe.path"},
+	    {"observe:folders", {"/x\x7f"}, {NULL}, "observe.path"},
+	    {"observe:folders", {""}, {NULL}, "observe.args"},
+	    {"observe:folders", {NULL}, {NULL}, "observe.args"},
+	    {"observe:folders", {"/", "2", "3"}, {NULL}, "observe.args"},
+	    {"observe:folders", {"/", "0"}, {NULL}, "observe.depth"},
+	    {"observe:folders", {"/", "4"}, {NULL}, "observe.depth"},
+	    {"observe:folders", {"/", "-1"}, {NULL}, "observe.depth"},
+	    {"observe:folders", {"/", "99999999999999999999"}, {NULL}, "observe.depth"},
+	    {"observe:nothing", {"/"}, {NULL}, "op.unknown"},
 	};
 	struct observe_word nul = {"/x\0y", 4};
 	struct observe_args canon;
@@ -100,33 +100,33 @@ static void
 units(void **state)
 {
 	static const struct seed seeds[] = {
-		{"observe:journal", {"example"}, {"example.service", "15"}, NULL},
-		{"observe:journal", {"getty@tty1", "60"}, {"getty@tty1.service", "60"}, NULL},
-		{"observe:journal",
-		    {"dev-disk-by\\x2dlabel-data.device"},
-		    {"dev-disk-by\\x2dlabel-data.device", "15"},
-		    NULL},
-		{"observe:journal", {"data.mount"}, {"data.mount", "15"}, NULL},
-		{"observe:journal", {"a.b"}, {"a.b.service", "15"}, NULL},
-		{"observe:journal", {"example", "1"}, {"example.service", "1"}, NULL},
-		{"observe:journal", {"-.mount"}, {NULL}, "observe.unit"},
-		{"observe:journal", {"--unit=x"}, {NULL}, "observe.unit"},
-		{"observe:journal", {"worker@.service"}, {NULL}, "observe.unit"},
-		{"observe:journal", {"a@b@c"}, {NULL}, "observe.unit"},
-		{"observe:journal", {"x;id"}, {NULL}, "observe.unit"},
-		{"observe:journal", {"x*"}, {NULL}, "observe.unit"},
-		{"observe:journal", {".service"}, {NULL}, "observe.unit"},
-		{"observe:journal", {"@x"}, {NULL}, "observe.unit"},
-		{"observe:journal", {"\xc3\xa9"}, {NULL}, "observe.unit"},
-		{"observe:journal", {"example", "0"}, {NULL}, "observe.minutes"},
-		{"observe:journal", {"example", "61"}, {NULL}, "observe.minutes"},
-		{"observe:journal", {"example", "1h"}, {NULL}, "observe.minutes"},
-		{"observe:logins", {NULL}, {"24"}, NULL},
-		{"observe:logins", {"168"}, {"168"}, NULL},
-		{"observe:logins", {"007"}, {"7"}, NULL},
-		{"observe:logins", {"0"}, {NULL}, "observe.hours"},
-		{"observe:logins", {"169"}, {NULL}, "observe.hours"},
-		{"observe:logins", {"1", "2"}, {NULL}, "observe.args"},
+	    {"observe:journal", {"example"}, {"example.service", "15"}, NULL},
+	    {"observe:journal", {"getty@tty1", "60"}, {"getty@tty1.service", "60"}, NULL},
+	    {"observe:journal",
+	     {"dev-disk-by\\x2dlabel-data.device"},
+	     {"dev-disk-by\\x2dlabel-data.device", "15"},
+	     NULL},
+	    {"observe:journal", {"data.mount"}, {"data.mount", "15"}, NULL},
+	    {"observe:journal", {"a.b"}, {"a.b.service", "15"}, NULL},
+	    {"observe:journal", {"example", "1"}, {"example.service", "1"}, NULL},
+	    {"observe:journal", {"-.mount"}, {NULL}, "observe.unit"},
+	    {"observe:journal", {"--unit=x"}, {NULL}, "observe.unit"},
+	    {"observe:journal", {"worker@.service"}, {NULL}, "observe.unit"},
+	    {"observe:journal", {"a@b@c"}, {NULL}, "observe.unit"},
+	    {"observe:journal", {"x;id"}, {NULL}, "observe.unit"},
+	    {"observe:journal", {"x*"}, {NULL}, "observe.unit"},
+	    {"observe:journal", {".service"}, {NULL}, "observe.unit"},
+	    {"observe:journal", {"@x"}, {NULL}, "observe.unit"},
+	    {"observe:journal", {"\xc3\xa9"}, {NULL}, "observe.unit"},
+	    {"observe:journal", {"example", "0"}, {NULL}, "observe.minutes"},
+	    {"observe:journal", {"example", "61"}, {NULL}, "observe.minutes"},
+	    {"observe:journal", {"example", "1h"}, {NULL}, "observe.minutes"},
+	    {"observe:logins", {NULL}, {"24"}, NULL},
+	    {"observe:logins", {"168"}, {"168"}, NULL},
+	    {"observe:logins", {"007"}, {"7"}, NULL},
+	    {"observe:logins", {"0"}, {NULL}, "observe.hours"},
+	    {"observe:logins", {"169"}, {NULL}, "observe.hours"},
+	    {"observe:logins", {"1", "2"}, {NULL}, "observe.args"},
 	};
 
 	(void)state;
@@ -157,22 +157,22 @@ static void
 certs(void **state)
 {
 	static const struct seed seeds[] = {
-		{"observe:cert", {"443", "box-a.example"}, {"443", "box-a.example"}, NULL},
-		{"observe:cert", {"443"}, {"443", NULL}, NULL},
-		{"observe:cert", {"8443", "192.0.2.10"}, {"8443", "192.0.2.10"}, NULL},
-		{"observe:cert", {"443", "A.EXAMPLE"}, {"443", "a.example"}, NULL},
-		{"observe:cert", {"65535", "x"}, {"65535", "x"}, NULL},
-		{"observe:cert", {" 443 ", "A.EXAMPLE"}, {NULL}, "observe.port"},
-		{"observe:cert", {"0", "x"}, {NULL}, "observe.port"},
-		{"observe:cert", {"65536", "x"}, {NULL}, "observe.port"},
-		{"observe:cert", {"443", "-x"}, {NULL}, "observe.name"},
-		{"observe:cert", {"443", ".x"}, {NULL}, "observe.name"},
-		{"observe:cert", {"443", "x."}, {NULL}, "observe.name"},
-		{"observe:cert", {"443", "a..b"}, {NULL}, "observe.name"},
-		{"observe:cert", {"443", "a_b"}, {NULL}, "observe.name"},
-		{"observe:cert", {"443", "a-.b"}, {NULL}, "observe.name"},
-		{"observe:cert", {"443", "a/b"}, {NULL}, "observe.name"},
-		{"observe:cert", {"443", ""}, {NULL}, "observe.args"},
+	    {"observe:cert", {"443", "box-a.example"}, {"443", "box-a.example"}, NULL},
+	    {"observe:cert", {"443"}, {"443", NULL}, NULL},
+	    {"observe:cert", {"8443", "192.0.2.10"}, {"8443", "192.0.2.10"}, NULL},
+	    {"observe:cert", {"443", "A.EXAMPLE"}, {"443", "a.example"}, NULL},
+	    {"observe:cert", {"65535", "x"}, {"65535", "x"}, NULL},
+	    {"observe:cert", {" 443 ", "A.EXAMPLE"}, {NULL}, "observe.port"},
+	    {"observe:cert", {"0", "x"}, {NULL}, "observe.port"},
+	    {"observe:cert", {"65536", "x"}, {NULL}, "observe.port"},
+	    {"observe:cert", {"443", "-x"}, {NULL}, "observe.name"},
+	    {"observe:cert", {"443", ".x"}, {NULL}, "observe.name"},
+	    {"observe:cert", {"443", "x."}, {NULL}, "observe.name"},
+	    {"observe:cert", {"443", "a..b"}, {NULL}, "observe.name"},
+	    {"observe:cert", {"443", "a_b"}, {NULL}, "observe.name"},
+	    {"observe:cert", {"443", "a-.b"}, {NULL}, "observe.name"},
+	    {"observe:cert", {"443", "a/b"}, {NULL}, "observe.name"},
+	    {"observe:cert", {"443", ""}, {NULL}, "observe.args"},
 	};
 
 	(void)state;
@@ -184,15 +184,15 @@ static void
 refusals_never_echo(void **state)
 {
 	static const char *const marked[][3] = {
-		{"observe:folders", "QZXQ/rel", NULL},
-		{"observe:folders", "/QZXQ/..", NULL},
-		{"observe:folders", "/", "QZXQ"},
-		{"observe:journal", "--QZXQ", NULL},
-		{"observe:journal", "x", "QZXQ"},
-		{"observe:logins", "QZXQ", NULL},
-		{"observe:cert", "QZXQ", NULL},
-		{"observe:cert", "443", "-QZXQ"},
-		{"QZXQ", "x", NULL},
+	    {"observe:folders", "QZXQ/rel", NULL},
+	    {"observe:folders", "/QZXQ/..", NULL},
+	    {"observe:folders", "/", "QZXQ"},
+	    {"observe:journal", "--QZXQ", NULL},
+	    {"observe:journal", "x", "QZXQ"},
+	    {"observe:logins", "QZXQ", NULL},
+	    {"observe:cert", "QZXQ", NULL},
+	    {"observe:cert", "443", "-QZXQ"},
+	    {"QZXQ", "x", NULL},
 	};
 	struct observe_args canon;
 	struct refusal refusal;
@@ -215,7 +215,7 @@ static void
 table_is_known(void **state)
 {
 	static const char *const names[] = {"observe:folders", "observe:journal", "observe:logins",
-		"observe:cert"};
+					    "observe:cert"};
 	size_t i;
 
 	(void)state;
@@ -232,13 +232,13 @@ static void
 programs_are_fixed(void **state)
 {
 	static const char *const want[TOOL_COUNT] = {
-		"systemctl list-units --all --no-legend --plain ",
-		"systemctl list-unit-files --no-legend --plain ",
-		"journalctl --unit=ssh.service --since=-15min -o short-iso --no-pager -q --lines=5000 ",
-		"journalctl --since=-15min -o short-iso --no-pager -q --lines=5000 _COMM=sshd "
-		"_COMM=sshd-session _COMM=sshd-auth _UID=0 + _SYSTEMD_UNIT=ssh.service "
-		"_SYSTEMD_UNIT=sshd.service _UID=0 ",
-		"ss -Hltn ",
+	    "systemctl list-units --all --no-legend --plain ",
+	    "systemctl list-unit-files --no-legend --plain ",
+	    "journalctl --unit=ssh.service --since=-15min -o short-iso --no-pager -q --lines=5000 ",
+	    "journalctl --since=-15min -o short-iso --no-pager -q --lines=5000 _COMM=sshd "
+	    "_COMM=sshd-session _COMM=sshd-auth _UID=0 + _SYSTEMD_UNIT=ssh.service "
+	    "_SYSTEMD_UNIT=sshd.service _UID=0 ",
+	    "ss -Hltn ",
 	};
 	const struct tool_fill fill = {"ssh.service", 15, 5000};
 	struct observe_limits limits;
@@ -264,14 +264,10 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(folder_paths),
-		cmocka_unit_test(long_path),
-		cmocka_unit_test(units),
-		cmocka_unit_test(long_unit),
-		cmocka_unit_test(certs),
-		cmocka_unit_test(refusals_never_echo),
-		cmocka_unit_test(table_is_known),
-		cmocka_unit_test(programs_are_fixed),
+	    cmocka_unit_test(folder_paths),   cmocka_unit_test(long_path),
+	    cmocka_unit_test(units),          cmocka_unit_test(long_unit),
+	    cmocka_unit_test(certs),          cmocka_unit_test(refusals_never_echo),
+	    cmocka_unit_test(table_is_known), cmocka_unit_test(programs_are_fixed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
