@@ -44,7 +44,8 @@ struct tail {
 struct lookup {
 	struct answer *out;
 	const char *wanted;
-	const char *template; /* foo@.service for foo@bar.service, or "" */
+	char stem[UNIT_MAX + 1]; /* without its type */
+	const char *template;    /* foo@.service for foo@bar.service, or "" */
 	int found;
 	int failed;
 };
@@ -281,6 +282,8 @@ run(const struct observe_args *args, const struct observe_limits *limits,
 		snprintf(template, sizeof(template), "%.*s%s", (int)(at + 1 - args->v[0]),
 			 args->v[0], strrchr(at, '.'));
 	lookup.template = template;
+	snprintf(lookup.stem, sizeof(lookup.stem), "%.*s",
+		 (int)(strrchr(args->v[0], '.') - args->v[0]), args->v[0]);
 	if (answer_rows(out, UNIT_TABLE, "") == -1)
 		return OBSERVE_FAILED;
 	if ((is_known = known(&lookup, limits, env, why, sizeof(why))) == -1) {
