@@ -148,9 +148,9 @@ take_unit(void *ctx, const char *line, size_t len)
 	if (strcmp(name, l->wanted) == 0 || strcmp(name, l->template) == 0)
 		l->found = 1;
 	/* A part of the right name is as near as one slip. */
-	if (answer_rows(
-		l->out, UNIT_ADD, "ti", name,
-		(int64_t)(strstr(name, l->wanted) != NULL ? 1 : distance(l->wanted, name))) == -1)
+	if (answer_rows(l->out, UNIT_ADD, "ti", name,
+			(int64_t)(strstr(name, l->stem) != NULL ? 1 : distance(l->wanted, name))) ==
+	    -1)
 		l->failed = 1;
 	return l->found;
 }

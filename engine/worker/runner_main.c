@@ -30,6 +30,8 @@
 
 #define RUNS_MAX   1024
 #define NOFILE_MAX 4096
+/* How long nothing must happen before the next child is made ready. */
+#define SPARE_MS 5
 
 /* What a child holds besides the standard descriptors: where its question comes from, and where its
  * answer goes to. */
@@ -60,6 +62,7 @@ struct zygote {
 	struct sock_fprog seal;
 	pid_t spare; /* the child that stands ready, or 0 */
 	int spare_fd;
+	int spare_died; /* unused: do not try again before somebody asks */
 	struct run runs[RUNS_MAX];
 	int gone; /* the worker is */
 };
@@ -224,6 +227,7 @@ use_spare(struct zygote *z, const struct wire_request *q, int out)
 
 	if (make_spare(z) == -1)
 		return -1;
+	z->spare_died = 0;
 	pid = z->spare;
 	rc = wire_send(z->spare_fd, q, out);
 	drop_spare(z);
@@ -346,8 +350,10 @@ reap(struct zygote *z)
 		run = find_run(z, RUN_LIVE, 0, info.si_pid);
 		if (run != NULL)
 			kill(-run->pid, SIGKILL);
-		if (z->spare == info.si_pid)
+		if (z->spare == info.si_pid) {
+			z->spare_died = 1;
 			drop_spare(z);
+		}
 		if (waitpid(info.si_pid, &status, WNOHANG) != info.si_pid)
 			return;
 		if (run == NULL)
@@ -395,14 +401,21 @@ static void
 loop(struct zygote *z)
 {
 	struct pollfd p[2] = {{.fd = WIRE_FD}, {.fd = z->child_fd, .events = POLLIN}};
-	int wait, unsaid;
+	int wait, unsaid, n;
 
 	while (!z->gone) {
-		make_spare(z);
 		wait = step(z, &unsaid);
+		if (z->spare == 0 && !z->spare_died && (wait == -1 || wait > SPARE_MS))
+			wait = SPARE_MS;
 		p[0].events = unsaid ? POLLIN | POLLOUT : POLLIN;
-		if (poll(p, 2, wait) == -1 && errno != EINTR)
+		if ((n = poll(p, 2, wait)) == -1 && errno != EINTR)
 			return;
+		/* The run that was just started comes first: a new spare is made in a quiet moment.
+		 */
+		if (n == 0 && !z->spare_died)
+			make_spare(z);
+		if (n <= 0)
+			continue;
 		if (p[1].revents != 0)
 			read_signal(z);
 		if ((p[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
