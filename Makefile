@@ -21,6 +21,10 @@ LAZY     := libcurl libmicrohttpd
 
 WARN     := -Wall -Wextra -Werror -Wshadow -Wpointer-arith -Wstrict-prototypes \
             -Wmissing-prototypes -Wformat=2 -Wundef -Wvla -Wcast-qual
+# clang looks into OpenSSL's macros, which cast qualifiers away.
+ifneq ($(findstring clang,$(CC)),)
+WARN     += -Wno-cast-qual
+endif
 HARDEN   := -O2 -g -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection -fPIE
 HARDLD   := -pie -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack -Wl,--as-needed
 SANITIZE ?=
@@ -57,7 +61,7 @@ QUIET = @printf '  %-5s %s\n' $(1) $(2);
 endif
 
 .PHONY: all test run-tests asan tsan format check demo bench fuzz install clean deps suites
-all: $(BUILD)/bastion
+all: $(BUILD)/bastion $(BUILD)/bastion.1
 
 # What a fresh machine lacks: Debian packages, by name.
 deps:
@@ -121,6 +125,8 @@ $(BUILD)/gen/embed.c: engine/store/gen/embed.sh $(SQL)
 	@mkdir -p $(@D)
 	$(call QUIET,GEN,$@)sh $< > $@
 
+$(BUILD)/net/host/openapi.o: net/host/openapi.json
+
 $(EMBED): $(BUILD)/gen/embed.c
 	$(call QUIET,CC,$<)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
@@ -143,6 +149,32 @@ $(TABLE): $(BUILD)/gen/verbs.c $(BUILD)/gen/verbs.h
 
 $(VERBS:%.c=$(BUILD)/%.o): CPPFLAGS += -include $(BUILD)/gen/verbs.h
 $(VERBS:%.c=$(BUILD)/%.o): | $(BUILD)/gen/verbs.h
+
+# What is installed beside the program.
+MANUAL      := $(BUILD)/bastion.1
+COMPLETIONS := $(BUILD)/gen/verbs.bash $(BUILD)/gen/verbs.zsh $(BUILD)/gen/verbs.fish
+UNITS       := $(BUILD)/bastion.service $(BUILD)/bastion-host.service
+
+$(MANUAL): shell/bastion.1 $(BUILD)/gen/verbs.man
+	$(call QUIET,GEN,$@)sed -e 's/@VERSION@/$(VERSION)/' -e '/^\.\\" VERBS/{r $(BUILD)/gen/verbs.man' -e 'd;}' $< > $@
+
+$(BUILD)/%.service: shell/%.service
+	@mkdir -p $(@D)
+	$(call QUIET,GEN,$@)sed 's,@BINDIR@,$(PREFIX)/bin,' $< > $@
+
+SHARE := $(DESTDIR)$(PREFIX)/share
+LIB   := $(DESTDIR)$(PREFIX)/lib
+
+install: $(BUILD)/bastion $(MANUAL) $(COMPLETIONS) $(UNITS)
+	install -D -m 755 $(BUILD)/bastion $(DESTDIR)$(PREFIX)/bin/bastion
+	install -D -m 644 $(MANUAL) $(SHARE)/man/man1/bastion.1
+	install -D -m 644 $(BUILD)/gen/verbs.bash $(SHARE)/bash-completion/completions/bastion
+	install -D -m 644 $(BUILD)/gen/verbs.zsh $(SHARE)/zsh/site-functions/_bastion
+	install -D -m 644 $(BUILD)/gen/verbs.fish $(SHARE)/fish/vendor_completions.d/bastion.fish
+	install -D -m 644 $(BUILD)/bastion.service $(LIB)/systemd/system/bastion.service
+	install -D -m 644 $(BUILD)/bastion-host.service $(LIB)/systemd/user/bastion-host.service
+	install -D -m 644 shell/bastion.sysusers $(LIB)/sysusers.d/bastion.conf
+	install -D -m 644 shell/bastion.tmpfiles $(LIB)/tmpfiles.d/bastion.conf
 
 # A suite is one file of cmocka tests, linked with the harness and everything but main.
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(HARNESS) $(LIBRARY)

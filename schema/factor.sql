@@ -22,6 +22,9 @@ CREATE UNIQUE INDEX factor_by_fingerprint ON factor (fingerprint) WHERE state = 
 
 CREATE TRIGGER factor_born BEFORE INSERT ON factor
 BEGIN
+    SELECT RAISE(ABORT, 'factor.label|a label is 1 to 64 characters, none of them a control character')
+     WHERE length(NEW.label) NOT BETWEEN 1 AND 64
+        OR NEW.label GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*';
     SELECT RAISE(ABORT, 'factor.label|an active factor has this label or key already')
      WHERE EXISTS (SELECT 1 FROM factor WHERE state = 'active'
            AND (label = NEW.label OR fingerprint = NEW.fingerprint));
@@ -38,8 +41,18 @@ BEGIN
         OR NEW.public_key IS NOT OLD.public_key OR NEW.fingerprint IS NOT OLD.fingerprint
         OR NEW.enrolled_at IS NOT OLD.enrolled_at
         OR (NEW.secret IS NOT OLD.secret AND NEW.secret IS NOT NULL);
-    SELECT RAISE(ABORT, 'factor.used|this code was used already')
-     WHERE NEW.last_counter IS NOT OLD.last_counter AND NEW.last_counter <= OLD.last_counter;
+    -- (Its secret is wiped as it is dropped: that one change follows.)
+    SELECT RAISE(ABORT, 'factor.final|a dropped factor is history')
+     WHERE OLD.state = 'dropped'
+       AND (NEW.id IS NOT OLD.id OR NEW.secret IS NOT NULL OR NEW.enrolled_at IS NOT OLD.enrolled_at
+            OR NEW.dropped_at IS NOT OLD.dropped_at OR NEW.last_counter IS NOT OLD.last_counter);
+END;
+
+-- A proof moves the counter on, or it was used: staying where it is counts as used.
+CREATE TRIGGER factor_counter_grows BEFORE UPDATE OF last_counter ON factor
+WHEN NEW.last_counter <= OLD.last_counter
+BEGIN
+    SELECT RAISE(ABORT, 'factor.used|this code or signature was used already');
 END;
 
 -- Dropping a factor drops what it approved, for good; its secret goes at once.

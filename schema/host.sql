@@ -72,6 +72,7 @@ CREATE TABLE host_box (
                           AND instr(lane, char(0)) = 0),
     peer_uid      INTEGER NOT NULL CHECK (peer_uid >= 0),
     invitation_id INTEGER NOT NULL UNIQUE REFERENCES invitation (id),
+    welcome       TEXT    CHECK (length(welcome) = 88),        -- this Host's signature of the enrollment
     state         TEXT    NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'gone')),
     paired_at     INTEGER NOT NULL,
     heard_at      INTEGER,                                     -- last answer
@@ -117,6 +118,7 @@ END;
 
 CREATE TRIGGER host_box_moves BEFORE UPDATE ON host_box
 BEGIN
+    SELECT RAISE(ABORT, 'box.final|a box that is gone is history') WHERE OLD.state = 'gone';
     SELECT RAISE(ABORT, 'box.transition|a box that is gone is invited again')
      WHERE NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM state_rule
            WHERE entity = 'host_box' AND from_state = OLD.state AND to_state = NEW.state);

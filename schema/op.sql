@@ -44,6 +44,10 @@ BEGIN
     SELECT RAISE(ABORT, 'op.busy|too many runs wait or run already')
      WHERE (SELECT count(*) FROM op_run WHERE state IN ('queued', 'running'))
         >= (SELECT value FROM setting WHERE name = 'op.live');
+    SELECT RAISE(ABORT, 'observe.stuck|earlier walks still wait for a file system that does not answer')
+     WHERE NEW.op = 'observe:folders'
+       AND (SELECT count(*) FROM folder_walk WHERE state = 'stuck')
+        >= (SELECT value FROM setting WHERE name = 'folders.stuck');
     SELECT RAISE(ABORT, 'grant.args|a grant for this op is held, but not with these arguments')
      WHERE NEW.grant_id IS NULL AND EXISTS (SELECT 1 FROM grant
            WHERE pairing_id = NEW.pairing_id AND op = NEW.op AND args <> NEW.args

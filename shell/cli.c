@@ -160,7 +160,7 @@ refuse_person(const char *verb, const struct refusal *r, const char *advice)
 }
 
 int
-cli_refuse(struct cli *cli)
+cli_say(struct cli *cli)
 {
 	struct refusal *r = &cli->refusal;
 	char advice[REFUSAL_WHY_MAX] = "";
@@ -177,6 +177,15 @@ cli_refuse(struct cli *cli)
 		refuse_json(r, advice);
 	else
 		refuse_person(cli->verb, r, advice);
+	r->code[0] = '\0';
+	return exit_code;
+}
+
+int
+cli_refuse(struct cli *cli)
+{
+	int exit_code = cli_say(cli);
+
 	cli_close(cli);
 	return exit_code;
 }

@@ -46,6 +46,12 @@ void cli_close(struct cli *cli);
 int cli_refuse(struct cli *cli);
 
 /**
+ * cli_say(cli):
+ * As cli_refuse, but leave ${cli} open and without a refusal, for verbs that go on.
+ */
+int cli_say(struct cli *cli);
+
+/**
  * cli_usage(cli, fmt, ...):
  * Say on standard error how the call is wrong and how the verb is used.  Close ${cli}.  Return 2.
  */

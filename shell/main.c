@@ -11,14 +11,10 @@
 #include <unistd.h>
 
 #include "engine/actor/actor.h"
+#include "engine/worker/runner.h"
 #include "shell/cli.h"
 #include "shell/table.h"
 #include "shell/verb.h"
-
-/* Until they are merged. */
-int runner_main(int argc, char **argv);
-#pragma weak actor_main
-#pragma weak runner_main
 
 /*
  * A standard descriptor that is closed would be given to the next file opened, and messages would
@@ -104,9 +100,9 @@ main(int argc, char **argv)
 		return 1;
 	}
 	setlocale(LC_CTYPE, "C.UTF-8");
-	if (argc > 1 && strcmp(argv[1], "actor") == 0 && actor_main != NULL)
+	if (argc > 1 && strcmp(argv[1], "actor") == 0)
 		return actor_main(argc, argv);
-	if (argc > 1 && strcmp(argv[1], "runner") == 0 && runner_main != NULL)
+	if (argc > 1 && strcmp(argv[1], "runner") == 0)
 		return runner_main(argc, argv);
 	signal(SIGPIPE, SIG_IGN);
 	return finish(dispatch(argc, argv));

@@ -8,17 +8,18 @@
 #include "shell/table.h"
 #include "shell/text.h"
 
-#define GAP       2 /* blanks between the columns of a table */
-#define BOX_GAP   3 /* " │ " */
-#define NARROWEST 3 /* below this a cut text says nothing */
+#define GAP       2    /* blanks between the columns of a table */
+#define BOX_GAP   3    /* " │ " */
+#define NARROWEST 3    /* below this a cut text says nothing */
+#define BLOCK     5000 /* rows that set the widths; later ones are shown in blocks of as many */
 
 struct column {
 	char *name;
-	int width;   /* of the widest cell or the name */
-	bool time;   /* its integers are times */
-	bool json;   /* its texts are JSON */
-	bool fixed;  /* every value so far is a number or a time: cutting would lie */
-	bool number; /* every value so far is a number */
+	int width;    /* of the widest cell or the name */
+	bool time;    /* its integers are times */
+	bool json;    /* its texts are JSON */
+	bool texts;   /* it has values that can be cut; cutting a number or a time would lie */
+	bool numbers; /* it has numbers */
 };
 
 struct cell {
@@ -32,6 +33,7 @@ struct table {
 	struct table_style style;
 	struct column *columns;
 	int count;
+	int shown; /* how many columns there is room for; -1 before that is known */
 	int64_t rows;
 	FILE *text; /* of all cells, for tables */
 	char *bytes;
@@ -90,7 +92,6 @@ begin_column(struct table *t, int i)
 		return -1;
 	c->time = strcmp(name, "at") == 0 || ends_with(name, "_at");
 	c->json = strcmp(name, "args") == 0 || strcmp(name, "body") == 0;
-	c->fixed = c->number = true;
 	c->name = t->style.mode == CLI_TABLE || t->style.mode == CLI_BOX ? shown_name(name)
 									 : strdup(name);
 	if (c->name == NULL)
@@ -132,6 +133,7 @@ table_begin(FILE *out, sqlite3_stmt *stmt, const struct table_style *style)
 	t->stmt = stmt;
 	t->style = *style;
 	t->count = sqlite3_column_count(stmt);
+	t->shown = -1;
 	if ((t->columns = calloc((size_t)t->count + 1, sizeof(*t->columns))) == NULL)
 		goto fail;
 	for (i = 0; i < t->count; i++) {
@@ -337,12 +339,12 @@ cell_text(struct table *t, int i)
 
 	if (type == SQLITE_NULL)
 		return text_show(t->text, t->style.null, strlen(t->style.null));
-	if (type == SQLITE_INTEGER && write_time(t, i, when)) {
-		c->number = false;
+	if (type == SQLITE_INTEGER && write_time(t, i, when))
 		return text_show(t->text, when, strlen(when));
-	}
-	if (type != SQLITE_INTEGER && type != SQLITE_FLOAT)
-		c->number = c->fixed = false;
+	if (type == SQLITE_INTEGER || type == SQLITE_FLOAT)
+		c->numbers = true;
+	else
+		c->texts = true;
 	if (type == SQLITE_BLOB) {
 		len = sqlite3_column_bytes(t->stmt, i);
 		write_hex(t->text, sqlite3_column_blob(t->stmt, i), len);
@@ -350,39 +352,6 @@ cell_text(struct table *t, int i)
 	}
 	s = (const char *)sqlite3_column_text(t->stmt, i);
 	return text_show(t->text, s, (size_t)sqlite3_column_bytes(t->stmt, i));
-}
-
-static int
-keep_row(struct table *t)
-{
-	long start;
-	int i, width;
-
-	for (i = 0; i < t->count; i++) {
-		if ((start = ftell(t->text)) == -1)
-			return -1;
-		width = cell_text(t, i);
-		if (add_cell(t, (size_t)start, width) == -1)
-			return -1;
-		if (width > t->columns[i].width)
-			t->columns[i].width = width;
-	}
-	return 0;
-}
-
-int
-table_row(struct table *t)
-{
-	int done = 0;
-
-	if (t->style.mode == CLI_JSON)
-		json_row(t);
-	else if (t->style.mode == CLI_CSV)
-		done = csv_row(t);
-	else
-		done = keep_row(t);
-	t->rows++;
-	return done;
 }
 
 /* What the columns take if none that may be cut is wider than cap. */
@@ -393,7 +362,7 @@ width_under(const struct table *t, int cap, bool all)
 
 	for (i = 0; i < t->count; i++) {
 		width = t->columns[i].width;
-		sum += width > cap && (all || !t->columns[i].fixed) ? cap : width;
+		sum += width > cap && (all || t->columns[i].texts) ? cap : width;
 	}
 	return sum;
 }
@@ -413,7 +382,7 @@ fit_columns(struct table *t)
 	while (cap > 1 && width_under(t, cap, all) > room)
 		cap--;
 	for (i = 0; i < t->count; i++) {
-		if (t->columns[i].width > cap && (all || !t->columns[i].fixed))
+		if (t->columns[i].width > cap && (all || t->columns[i].texts))
 			t->columns[i].width = cap;
 	}
 }
@@ -447,12 +416,16 @@ write_cell(struct table *t, int i, int shown, const char *s, size_t len, int wid
 {
 	const struct column *c = &t->columns[i];
 	bool last = i == shown - 1 && t->style.mode == CLI_TABLE;
+	bool right = c->numbers && !c->texts && !c->time;
 	int pad = width < c->width ? c->width - width : 0;
 
-	if (c->number)
+	if (right)
 		blanks(t->out, pad);
-	text_clip(t->out, s, len, c->width);
-	if (!c->number && !last)
+	if (t->style.width == 0)
+		fwrite(s, 1, len, t->out);
+	else
+		text_clip(t->out, s, len, c->width);
+	if (!right && !last)
 		blanks(t->out, pad);
 	if (i < shown - 1)
 		fputs(t->style.mode == CLI_BOX ? " │ " : "  ", t->out);
@@ -505,24 +478,70 @@ write_row(struct table *t, size_t first, int shown)
 	fputs(t->style.mode == CLI_BOX ? " │\n" : "\n", t->out);
 }
 
+/* The first block sets the widths.  Memory stays bounded however many rows there are. */
+static int
+write_block(struct table *t)
+{
+	size_t first;
+
+	if (fflush(t->text) != 0)
+		return -1;
+	if (t->shown == -1) {
+		fit_columns(t);
+		t->shown = columns_shown(t);
+		write_rule(t, t->shown, "┌", "┬", "┐");
+		write_head(t, t->shown);
+		write_rule(t, t->shown, "├", "┼", "┤");
+	}
+	for (first = 0; first < t->used; first += (size_t)t->count)
+		write_row(t, first, t->shown);
+	t->used = 0;
+	fclose(t->text);
+	free(t->bytes);
+	t->bytes = NULL;
+	return begin_text(t);
+}
+
 static void
 write_table(struct table *t)
 {
-	size_t first;
-	int shown;
-
 	if (t->count == 0 || (t->rows == 0 && t->style.quiet))
 		return;
-	if (fflush(t->text) != 0)
-		return;
-	fit_columns(t);
-	shown = columns_shown(t);
-	write_rule(t, shown, "┌", "┬", "┐");
-	write_head(t, shown);
-	write_rule(t, shown, "├", "┼", "┤");
-	for (first = 0; first < t->used; first += (size_t)t->count)
-		write_row(t, first, shown);
-	write_rule(t, shown, "└", "┴", "┘");
+	if (write_block(t) == 0)
+		write_rule(t, t->shown, "└", "┴", "┘");
+}
+
+static int
+keep_row(struct table *t)
+{
+	long start;
+	int i, width;
+
+	for (i = 0; i < t->count; i++) {
+		if ((start = ftell(t->text)) == -1)
+			return -1;
+		width = cell_text(t, i);
+		if (add_cell(t, (size_t)start, width) == -1)
+			return -1;
+		if (t->shown == -1 && width > t->columns[i].width)
+			t->columns[i].width = width;
+	}
+	return t->used < (size_t)t->count * BLOCK ? 0 : write_block(t);
+}
+
+int
+table_row(struct table *t)
+{
+	int done = 0;
+
+	if (t->style.mode == CLI_JSON)
+		json_row(t);
+	else if (t->style.mode == CLI_CSV)
+		done = csv_row(t);
+	else
+		done = keep_row(t);
+	t->rows++;
+	return done;
 }
 
 int64_t

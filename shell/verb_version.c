@@ -13,8 +13,8 @@
  *
  * usage: bastion version [--json]
  *
- * Show the version of bastion, of its schema, of the libraries that it runs with, and of the
- * system.
+ * Show the versions of bastion and of what it stands on: its schema, the libraries that it runs
+ * with, the system.
  */
 int
 verb_version(struct cli *cli, int argc, char **argv)

@@ -78,7 +78,7 @@ function words(i,    s, count, list, j, w, seen, out)
 		seen[w] = 1
 		out = out (out == "" ? "" : " ") w
 	}
-	return out " --help"
+	return out (out == "" ? "" : " ") "--help"
 }
 
 # First words of the table, each once; or the second words behind one.

@@ -1,3 +1,184 @@
 -- invariants.sql: what must hold after every test; each row is a fault: (name, detail).
-SELECT 'integrity' AS name, integrity_check AS detail FROM pragma_integrity_check WHERE integrity_check <> 'ok';
-SELECT 'foreign key', "table" FROM pragma_foreign_key_check;
+
+-- The file itself.
+SELECT 'integrity' AS name, integrity_check AS detail
+  FROM pragma_integrity_check WHERE integrity_check <> 'ok';
+
+SELECT 'foreign key' AS name, "table" || ' row ' || rowid || ' names no ' || parent AS detail
+  FROM pragma_foreign_key_check;
+
+SELECT 'schema step' AS name, 'version ' || user_version || ' after ' || count(*) || ' steps' AS detail
+  FROM pragma_user_version, schema_step
+HAVING count(*) <> user_version OR max(version) <> user_version;
+
+-- Every code that a trigger can raise is a row of refusal: exit code, HTTP status, advice.
+WITH RECURSIVE raised (rest) AS (
+    SELECT substr(sql, instr(sql, 'RAISE(ABORT, ''') + 14) FROM sqlite_schema
+     WHERE type = 'trigger' AND instr(sql, 'RAISE(ABORT, ''') > 0
+    UNION ALL
+    SELECT substr(rest, instr(rest, 'RAISE(ABORT, ''') + 14) FROM raised
+     WHERE instr(rest, 'RAISE(ABORT, ''') > 0)
+SELECT DISTINCT 'refusal without a row' AS name, substr(rest, 1, instr(rest, '|') - 1) AS detail
+  FROM raised WHERE substr(rest, 1, instr(rest, '|') - 1) NOT IN (SELECT code FROM refusal);
+
+SELECT 'refused with a code that nobody knows' AS name, id || ': ' || code AS detail
+  FROM refused WHERE code NOT IN (SELECT code FROM refusal);
+
+SELECT 'setting out of bounds' AS name, name AS detail FROM setting WHERE value NOT BETWEEN low AND high;
+
+-- Audit: numbered without a gap, each row chained to the one before it, each seal on its row.
+SELECT 'audit gap' AS name, count(*) || ' rows up to ' || max(seq) AS detail
+  FROM audit HAVING count(*) > 0 AND (count(*) <> max(seq) OR min(seq) <> 1);
+
+SELECT 'audit chain' AS name, 'row ' || l.seq AS detail
+  FROM audit_line AS l LEFT JOIN audit AS before ON before.seq = l.seq - 1
+ WHERE l.prev IS NOT coalesce(before.hash, zeroblob(32)) OR l.hash IS NOT chain_hash(l.prev, l.line);
+
+SELECT 'audit seal' AS name, 'row ' || s.seq AS detail
+  FROM audit_seal AS s LEFT JOIN audit AS a ON a.seq = s.seq
+ WHERE s.head IS NOT a.hash OR seal_ok('audit', s.seal_text, s.signature) = 0;
+
+-- Audit: no more rows wait for the system log than the setting allows, or allowed once.
+SELECT 'outbox over its cap' AS name, count(*) || ' rows' AS detail FROM audit_outbox
+HAVING count(*) > (SELECT max(n) FROM (
+           SELECT value AS n FROM setting WHERE name = 'audit.outbox'
+            UNION ALL SELECT body ->> 'from' FROM audit
+                       WHERE entity = 'setting' AND entity_id = 'audit.outbox'));
+
+SELECT 'count of dropped lines' AS name, count(*) || ' rows' AS detail
+  FROM audit_drop HAVING count(*) <> 1;
+
+-- No transition without an audit row: the newest one about a thing says the state that it is in.
+-- (An actor's start and a call's way to the box are not audited: they end in rows that are.)
+WITH thing (entity, id, state) AS (
+    SELECT 'approval', id, state FROM approval
+     UNION ALL SELECT 'grant', id, state FROM grant
+     UNION ALL SELECT 'op_run', id, state FROM op_run
+     UNION ALL SELECT 'instance', id, state FROM instance
+     UNION ALL SELECT 'actor', id, state FROM actor_run WHERE state <> 'starting'
+     UNION ALL SELECT 'pairing', id, state FROM pairing
+     UNION ALL SELECT 'factor', id, state FROM factor
+     UNION ALL SELECT 'invitation', id, state FROM invitation
+     UNION ALL SELECT 'host_box', id, state FROM host_box
+     UNION ALL SELECT 'call', id, CASE state WHEN 'sent' THEN 'asked' ELSE state END FROM call)
+SELECT 'state without an audit row' AS name, entity || ' ' || id || ' is ' || state AS detail
+  FROM thing AS t
+ WHERE state IS NOT (SELECT action FROM audit AS a
+                      WHERE a.entity = t.entity AND a.entity_id = CAST(t.id AS TEXT)
+                      ORDER BY seq DESC LIMIT 1);
+
+-- State machines: a state is one that a move leads to, and a final one has its time.
+WITH thing (entity, id, state) AS (
+    SELECT 'approval', id, state FROM approval
+     UNION ALL SELECT 'grant', id, state FROM grant
+     UNION ALL SELECT 'op_run', id, state FROM op_run
+     UNION ALL SELECT 'folder_walk', op_run_id, state FROM folder_walk
+     UNION ALL SELECT 'instance', id, state FROM instance
+     UNION ALL SELECT 'actor_run', id, state FROM actor_run
+     UNION ALL SELECT 'pairing', id, state FROM pairing
+     UNION ALL SELECT 'factor', id, state FROM factor
+     UNION ALL SELECT 'invitation', id, state FROM invitation
+     UNION ALL SELECT 'host_box', id, state FROM host_box
+     UNION ALL SELECT 'call', id, state FROM call)
+SELECT 'state that no move leads to' AS name, entity || ' ' || id || ' is ' || state AS detail
+  FROM thing AS t
+ WHERE NOT EXISTS (SELECT 1 FROM state_rule AS r WHERE r.entity = t.entity AND r.to_state = t.state);
+
+WITH ended (entity, id, state, is_final, at) AS (
+    SELECT 'approval', id, state, state <> 'pending', decided_at FROM approval
+     UNION ALL SELECT 'grant', id, state, state <> 'active', ended_at FROM grant
+     UNION ALL SELECT 'op_run', id, state, state NOT IN ('queued', 'running'), finished_at FROM op_run
+     UNION ALL SELECT 'instance', id, state, state IN ('ended', 'lost'), ended_at FROM instance
+     UNION ALL SELECT 'actor_run', id, state, state NOT IN ('starting', 'running'), ended_at
+                 FROM actor_run
+     UNION ALL SELECT 'pairing', id, state, state = 'revoked', ended_at FROM pairing
+     UNION ALL SELECT 'factor', id, state, state = 'dropped', dropped_at FROM factor
+     UNION ALL SELECT 'invitation', id, state, state <> 'open', ended_at FROM invitation
+     UNION ALL SELECT 'host_box', id, state, state = 'gone', gone_at FROM host_box
+     UNION ALL SELECT 'call', id, state, state NOT IN ('asked', 'sent'), finished_at FROM call)
+SELECT 'end and its time disagree' AS name, entity || ' ' || id || ' is ' || state AS detail
+  FROM ended WHERE is_final <> (at IS NOT NULL);
+
+-- Instances: one lives at a time, and nothing runs under one that ended.
+SELECT 'two live instances' AS name, count(*) || ' of them' AS detail
+  FROM instance WHERE state IN ('starting', 'ready', 'draining') HAVING count(*) > 1;
+
+SELECT 'instance of another role' AS name, 'instance ' || id AS detail
+  FROM instance WHERE role <> (SELECT role FROM box);
+
+SELECT 'actor under an ended instance' AS name, a.actor || ' of ' || i.id AS detail
+  FROM actor_run AS a JOIN instance AS i ON i.id = a.instance_id
+ WHERE a.state IN ('starting', 'running') AND i.state IN ('ended', 'lost');
+
+SELECT 'run under an ended instance' AS name, 'op_run ' || id || ' is ' || state AS detail
+  FROM op_run WHERE state IN ('queued', 'running')
+   AND queued_at < (SELECT max(ended_at) FROM instance);
+
+SELECT 'walk of a finished run' AS name, 'op_run ' || w.op_run_id || ' is ' || r.state AS detail
+  FROM folder_walk AS w JOIN op_run AS r ON r.id = w.op_run_id
+ WHERE w.state = 'reading' AND r.state NOT IN ('queued', 'running');
+
+SELECT 'ask under an ended instance' AS name, 'call ' || id || ' is ' || state AS detail
+  FROM call WHERE state IN ('asked', 'sent') AND asked_at < (SELECT max(ended_at) FROM instance);
+
+-- Approvals: the digest is of the terms, what was approved is what was asked, one answer pays once.
+SELECT 'approval digest' AS name, 'approval ' || id AS detail
+  FROM approval WHERE digest IS NOT sha256(terms) OR decided_digest IS NOT NULL AND decided_digest <> digest;
+
+SELECT 'burned approval' AS name, 'approval ' || a.id || ' has ' || count(g.id) || ' grants' AS detail
+  FROM approval AS a LEFT JOIN grant AS g ON g.approval_id = a.id
+ WHERE a.state = 'burned' GROUP BY a.id HAVING count(g.id) <> 1;
+
+SELECT 'grant without a burned approval' AS name, 'grant ' || g.id || ': ' || a.state AS detail
+  FROM grant AS g JOIN approval AS a ON a.id = g.approval_id WHERE a.state <> 'burned';
+
+-- Grants: uses never exceed, a spent one has all of its uses, and each run is paid for once.
+SELECT 'uses' AS name, 'grant ' || g.id || ' is ' || g.state || ' with ' || count(u.op_run_id) || ' of '
+       || g.uses AS detail
+  FROM grant AS g LEFT JOIN grant_use AS u ON u.grant_id = g.id
+ GROUP BY g.id
+HAVING count(u.op_run_id) > g.uses OR (g.state = 'spent' AND count(u.op_run_id) <> g.uses)
+    OR (g.state = 'active' AND count(u.op_run_id) >= g.uses);
+
+SELECT 'run that nothing paid for' AS name, 'op_run ' || r.id AS detail
+  FROM op_run AS r LEFT JOIN grant_use AS u ON u.op_run_id = r.id
+ WHERE u.grant_id IS NULL OR u.grant_id IS NOT r.grant_id;
+
+SELECT 'run outside its grant' AS name, 'op_run ' || r.id || ', grant ' || g.id AS detail
+  FROM op_run AS r JOIN grant AS g ON g.id = r.grant_id
+ WHERE r.pairing_id <> g.pairing_id OR r.op <> g.op OR r.args <> g.args
+    OR r.queued_at NOT BETWEEN g.created_at AND g.expires_at;
+
+-- What is taken back takes with it what it allowed (unless a test took that trigger away to see what
+-- else holds).
+SELECT 'grant of a dropped factor' AS name, 'grant ' || g.id AS detail
+  FROM grant AS g JOIN factor AS f ON f.id = g.factor_id
+ WHERE g.state = 'active' AND f.state = 'dropped'
+   AND EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'factor_dropped');
+
+SELECT 'secret of a dropped factor' AS name, 'factor ' || id AS detail
+  FROM factor WHERE state = 'dropped' AND secret IS NOT NULL
+   AND EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'factor_dropped');
+
+SELECT 'grant of a revoked pairing' AS name, 'grant ' || g.id AS detail
+  FROM grant AS g JOIN pairing AS p ON p.id = g.pairing_id
+ WHERE g.state = 'active' AND p.state = 'revoked';
+
+SELECT 'question of a revoked pairing' AS name, 'approval ' || a.id AS detail
+  FROM approval AS a JOIN pairing AS p ON p.id = a.pairing_id
+ WHERE a.state = 'pending' AND p.state = 'revoked';
+
+SELECT 'queued run of a revoked pairing' AS name, 'op_run ' || r.id AS detail
+  FROM op_run AS r JOIN pairing AS p ON p.id = r.pairing_id
+ WHERE r.state = 'queued' AND p.state = 'revoked';
+
+-- Answers: frames from 1 to last_seq, without a gap.
+SELECT 'frames of a run' AS name, 'op_run ' || r.id || ' has ' || count(o.seq) || ' of ' || r.last_seq
+       AS detail
+  FROM op_run AS r LEFT JOIN op_output AS o ON o.op_run_id = r.id
+ GROUP BY r.id HAVING count(o.seq) <> r.last_seq OR coalesce(max(o.seq), 0) <> r.last_seq;
+
+SELECT 'frames of a call' AS name, 'call ' || c.id || ' has ' || count(o.seq) || ' of ' || c.last_seq
+       AS detail
+  FROM call AS c LEFT JOIN call_output AS o ON o.call_id = c.id
+ GROUP BY c.id HAVING count(o.seq) <> c.last_seq OR coalesce(max(o.seq), 0) <> c.last_seq;

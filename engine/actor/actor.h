@@ -27,10 +27,15 @@ struct actor_env {
 };
 
 /*
- * One row of the table of actors.  ${start} sets the actor's handlers in the loop and returns;
- * ${wake} is called when the database may have changed; ${drain} asks the actor to finish what it
- * has and then call loop_stop.  ${stop} frees.  ${start} returns -1 with the refusal where the
- * actor cannot run.
+ * One actor.  ${start} sets the actor's handlers in the loop and returns, or returns -1 with the
+ * refusal where the actor cannot run; what it has then made is left to the end of the process.
+ * ${wake} is called once after it, and then whenever the database may have changed.  ${drain} asks
+ * the actor, once, to finish what it has and then call loop_stop.  ${stop} frees.  All but
+ * ${start} may be NULL; without ${drain} the loop stops at once.
+ *
+ * In ${start} the process is already what it will be: another user, without root's powers but in a
+ * ROLE_WORKER, no new privileges, SIGTERM blocked for the loop, SIGPIPE ignored, in a session of
+ * its own, dying with the supervisor, and behind the filter where ${filtered}.
  */
 struct actor {
 	const char *name;
@@ -44,8 +49,8 @@ struct actor {
 	void (*stop)(struct actor_env *env);
 };
 
-/* The actors of this program, ended by a NULL name (shell/actors.c). */
-extern const struct actor actors[];
+/* The actors of this program, ended by NULL (shell/actors.c). */
+extern const struct actor *const actors[];
 
 /**
  * actor_main(argc, argv):

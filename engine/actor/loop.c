@@ -249,8 +249,8 @@ grow_timers(struct loop *loop)
 		return -1;
 	loop->slots = slots;
 	for (i = n; i-- > loop->nslots;) {
-		slots[i] = (struct timer){
-		    .age = 1, .place = NO_PLACE, .next_free = loop->first_free};
+		slots[i] =
+		    (struct timer){.age = 1, .place = NO_PLACE, .next_free = loop->first_free};
 		loop->first_free = i;
 	}
 	loop->nslots = n;

@@ -30,7 +30,7 @@ void loop_free(struct loop *loop);
  * EPOLLHUP always count; EPOLLET may be given).  One registration a descriptor.  Return 0 or -1.
  */
 int loop_add(struct loop *loop, int fd, uint32_t events, void (*fn)(void *ctx, uint32_t events),
-    void *ctx);
+	     void *ctx);
 
 /**
  * loop_mod(loop, fd, events):

@@ -1,11 +1,12 @@
 /* code.c: pairing codes, taken apart and built by SQLite's JSON. */
+#include <ctype.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/state/code.h"
 
-#define PREFIX	"bst_"
+#define PREFIX  "bst_"
 #define VARIANT sodium_base64_VARIANT_URLSAFE_NO_PADDING
 
 #define JSON_MAX ((CODE_MAX - sizeof(PREFIX)) / 4 * 3)
@@ -15,7 +16,8 @@ static const char MAKE[] =
 
 static const char VALID[] = "SELECT json_valid(:json) AND instr(:json, '\\') = 0";
 
-/* Built again from its parts, the text must be the same: so nothing is doubled, added or left out. */
+/* Built again from its parts, the text must be the same: so nothing is doubled, added or left out.
+ */
 static const char READ[] =
     "SELECT t, substr(u, 6), k, h"
     "  FROM (SELECT :json ->> '$.t' AS t, :json ->> '$.u' AS u, :json ->> '$.k' AS k,"
@@ -31,6 +33,17 @@ static int
 code_invalid(struct store *db)
 {
 	return refusal_set(store_refusal(db), "code.invalid", "this is no whole pairing code");
+}
+
+/* libsodium 1.0.18 takes bytes over 0x7f for '_', so one code would have many spellings. */
+static bool
+code_is_ascii(const char *code, size_t len)
+{
+	size_t i;
+
+	for (i = 0; i < len && isascii((unsigned char)code[i]); i++)
+		;
+	return i == len;
 }
 
 /* Read the parts of the canonical text ${json}. */
@@ -67,6 +80,7 @@ code_read(struct store *db, const char *code, size_t len, struct pairing_code *f
 
 	sodium_memzero(facts, sizeof(*facts));
 	if (len > CODE_MAX || len <= prefix || memcmp(code, PREFIX, prefix) != 0 ||
+	    !code_is_ascii(code, len) ||
 	    sodium_base642bin((unsigned char *)json, JSON_MAX, code + prefix, len - prefix, NULL,
 			      &json_len, NULL, VARIANT) != 0 ||
 	    memchr(json, '\0', json_len) != NULL)

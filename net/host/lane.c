@@ -12,6 +12,7 @@
 #include "engine/worker/observe.h"
 #include "net/host/net.h"
 #include "net/host/sign.h"
+#include "net/http/json.h"
 
 #define ARGS_MAX 16384
 
@@ -63,8 +64,8 @@ struct ask {
 	struct pairing pairing;
 	char op[65], args[ARGS_MAX + 1], nonce[SIGN_NONCE_HEX];
 	int64_t uses, ttl_ms; /* 0: the box's default */
-	bool anew;
-	struct refusal held; /* why it does not run */
+	bool anew, proven;    /* signed by the Host that it names */
+	struct refusal held;  /* why it does not run */
 	int64_t run, approval;
 };
 
@@ -271,10 +272,15 @@ ask_run(struct store *db, struct commit_job *job)
 	struct ask *ask = (struct ask *)job;
 	struct stmt *q;
 
-	store_acting(db, "host:%s", ask->pairing.host);
-	if (ask_decide(db, ask) == 0)
-		return 0;
-	ask->held = *store_refusal(db);
+	if (ask->proven)
+		store_acting(db, "host:%s", ask->pairing.host);
+	else
+		store_acting(db, "actor:net");
+	if (ask->held.code[0] == '\0') {
+		if (ask_decide(db, ask) == 0)
+			return 0;
+		ask->held = *store_refusal(db);
+	}
 	if ((q = store_sql(db, REFUSED)) == NULL)
 		return -1;
 	stmt_int(q, ":pairing", ask->pairing.id);
@@ -441,29 +447,43 @@ ask_done(struct commit_job *job)
 	free(ask);
 }
 
+/* Who asks for what.  Return 0, or -1 with why it does not come to a decision. */
+static int
+ask_take(struct ask *ask, struct refusal *r)
+{
+	struct store *db = ask->net->env->db;
+	const char *body;
+	size_t len;
+
+	if (lane_who(ask->net, ask->x, "/v1/ops", &ask->pairing, ask->nonce, r) != 0)
+		return -1;
+	ask->proven = true;
+	body = http_body(ask->x, &len);
+	if (http_json_check(body, len, (unsigned)store_setting(db, "http.depth"), r) != 0)
+		return -1;
+	return ask_read(ask->net, ask, body, len, r);
+}
+
+/* What names a Host that is paired here leaves a row, whatever becomes of it. */
 int
 lane_ask(struct http_exchange *x, void *ctx)
 {
 	struct net *net = ctx;
 	struct ask *ask;
 	struct refusal r = {.code = "store.failed", .why = "out of memory"};
-	const char *body;
-	size_t len;
 
 	if ((ask = calloc(1, sizeof(*ask))) == NULL)
 		return -1;
 	*ask = (struct ask){.job = {.run = ask_run, .done = ask_done}, .net = net, .x = x};
-	if (lane_who(net, x, "/v1/ops", &ask->pairing, ask->nonce, &r) != 0) {
+	if (ask_take(ask, &r) != 0)
+		ask->held = r;
+	if (ask->pairing.id == 0) {
 		net_refuse(net, x, &r, NULL);
-	} else if ((body = http_body_json(x, &len)) != NULL) {
-		if (ask_read(net, ask, body, len, &r) == 0) {
-			http_on_close(x, ask_gone, ask);
-			committer_submit(net->committer, &ask->job);
-			return 0;
-		}
-		net_refuse(net, x, &r, NULL);
+		free(ask);
+		return 0;
 	}
-	free(ask);
+	http_on_close(x, ask_gone, ask);
+	committer_submit(net->committer, &ask->job);
 	return 0;
 }
 

@@ -110,8 +110,7 @@ static int
 serve_openapi(struct http_exchange *x, void *ctx)
 {
 	(void)ctx;
-	http_reply(x, 200, "application/json", NULL, openapi_begin,
-		   (size_t)(openapi_end - openapi_begin));
+	http_reply(x, 200, "application/json", NULL, openapi, strlen(openapi));
 	return 0;
 }
 
@@ -200,6 +199,7 @@ static void
 net_wake(struct actor_env *env)
 {
 	lane_wake(env->ctx);
+	enroll_wake(env->ctx);
 }
 
 static void

@@ -17,6 +17,7 @@ struct net {
 	struct http_server *server;
 	struct committer *committer;
 	struct watch *watches; /* answers that are being streamed (lane.c) */
+	struct guest *guests;  /* boxes that wait for a signature (enroll.c) */
 };
 
 extern const struct actor actor_net;
@@ -46,9 +47,10 @@ int lane_ask(struct http_exchange *x, void *net);
 int lane_ops(struct http_exchange *x, void *net);
 
 /**
- * enroll_redeem(x, net):
- * The Host's end of a pairing (enroll.c).
+ * enroll_redeem(x, net), enroll_wake(net):
+ * The Host's end of a pairing (enroll.c): a box redeems an invitation; it is answered once link has signed.
  */
+void enroll_wake(struct net *net);
 int enroll_redeem(struct http_exchange *x, void *net);
 
 #endif

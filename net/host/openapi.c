@@ -2,6 +2,7 @@
 #include "net/host/openapi.h"
 
 __asm__(".section .rodata\n"
-	".globl openapi_begin\nopenapi_begin: .incbin \"net/host/openapi.json\"\n"
-	".globl openapi_end\nopenapi_end: .byte 0\n"
+	".globl openapi\n"
+	"openapi: .incbin \"net/host/openapi.json\"\n"
+	".byte 0\n"
 	".previous");

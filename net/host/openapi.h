@@ -2,6 +2,6 @@
 #ifndef NET_HOST_OPENAPI_H
 #define NET_HOST_OPENAPI_H
 
-extern const char openapi_begin[], openapi_end[];
+extern const char openapi[];
 
 #endif

@@ -1,4 +1,5 @@
 /* sign.c: signatures of requests. */
+#include <ctype.h>
 #include <inttypes.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -42,6 +43,10 @@ sign_check(const unsigned char pk[32], const struct sign_request *request, const
 	size_t n;
 	int len;
 
+	/* libsodium 1.0.18 takes bytes over 0x7f for '/', so one signature would have many spellings. */
+	for (n = 0; signature[n] != '\0'; n++)
+		if (!isascii((unsigned char)signature[n]))
+			return -1;
 	if ((len = sign_text(request, text)) == -1 ||
 	    sodium_base642bin(raw, sizeof(raw), signature, strlen(signature), NULL, &n, NULL,
 			      sodium_base64_VARIANT_ORIGINAL) != 0 ||

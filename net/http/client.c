@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <errno.h>
 #include <sodium.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -187,7 +188,7 @@ explain(struct http_call *call, CURLcode result)
 		break;
 	case CURLE_FILESIZE_EXCEEDED:
 		refusal_set(&call->refusal, "http.too_large", "the answer is over %zu bytes",
-		    call->request.reply_max);
+			    call->request.reply_max);
 		break;
 	case CURLE_OUT_OF_MEMORY:
 		refusal_set(&call->refusal, "http.memory", "no memory for the answer");
@@ -204,7 +205,7 @@ call_finish(struct http_call *call, CURLcode result)
 		if (result != CURLE_OK)
 			explain(call, result);
 		call->request.done(call->request.ctx, call,
-		    result != CURLE_OK ? &call->refusal : NULL);
+				   result != CURLE_OK ? &call->refusal : NULL);
 	}
 	call_free(call);
 }
@@ -235,7 +236,7 @@ on_data(char *data, size_t size, size_t n, void *ctx)
 	call->last = loop_now();
 	if (q->reply_max != 0 && n > q->reply_max - call->received) {
 		refusal_set(&call->refusal, "http.too_large", "the answer is over %zu bytes",
-		    q->reply_max);
+			    q->reply_max);
 		return CURL_WRITEFUNC_ERROR;
 	}
 	call->received += n;
@@ -431,8 +432,8 @@ call_start(struct http_call *call)
 	if ((call->easy = curl->easy_init()) == NULL || set_options(call) != 0)
 		return -1;
 	if (call->request.idle_ms > 0) {
-		call->idle_timer = loop_after(call->client->loop, call->request.idle_ms, on_idle,
-		    call);
+		call->idle_timer =
+		    loop_after(call->client->loop, call->request.idle_ms, on_idle, call);
 		if (call->idle_timer == 0)
 			return -1;
 	}
@@ -440,8 +441,7 @@ call_start(struct http_call *call)
 }
 
 struct http_call *
-http_start(struct http_client *client, const struct http_request *request,
-    struct refusal *refusal)
+http_start(struct http_client *client, const struct http_request *request, struct refusal *refusal)
 {
 	struct http_call *call;
 
@@ -457,7 +457,8 @@ http_start(struct http_client *client, const struct http_request *request,
 		call->next->prev = call;
 	client->calls = call;
 	if (call_start(call) == -1) {
-		refusal_set(refusal, "http.memory",
+		refusal_set(
+		    refusal, "http.memory",
 		    "the request cannot be made: out of memory, or a header with a line break");
 		call_free(call);
 		return NULL;
@@ -585,8 +586,7 @@ ask_done(void *ctx, struct http_call *call, const struct refusal *refusal)
 int
 http_ask(const struct http_request *request, struct http_answer *answer, struct refusal *refusal)
 {
-	struct asking a = {
-	    .request = request, .answer = answer, .refusal = refusal, .result = -1};
+	struct asking a = {.request = request, .answer = answer, .refusal = refusal, .result = -1};
 	struct http_request q = *request;
 	struct http_client *client = NULL;
 

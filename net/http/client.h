@@ -15,7 +15,7 @@ struct http_call; /* one request on its way */
 struct http_request {
 	const char *socket_path; /* NULL: dial what the URL says */
 	const char *method;
-	const char *url; /* "http://bastion/v1/ops" for a socket */
+	const char *url;                  /* "http://bastion/v1/ops" for a socket */
 	const struct http_field *headers; /* ends with a NULL name; may be NULL */
 	const void *body;
 	size_t body_len;
@@ -66,12 +66,12 @@ void http_client_free(struct http_client *client);
  * http.protocol, or what verify set.  Return the call, or NULL with ${refusal} http.memory.
  */
 struct http_call *http_start(struct http_client *client, const struct http_request *request,
-    struct refusal *refusal);
+			     struct refusal *refusal);
 
 /**
  * http_abort(call):
- * End ${call} at once without its done.  Not after done; from inside chunk or verify it is allowed,
- * and they return afterwards as they like.
+ * End ${call} at once without its done.  Not from inside done or after it; from inside chunk or
+ * verify it is allowed, and they return afterwards as they like.
  */
 void http_abort(struct http_call *call);
 
@@ -94,6 +94,6 @@ const char *http_call_header(const struct http_call *call, const char *name);
  * called.  Return 0, or -1 with ${refusal} as for http_start.
  */
 int http_ask(const struct http_request *request, struct http_answer *answer,
-    struct refusal *refusal);
+	     struct refusal *refusal);
 
 #endif

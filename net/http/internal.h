@@ -33,6 +33,7 @@ struct http_server {
 	bool draining;
 	void (*drained)(void *ctx);
 	void *drained_ctx;
+	uint64_t drain_timer;
 };
 
 enum phase {
@@ -78,15 +79,22 @@ void conn_deadline(struct conn *c, int64_t ms);
  * ${fd}.
  */
 void server_refuse_raw(struct http_server *server, int fd, unsigned status,
-    const struct refusal *refusal, const char *allow, bool body);
+		       const struct refusal *refusal, const char *allow, bool body);
+
+/**
+ * server_wake(server):
+ * A connection was resumed: let libmicrohttpd look, from the loop.
+ */
+void server_wake(struct http_server *server);
 
 /* exchange.c: what libmicrohttpd calls */
 
 void *exchange_begin(void *server, const char *target, struct MHD_Connection *mhd);
 enum MHD_Result exchange_request(void *server, struct MHD_Connection *mhd, const char *url,
-    const char *method, const char *version, const char *data, size_t *len, void **request);
+				 const char *method, const char *version, const char *data,
+				 size_t *len, void **request);
 void exchange_end(void *server, struct MHD_Connection *mhd, void **request,
-    enum MHD_RequestTerminationCode why);
+		  enum MHD_RequestTerminationCode why);
 
 /**
  * exchange_abandon(x):

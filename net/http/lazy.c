@@ -47,8 +47,7 @@ static const struct symbol mhd_symbols[] = {
     {"MHD_suspend_connection", offsetof(struct lazy_mhd, suspend_connection)},
     {"MHD_resume_connection", offsetof(struct lazy_mhd, resume_connection)},
     {"MHD_create_response_from_buffer", offsetof(struct lazy_mhd, create_response_from_buffer)},
-    {"MHD_create_response_from_callback",
-	offsetof(struct lazy_mhd, create_response_from_callback)},
+    {"MHD_create_response_from_callback", offsetof(struct lazy_mhd, create_response_from_callback)},
     {"MHD_add_response_header", offsetof(struct lazy_mhd, add_response_header)},
     {"MHD_queue_response", offsetof(struct lazy_mhd, queue_response)},
     {"MHD_destroy_response", offsetof(struct lazy_mhd, destroy_response)},
@@ -59,19 +58,20 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int
 load(const char *library, const char *package, const struct symbol *symbols, void *table,
-    struct refusal *refusal)
+     struct refusal *refusal)
 {
 	const struct symbol *s;
 	void *handle, *found;
 
 	if ((handle = dlopen(library, RTLD_NOW | RTLD_LOCAL)) == NULL)
 		return refusal_set(refusal, "http.library",
-		    "%s is not there: install the package %s", library, package);
+				   "%s is not there: install the package %s", library, package);
 	for (s = symbols; s->name != NULL; s++) {
 		if ((found = dlsym(handle, s->name)) == NULL) {
 			dlclose(handle);
 			return refusal_set(refusal, "http.library",
-			    "%s has no %s: the package %s is too old", library, s->name, package);
+					   "%s has no %s: the package %s is too old", library,
+					   s->name, package);
 		}
 		memcpy((char *)table + s->at, &found, sizeof(found));
 	}
@@ -86,8 +86,7 @@ lazy_curl(struct refusal *refusal)
 	bool usable;
 
 	pthread_mutex_lock(&lock);
-	if (!loaded &&
-	    load("libcurl.so.4", "libcurl4", curl_symbols, &table, refusal) == 0) {
+	if (!loaded && load("libcurl.so.4", "libcurl4", curl_symbols, &table, refusal) == 0) {
 		loaded = table.global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
 		if (!loaded)
 			refusal_set(refusal, "http.library", "libcurl does not initialise");
@@ -107,7 +106,7 @@ lazy_mhd(struct refusal *refusal)
 	pthread_mutex_lock(&lock);
 	if (!loaded)
 		loaded = load("libmicrohttpd.so.12", "libmicrohttpd12", mhd_symbols, &table,
-			     refusal) == 0;
+			      refusal) == 0;
 	usable = loaded;
 	pthread_mutex_unlock(&lock);
 	return usable ? &table : NULL;

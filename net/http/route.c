@@ -57,14 +57,14 @@ may_be_value(const char *s)
 
 static bool
 segment_match(const char *pattern, size_t pattern_len, const char *target, size_t target_len,
-    struct route_params *params)
+	      struct route_params *params)
 {
 	char literal[ROUTE_VALUE_MAX + 1];
 	struct route_param *p;
 
 	if (pattern_len < 2 || pattern[0] != '{')
 		return unescape(target, target_len, literal) && strlen(literal) == pattern_len &&
-		    memcmp(literal, pattern, pattern_len) == 0;
+		       memcmp(literal, pattern, pattern_len) == 0;
 	if (params->n == ROUTE_PARAMS)
 		return false;
 	p = &params->param[params->n];

@@ -12,10 +12,11 @@
 #include "net/http/internal.h"
 #include "net/http/unixsock.h"
 
-#define BACKLOG         128
-#define ACCEPTS         16  /* a wake-up: others have their turn in between */
-#define ACCEPT_PAUSE_MS 100 /* when descriptors or memory have run out */
+#define BACKLOG         SOMAXCONN /* a unix socket's client is refused, not queued, above it */
+#define ACCEPTS         16        /* a wake-up: others have their turn in between */
+#define ACCEPT_PAUSE_MS 100       /* when descriptors or memory have run out */
 #define LEFTOVERS_MAX   16
+#define POOL_EXTRA      24576 /* with 8 KiB of headers: the most it takes by malloc, not mmap */
 #define LINGER_MS       1000
 #define LINGER_BYTES    (4 << 20)
 
@@ -96,7 +97,7 @@ linger_begin(struct http_server *server, int fd)
 
 void
 server_refuse_raw(struct http_server *server, int fd, unsigned status,
-    const struct refusal *refusal, const char *allow, bool body)
+		  const struct refusal *refusal, const char *allow, bool body)
 {
 	char head[512];
 	size_t len;
@@ -105,11 +106,12 @@ server_refuse_raw(struct http_server *server, int fd, unsigned status,
 
 	if ((json = exchange_refusal_json(refusal, NULL, &len)) == NULL)
 		return;
-	n = snprintf(head, sizeof(head),
+	n = snprintf(
+	    head, sizeof(head),
 	    "HTTP/1.1 %u Refused\r\nConnection: close\r\nContent-Type: application/json\r\n"
 	    "X-Bastion-Refused: %s\r\n%s%s%sContent-Length: %zu\r\n\r\n",
-	    status, refusal->code, allow ? "Allow: " : "", allow ? allow : "",
-	    allow ? "\r\n" : "", len);
+	    status, refusal->code, allow ? "Allow: " : "", allow ? allow : "", allow ? "\r\n" : "",
+	    len);
 	/* A new answer fits an empty socket buffer; if not, the client just sees the close. */
 	if (n > 0 && (size_t)n < sizeof(head) &&
 	    send(fd, head, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT) == n && body)
@@ -160,7 +162,15 @@ drained(void *ctx)
 {
 	struct http_server *server = ctx;
 
+	server->drain_timer = 0;
 	server->drained(server->drained_ctx);
+}
+
+static void
+check_drained(struct http_server *server)
+{
+	if (server->nconns == 0 && server->drained != NULL && server->drain_timer == 0)
+		server->drain_timer = loop_after(server->loop, 0, drained, server);
 }
 
 static void
@@ -178,14 +188,13 @@ conn_free(struct conn *c)
 		c->next->prev = c->prev;
 	server->nconns--;
 	free(c);
-	if (server->nconns == 0 && server->draining && server->drained != NULL)
-		loop_after(server->loop, 0, drained, server);
+	check_drained(server);
 }
 
 /* The STARTED of a connection comes from inside MHD_add_connection: conns is the new one then. */
 static void
 on_connection(void *ctx, struct MHD_Connection *mhd, void **socket_context,
-    enum MHD_ConnectionNotificationCode code)
+	      enum MHD_ConnectionNotificationCode code)
 {
 	struct http_server *server = ctx;
 
@@ -225,7 +234,8 @@ http_serve_fd(struct http_server *server, int fd, const struct http_peer *peer)
 	struct conn *c;
 	int flags;
 
-	if ((flags = fcntl(fd, F_GETFL)) == -1 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) == -1 ||
+	if (server->draining || (flags = fcntl(fd, F_GETFL)) == -1 ||
+	    fcntl(fd, F_SETFL, flags | O_NONBLOCK) == -1 ||
 	    (c = conn_new(server, fd, peer)) == NULL) {
 		close(fd);
 		return -1;
@@ -258,7 +268,7 @@ is_busy(const struct http_server *server, uid_t uid)
 	const struct http_limits *limits = &server->config.limits;
 
 	return server->nconns >= limits->connections ||
-	    (uid != HTTP_NOBODY && conns_of(server, uid) >= limits->uid_connections);
+	       (uid != HTTP_NOBODY && conns_of(server, uid) >= limits->uid_connections);
 }
 
 static int
@@ -284,8 +294,7 @@ static void
 admit(struct listener *l, int fd)
 {
 	struct http_server *server = l->server;
-	struct http_peer peer = {
-	    .uid = HTTP_NOBODY, .gid = (gid_t)-1, .surface = l->surface};
+	struct http_peer peer = {.uid = HTTP_NOBODY, .gid = (gid_t)-1, .surface = l->surface};
 	struct refusal r;
 
 	if (peer_of(fd, &peer) == -1 || server->config.authorise(server->config.ctx, &peer) != 0) {
@@ -350,7 +359,7 @@ listener_free(struct listener *l)
 
 static int
 listener_start(struct http_server *server, const struct unixsock *sock, unsigned surface,
-    struct refusal *refusal)
+	       struct refusal *refusal)
 {
 	struct listener *l;
 	struct unixsock lost = *sock;
@@ -374,7 +383,7 @@ listener_start(struct http_server *server, const struct unixsock *sock, unsigned
 
 int
 http_listen_unix(struct http_server *server, const char *path, unsigned surface, mode_t mode,
-    struct refusal *refusal)
+		 struct refusal *refusal)
 {
 	struct unixsock sock;
 
@@ -430,9 +439,17 @@ pump(void *ctx)
 	loop_cancel(server->loop, server->timer);
 	server->timer = 0;
 	server->mhd->run(server->daemon);
-	if (server->mhd->get_timeout(server->daemon, &ms) == MHD_YES)
-		server->timer = loop_after(server->loop, ms < INT_MAX ? (int64_t)ms : INT_MAX,
-		    pump, server);
+	if (server->timer == 0 && server->mhd->get_timeout(server->daemon, &ms) == MHD_YES)
+		server->timer =
+		    loop_after(server->loop, ms < INT_MAX ? (int64_t)ms : INT_MAX, pump, server);
+}
+
+/* Without a listening socket its epoll set does not have the pipe that tells of a resume. */
+void
+server_wake(struct http_server *server)
+{
+	loop_cancel(server->loop, server->timer);
+	server->timer = loop_after(server->loop, 0, pump, server);
 }
 
 static int
@@ -442,13 +459,13 @@ start_daemon(struct http_server *server)
 	const union MHD_DaemonInfo *info;
 
 	/*
-	 * Its pool holds the request's headers and a block of the answer; what is over our own limit
-	 * but fits the pool is refused in our form.
+	 * Its pool holds the request's headers and a block of the answer; what is over our own
+	 * limit but fits the pool is refused in our form.
 	 */
 	server->daemon = server->mhd->start_daemon(
 	    MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
 	    exchange_request, server, MHD_OPTION_CONNECTION_LIMIT, UINT_MAX,
-	    MHD_OPTION_CONNECTION_MEMORY_LIMIT, limits->header_bytes * 2 + 32768,
+	    MHD_OPTION_CONNECTION_MEMORY_LIMIT, limits->header_bytes + POOL_EXTRA,
 	    MHD_OPTION_URI_LOG_CALLBACK, exchange_begin, server, MHD_OPTION_NOTIFY_COMPLETED,
 	    exchange_end, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
 	    MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
@@ -462,8 +479,7 @@ start_daemon(struct http_server *server)
 }
 
 struct http_server *
-http_server_new(struct loop *loop, const struct http_server_config *config,
-    struct refusal *refusal)
+http_server_new(struct loop *loop, const struct http_server_config *config, struct refusal *refusal)
 {
 	const struct lazy_mhd *mhd;
 	struct http_server *server;
@@ -498,8 +514,7 @@ http_server_drain(struct http_server *server, void (*done)(void *), void *ctx)
 	for (c = server->conns; c != NULL; c = c->next)
 		if (c->x == NULL || c->x->phase == PHASE_HEAD)
 			shutdown(c->fd, SHUT_RDWR);
-	if (server->nconns == 0)
-		loop_after(server->loop, 0, drained, server);
+	check_drained(server);
 }
 
 unsigned
@@ -517,7 +532,6 @@ http_server_free(struct http_server *server)
 		return;
 	close_listeners(server);
 	server->drained = NULL;
-	loop_cancel(server->loop, server->timer);
 	if (server->epoll != -1)
 		loop_del(server->loop, server->epoll);
 
@@ -531,5 +545,7 @@ http_server_free(struct http_server *server)
 	}
 	while (server->leftovers != NULL)
 		linger_end(server->leftovers);
+	loop_cancel(server->loop, server->timer);
+	loop_cancel(server->loop, server->drain_timer);
 	free(server);
 }

@@ -68,7 +68,7 @@ struct http_server_config {
  * http.memory.  ${config} is copied.
  */
 struct http_server *http_server_new(struct loop *loop, const struct http_server_config *config,
-    struct refusal *refusal);
+				    struct refusal *refusal);
 
 /**
  * http_server_free(server):
@@ -80,7 +80,8 @@ void http_server_free(struct http_server *server);
 /**
  * http_server_drain(server, done, ctx):
  * Accept nothing more, close idle connections, let what was asked be answered, and call
- * ${done}(${ctx}) from the loop when the last connection is closed.
+ * ${done}(${ctx}) from the loop when the last connection is closed.  Streams without an end are for
+ * their producers to end; http_server_free cuts off what is left.
  */
 void http_server_drain(struct http_server *server, void (*done)(void *ctx), void *ctx);
 
@@ -96,7 +97,7 @@ unsigned http_server_connections(const struct http_server *server);
  * how it is refused: unixsock_bind and unixsock_publish.  Return 0 or -1.
  */
 int http_listen_unix(struct http_server *server, const char *path, unsigned surface, mode_t mode,
-    struct refusal *refusal);
+		     struct refusal *refusal);
 
 /**
  * http_listen_fd(server, fd, surface, refusal):
@@ -171,8 +172,9 @@ const char *http_method(const struct http_exchange *x);
 /**
  * http_on_close(x, fn, ctx):
  * Call ${fn}(${ctx}) once if the client goes away, or the server ends, before the answer is
- * complete: before http_reply or http_refuse, or before http_stream_end.  Nothing may be done with
- * ${x} from then on.  Clients on TCP that close without a reset are noticed at the next write.
+ * complete: before http_reply or http_refuse, or before http_stream_end; also when a HEAD has all
+ * of a stream that it wants.  Nothing may be done with ${x} from then on.  Clients on TCP that
+ * close without a reset are noticed at the next write.
  */
 void http_on_close(struct http_exchange *x, void (*fn)(void *ctx), void *ctx);
 
@@ -188,7 +190,7 @@ void http_on_close(struct http_exchange *x, void (*fn)(void *ctx), void *ctx);
  * out or a header has a line break, the connection is closed instead.
  */
 void http_reply(struct http_exchange *x, unsigned status, const char *type,
-    const struct http_field *headers, const void *body, size_t len);
+		const struct http_field *headers, const void *body, size_t len);
 
 /**
  * http_refuse(x, status, refusal, extra):
@@ -197,7 +199,7 @@ void http_reply(struct http_exchange *x, unsigned status, const char *type,
  * not help.  ${extra} is NULL or further members, as "\"rule\":{\"max\":2}".
  */
 void http_refuse(struct http_exchange *x, unsigned status, const struct refusal *refusal,
-    const char *extra);
+		 const char *extra);
 
 /**
  * http_stream_begin(x, status, type):

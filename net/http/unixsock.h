@@ -9,7 +9,7 @@
 #define UNIXSOCK_PATH_MAX 103 /* bytes: what every platform's sun_path takes */
 
 struct unixsock {
-	int fd;	 /* the socket, non-blocking */
+	int fd;  /* the socket, non-blocking */
 	int dir; /* its directory: all names below are looked up beneath it */
 	char name[UNIXSOCK_PATH_MAX + 1];
 	char hidden[32]; /* where it is bound until it is published; empty afterwards */

@@ -1,0 +1,284 @@
+/* keeper.c: one pass over everything that may be due, and one timer for what is due next. */
+#include <errno.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "engine/actor/loop.h"
+#include "engine/state/audit.h"
+#include "engine/state/keeper.h"
+#include "engine/state/outbox.h"
+
+static const char KEEPER_DUE[] =
+    "SELECT min(at) FROM (SELECT min(expires_at) AS at FROM approval WHERE state = 'pending'"
+    " UNION ALL SELECT min(expires_at) FROM grant WHERE state = 'active'"
+    " UNION ALL SELECT min(expires_at) FROM invitation WHERE state = 'open')"
+    " HAVING min(at) IS NOT NULL";
+
+static const char KEEPER_APPROVALS[] =
+    "UPDATE approval SET state = 'expired', decided_at = now_ms()"
+    " WHERE state = 'pending' AND expires_at <= now_ms()";
+
+static const char KEEPER_GRANTS[] =
+    "UPDATE grant SET state = 'expired', ended_at = now_ms(), end_reason = 'ran out'"
+    " WHERE state = 'active' AND expires_at <= now_ms()";
+
+static const char KEEPER_INVITATIONS[] =
+    "UPDATE invitation SET state = 'expired', ended_at = now_ms()"
+    " WHERE state = 'open' AND expires_at <= now_ms()";
+
+#define NEVER INT64_MAX
+
+static const char *log_path = OUTBOX_LOG;
+
+struct keeper {
+	struct outbox outbox;
+	uint64_t timer;
+	bool log_full; /* its descriptor is in the loop */
+	bool draining;
+	int64_t checkpoint_at;          /* on loop_now()'s clock, 0: nothing to fold */
+	bool failed;                    /* something did, in this pass */
+	char failing[REFUSAL_CODE_MAX]; /* said already */
+};
+
+static void keeper_pass(void *ctx);
+
+void
+keeper_log(const char *path)
+{
+	log_path = path;
+}
+
+static int64_t
+earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Say what fails, once until something else does, and return when to try again. */
+static int64_t
+keeper_failed(struct actor_env *env, const char *what)
+{
+	struct keeper *k = env->ctx;
+	const struct refusal *r = store_refusal(env->db);
+
+	k->failed = true;
+	if (strcmp(k->failing, r->code) != 0) {
+		fprintf(stderr, "keeper: %s: %s: %s\n", what, r->code, r->why);
+		snprintf(k->failing, sizeof(k->failing), "%s", r->code);
+	}
+	return store_setting(env->db, "store.tick_ms");
+}
+
+static int
+expire_all(struct store *db)
+{
+	if (store_begin(db) == -1)
+		return -1;
+	if (stmt_run(store_sql(db, KEEPER_APPROVALS)) == -1 ||
+	    stmt_run(store_sql(db, KEEPER_GRANTS)) == -1 ||
+	    stmt_run(store_sql(db, KEEPER_INVITATIONS)) == -1)
+		return store_rollback(db);
+	return store_commit(db);
+}
+
+/* End what ran out.  Return the milliseconds until the next thing does. */
+static int64_t
+keeper_expire(struct actor_env *env)
+{
+	int64_t due;
+
+	due = stmt_value(store_sql(env->db, KEEPER_DUE), NEVER);
+	if (due <= store_now(env->db)) {
+		if (expire_all(env->db) == -1)
+			return keeper_failed(env, "ending what ran out");
+		due = stmt_value(store_sql(env->db, KEEPER_DUE), NEVER);
+	}
+	if (due == NEVER)
+		return NEVER;
+	due -= store_now(env->db);
+	return due > 0 ? due : 1;
+}
+
+/* Seal what waits long enough.  Return the milliseconds until something does. */
+static int64_t
+keeper_seal(struct actor_env *env)
+{
+	int64_t rows, since, every, left;
+
+	if ((rows = audit_unsealed(env->db, &since)) == -1)
+		return keeper_failed(env, "sealing the audit");
+	if (rows == 0)
+		return NEVER;
+	every = store_setting(env->db, "audit.seal_ms");
+	left = earlier(since + every - store_now(env->db), every);
+	if (left > 0)
+		return left;
+	return audit_seal(env->db, "interval") == -1 ? keeper_failed(env, "sealing the audit")
+						     : NEVER;
+}
+
+static void
+log_writable(void *ctx, uint32_t events)
+{
+	struct actor_env *env = ctx;
+	struct keeper *k = env->ctx;
+
+	(void)events;
+	loop_del(env->loop, k->outbox.fd);
+	k->log_full = false;
+	keeper_pass(env);
+}
+
+/* Ship what waits.  Return the milliseconds until the next try. */
+static int64_t
+keeper_ship(struct actor_env *env)
+{
+	struct keeper *k = env->ctx;
+
+	if (k->log_full)
+		return NEVER;
+	switch (outbox_ship(&k->outbox, env->db)) {
+	case OUTBOX_EMPTY:
+		return NEVER;
+	case OUTBOX_MORE:
+		return 0;
+	case OUTBOX_FULL:
+		k->log_full = loop_add(env->loop, k->outbox.fd, EPOLLOUT, log_writable, env) == 0;
+		return k->log_full ? NEVER : store_setting(env->db, "store.tick_ms");
+	case OUTBOX_REFUSED:
+		return store_setting(env->db, "store.tick_ms");
+	case OUTBOX_FAILED:
+		break;
+	}
+	return keeper_failed(env, "shipping to the system log");
+}
+
+/* Fold the log into the database once in a while.  Return the milliseconds until then. */
+static int64_t
+keeper_checkpoint(struct actor_env *env)
+{
+	struct keeper *k = env->ctx;
+	int64_t every;
+	int rc, frames, folded;
+
+	if (k->checkpoint_at == 0)
+		return NEVER;
+	if (k->checkpoint_at > loop_now())
+		return k->checkpoint_at - loop_now();
+	k->checkpoint_at = 0;
+	rc = sqlite3_wal_checkpoint_v2(store_handle(env->db), NULL, SQLITE_CHECKPOINT_PASSIVE,
+				       &frames, &folded);
+	if (rc == SQLITE_OK && frames == folded)
+		return NEVER;
+
+	/* A reader still needs the rest, another process folds, or the disk is full. */
+	every = store_setting(env->db, "store.checkpoint_ms");
+	k->checkpoint_at = loop_now() + every;
+	return every;
+}
+
+static void
+keeper_pass(void *ctx)
+{
+	struct actor_env *env = ctx;
+	struct keeper *k = env->ctx;
+	int64_t next;
+
+	if (k->draining)
+		return;
+	k->failed = false;
+	next = keeper_expire(env);
+	next = earlier(next, keeper_seal(env));
+	next = earlier(next, keeper_ship(env));
+	next = earlier(next, keeper_checkpoint(env));
+	if (!k->failed)
+		k->failing[0] = '\0';
+	loop_cancel(env->loop, k->timer);
+	k->timer = next == NEVER ? 0 : loop_after(env->loop, next, keeper_pass, env);
+}
+
+static int
+keeper_start(struct actor_env *env, struct refusal *r)
+{
+	struct keeper *k;
+
+	if (env->keys.secret == NULL)
+		return refusal_set(r, "actor.start", "the keeper has no key to seal with");
+	if ((k = calloc(1, sizeof(*k))) == NULL)
+		return refusal_errno(r, "actor.start", "the keeper");
+	outbox_init(&k->outbox, log_path);
+	env->ctx = k;
+	k->checkpoint_at = loop_now();
+	if ((k->timer = loop_after(env->loop, 0, keeper_pass, env)) == 0) {
+		free(k);
+		env->ctx = NULL;
+		return refusal_errno(r, "actor.start", "the keeper");
+	}
+	return 0;
+}
+
+static void
+keeper_wake(struct actor_env *env)
+{
+	struct keeper *k = env->ctx;
+
+	if (k->checkpoint_at == 0)
+		k->checkpoint_at = loop_now() + store_setting(env->db, "store.checkpoint_ms");
+	keeper_pass(env);
+}
+
+static void
+keeper_quiet(struct actor_env *env)
+{
+	struct keeper *k = env->ctx;
+
+	loop_cancel(env->loop, k->timer);
+	k->timer = 0;
+	if (k->log_full)
+		loop_del(env->loop, k->outbox.fd);
+	k->log_full = false;
+}
+
+static void
+keeper_drain(struct actor_env *env)
+{
+	struct keeper *k = env->ctx;
+
+	k->draining = true;
+	keeper_quiet(env);
+	if (audit_seal(env->db, "shutdown") == -1)
+		keeper_failed(env, "the last seal");
+	outbox_flush(&k->outbox, env->db, OUTBOX_FLUSH_MS);
+
+	/* Only if nobody reads or writes right now: what is not folded today is tomorrow. */
+	sqlite3_busy_timeout(store_handle(env->db), 0);
+	sqlite3_wal_checkpoint_v2(store_handle(env->db), NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL,
+				  NULL);
+	loop_stop(env->loop);
+}
+
+static void
+keeper_stop(struct actor_env *env)
+{
+	struct keeper *k = env->ctx;
+
+	keeper_quiet(env);
+	outbox_close(&k->outbox);
+	free(k);
+	env->ctx = NULL;
+}
+
+const struct actor actor_keeper = {
+    .name = "keeper",
+    .role = ROLE_KEEPER,
+    .secret = SECRET_MACHINE,
+    .box = true,
+    .host = true,
+    .start = keeper_start,
+    .wake = keeper_wake,
+    .drain = keeper_drain,
+    .stop = keeper_stop,
+};

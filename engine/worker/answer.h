@@ -1,0 +1,74 @@
+/* answer.h: what a handler says, as newline-delimited JSON frames on a descriptor. */
+#ifndef ENGINE_WORKER_ANSWER_H
+#define ENGINE_WORKER_ANSWER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/refusal.h"
+
+/*
+ * JSON is SQLite's.  An answer owns a database of its own in memory: a handler puts rows into it,
+ * and one SELECT of json_object turns them into the result.  It never sees the database of bastion.
+ */
+struct answer;
+
+/**
+ * answer_new(fd, frame_max):
+ * Return a new answer that writes frames of at most ${frame_max} bytes to ${fd}, which stays the
+ * caller's; or NULL without memory.
+ */
+struct answer *answer_new(int fd, int64_t frame_max);
+
+/**
+ * answer_limit(a, frame_max):
+ * Change the longest frame of ${a}.
+ */
+void answer_limit(struct answer *a, int64_t frame_max);
+
+/**
+ * answer_warm(a):
+ * Use every part of SQLite that an answer uses, once, and leave nothing in ${a}: what is paged in
+ * now is not waited for later.  Return 0 or -1.
+ */
+int answer_warm(struct answer *a);
+
+/**
+ * answer_free(a):
+ * Free ${a} and its rows.  ${a} may be NULL.
+ */
+void answer_free(struct answer *a);
+
+/**
+ * answer_is_text(text):
+ * Return 1 if ${text} is UTF-8 (RFC 3629).
+ */
+int answer_is_text(const char *text);
+
+/**
+ * answer_rows(a, sql, types, ...):
+ * Run one statement ${sql} with the parameters that follow: in ${types}, 't' is a text (const char
+ * *; NULL is null; bytes that are not UTF-8 become U+FFFD), 'i' an int64_t.  Return 0 or -1.
+ */
+int answer_rows(struct answer *a, const char *sql, const char *types, ...);
+
+/**
+ * answer_text(a, text, len):
+ * Write ${len} bytes of output as frames {"o":"…"}.  Return 0 or -1.
+ */
+int answer_text(struct answer *a, const char *text, size_t len);
+
+/**
+ * answer_result(a, sql, types, ...):
+ * Write the frame {"r":…} from the JSON object that ${sql} selects; parameters as in answer_rows. A
+ * result longer than the limit is replaced by a refusal that says so.  Return 0 or -1.
+ */
+int answer_result(struct answer *a, const char *sql, const char *types, ...);
+
+/**
+ * answer_refused(a, refusal, exit_code):
+ * Write the frame {"r":{"refused":{"code":…,"why":…}}}.  Return ${exit_code}.
+ */
+int answer_refused(struct answer *a, const struct refusal *refusal, int exit_code);
+
+#endif

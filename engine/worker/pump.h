@@ -1,0 +1,51 @@
+/* pump.h: take the answer of a run apart into frames, within bounds. */
+#ifndef ENGINE_WORKER_PUMP_H
+#define ENGINE_WORKER_PUMP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Receives one frame of ${len} bytes without its newline.  Nonzero ends the reading. */
+typedef int pump_frame(void *ctx, const char *frame, size_t len);
+
+struct pump {
+	int fd;
+	size_t frame_max;
+	int64_t total_left;
+	pump_frame *frame;
+	void *ctx;
+
+	char *buf;
+	size_t used;
+	size_t cap;
+	int64_t skipped; /* bytes of a frame that was too long, so far */
+	int64_t dropped; /* bytes behind the bound of the whole answer */
+	int full;
+};
+
+/**
+ * pump_init(p, fd, frame_max, total_max, frame, ctx):
+ * Prepare ${p} to read from ${fd}, which becomes non-blocking and stays the caller's, and to hand
+ * frames of at most ${frame_max} bytes, ${total_max} bytes in all, to ${frame} with ${ctx}.  Return
+ * 0 or -1.
+ */
+int pump_init(struct pump *p, int fd, int64_t frame_max, int64_t total_max, pump_frame *frame,
+	      void *ctx);
+
+/**
+ * pump_read(p):
+ * Read what is there.  What does not fit is left out, and a frame in its place says so:
+ * {"cut":{"what":"frame","bytes":N}} for one that was too long, {"cut":{"what":"end","bytes":N}}
+ * for one that the end of the answer cut off, {"cut":{"what":"answer","bytes":N}} at the end for
+ * all that came behind the bound.  Return 1 if more may come, 0 at the end, -1 on failure or when
+ * ${frame} said so.
+ */
+int pump_read(struct pump *p);
+
+/**
+ * pump_free(p):
+ * Free what ${p} holds.
+ */
+void pump_free(struct pump *p);
+
+#endif

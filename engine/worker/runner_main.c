@@ -1,0 +1,473 @@
+/*
+ * runner_main.c: the runner itself.
+ *
+ * One loop over two descriptors: the socket to the worker and the signal that a child ended.  A
+ * child leads a process group of its own.  When it ends, the rest of its group is killed while its
+ * zombie still holds the group's number, and only then is it reaped.
+ */
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/worker/answer.h"
+#include "engine/worker/observe.h"
+#include "engine/worker/runner.h"
+#include "engine/worker/runner_wire.h"
+#include "engine/worker/seal.h"
+#include "engine/worker/tool.h"
+
+#define RUNS_MAX   1024
+#define NOFILE_MAX 4096
+/* How long nothing must happen before the next child is made ready. */
+#define SPARE_MS 5
+
+/* What a child holds besides the standard descriptors: where its question comes from, and where its
+ * answer goes to. */
+#define ASK_FD 3
+#define OUT_FD 4
+
+enum run_phase {
+	RUN_FREE,
+	RUN_LIVE,
+	RUN_ASKED,  /* SIGTERM was sent */
+	RUN_KILLED, /* SIGKILL was sent */
+	RUN_LEFT,   /* that did not help either */
+	RUN_OVER,   /* reaped; the worker is still to be told */
+};
+
+struct run {
+	enum run_phase phase;
+	uint64_t id;
+	pid_t pid;
+	int64_t kill_ms;
+	int64_t due; /* when the next step of ending it comes */
+	int status;
+	uint32_t say; /* an event that the worker has not taken yet, or 0 */
+};
+
+struct zygote {
+	int child_fd; /* signalfd */
+	struct sock_fprog seal;
+	pid_t spare; /* the child that stands ready, or 0 */
+	int spare_fd;
+	int spare_died; /* unused: do not try again before somebody asks */
+	struct run runs[RUNS_MAX];
+	int gone; /* the worker is */
+};
+
+static int
+is_ended(const char *text, size_t len)
+{
+	return memchr(text, '\0', len) != NULL;
+}
+
+/* The other end is our own program, but nothing is taken on trust. */
+static const struct observe_op *
+vet(const struct wire_request *q)
+{
+	int i;
+
+	if (!is_ended(q->op, sizeof(q->op)) || q->args.n < 0 || q->args.n > OBSERVE_ARGS_MAX)
+		return NULL;
+	for (i = 0; i < OBSERVE_ARGS_MAX; i++) {
+		if (!is_ended(q->args.v[i], sizeof(q->args.v[i])))
+			return NULL;
+	}
+	if (!is_ended(q->env.journalctl, OBSERVE_PATH_MAX) ||
+	    !is_ended(q->env.systemctl, OBSERVE_PATH_MAX) ||
+	    !is_ended(q->env.ss, OBSERVE_PATH_MAX) || !is_ended(q->env.journal, OBSERVE_PATH_MAX) ||
+	    !is_ended(q->env.trust, OBSERVE_PATH_MAX))
+		return NULL;
+	if (q->limits.folders_max < 0 || q->limits.journal_bytes <= 0 || q->limits.kill_ms < 0 ||
+	    q->limits.memory_max < 0)
+		return NULL;
+	return observe_find(q->op);
+}
+
+static int
+limit(int which, rlim_t value)
+{
+	struct rlimit l;
+
+	if (getrlimit(which, &l) == -1)
+		return -1;
+	if (l.rlim_max == RLIM_INFINITY || value < l.rlim_max)
+		l.rlim_max = value;
+	l.rlim_cur = l.rlim_max;
+	return setrlimit(which, &l);
+}
+
+/* Leave the runner behind: own group, no descriptors, no way to write.  Return 0 or -1. */
+static int
+leave(const struct zygote *z, int ask, pid_t parent)
+{
+	sigset_t none;
+
+	setpgid(0, 0);
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == -1 || getppid() != parent)
+		return -1;
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (dup2(0, 2) == -1 || dup2(ask, ASK_FD) == -1 || close_range(ASK_FD + 1, ~0U, 0) == -1)
+		return -1;
+	if (limit(RLIMIT_CORE, 0) == -1 || limit(RLIMIT_FSIZE, 0) == -1 ||
+	    limit(RLIMIT_NOFILE, NOFILE_MAX) == -1)
+		return -1;
+	return seal_apply(&z->seal);
+}
+
+static void *
+do_nothing(void *arg)
+{
+	return arg;
+}
+
+/* Page in now what a run will use; a fault costs more than the work it interrupts. */
+static int
+warm_up(struct answer *answer)
+{
+	pthread_t thread;
+
+	/* A walk's thread shares our heap instead of reserving one. */
+	mallopt(M_ARENA_MAX, 1);
+	if (pthread_create(&thread, NULL, do_nothing, NULL) != 0)
+		return -1;
+	pthread_join(thread, NULL);
+	return answer_warm(answer);
+}
+
+/* Wait for the question.  Return its op, or NULL: there will be none. */
+static const struct observe_op *
+wait_question(struct wire_request *q)
+{
+	int out, rc;
+
+	while ((rc = wire_receive(ASK_FD, q, &out, 0)) == 0)
+		continue;
+	if (rc == -1 || out == -1 || dup2(out, OUT_FD) == -1)
+		return NULL;
+	close(ASK_FD);
+	if (out != OUT_FD)
+		close(out);
+	if (q->limits.memory_max > 0 && limit(RLIMIT_AS, (rlim_t)q->limits.memory_max) == -1)
+		return NULL;
+	return vet(q);
+}
+
+/* The child's part: get ready, wait for the question, answer, end. */
+static void __attribute__((noreturn)) child(const struct zygote *z, int ask, pid_t parent)
+{
+	static struct wire_request q;
+	const struct observe_op *op;
+	struct answer *answer;
+	int code;
+
+	if (leave(z, ask, parent) == -1 || (answer = answer_new(OUT_FD, 0)) == NULL ||
+	    warm_up(answer) == -1 || (op = wait_question(&q)) == NULL)
+		_exit(OBSERVE_FAILED);
+	answer_limit(answer, q.limits.frame_max);
+	code = op->run(&q.args, &q.limits, &q.env, answer);
+	answer_free(answer);
+	/* A thread that hangs in the kernel would keep the pipe open behind our end. */
+	close(OUT_FD);
+	_exit(code);
+}
+
+/* Have a child stand ready.  Return 0 or -1. */
+static int
+make_spare(struct zygote *z)
+{
+	pid_t parent = getpid();
+	int pair[2];
+
+	if (z->spare != 0)
+		return 0;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == -1)
+		return -1;
+	if ((z->spare = fork()) == 0)
+		child(z, pair[1], parent);
+	close(pair[1]);
+	z->spare_fd = pair[0];
+	if (z->spare == -1) {
+		close(pair[0]);
+		z->spare = 0;
+		return -1;
+	}
+	/* From both sides: whoever is first, the group exists before it is signalled. */
+	setpgid(z->spare, z->spare);
+	return 0;
+}
+
+static void
+drop_spare(struct zygote *z)
+{
+	close(z->spare_fd);
+	z->spare = 0;
+}
+
+/* Give the question to the child that stands ready.  Return it, or -1 with errno. */
+static pid_t
+use_spare(struct zygote *z, const struct wire_request *q, int out)
+{
+	pid_t pid;
+	int rc;
+
+	if (make_spare(z) == -1)
+		return -1;
+	z->spare_died = 0;
+	pid = z->spare;
+	rc = wire_send(z->spare_fd, q, out);
+	drop_spare(z);
+	return rc == 0 ? pid : -1;
+}
+
+/* Tell the worker; what it cannot take now is kept in the run. */
+static void
+say(struct zygote *z, struct run *run)
+{
+	struct wire_event e = {.kind = run->say, .status = run->status, .id = run->id};
+
+	if (run->say == 0)
+		return;
+	if (send(WIRE_FD, &e, sizeof(e), MSG_DONTWAIT | MSG_NOSIGNAL) == -1) {
+		if (errno != EAGAIN && errno != EINTR && errno != ENOBUFS)
+			z->gone = 1;
+		return;
+	}
+	run->say = 0;
+	if (run->phase == RUN_OVER)
+		run->phase = RUN_FREE;
+}
+
+static struct run *
+find_run(struct zygote *z, enum run_phase phase, uint64_t id, pid_t pid)
+{
+	size_t i;
+
+	for (i = 0; i < RUNS_MAX; i++) {
+		if (phase == RUN_FREE
+			? z->runs[i].phase == RUN_FREE
+			: z->runs[i].phase != RUN_FREE && z->runs[i].phase != RUN_OVER &&
+			      (pid != 0 ? z->runs[i].pid == pid : z->runs[i].id == id))
+			return &z->runs[i];
+	}
+	return NULL;
+}
+
+static void
+start_run(struct zygote *z, const struct wire_request *q, int out)
+{
+	struct run *run = find_run(z, RUN_FREE, 0, 0);
+	struct wire_event refused = {.kind = WIRE_REFUSED, .id = q->id};
+	pid_t pid = -1;
+
+	errno = EAGAIN;
+	if (vet(q) == NULL)
+		errno = EINVAL;
+	else if (run != NULL)
+		pid = use_spare(z, q, out);
+	if (pid == -1) {
+		refused.status = errno;
+		if (send(WIRE_FD, &refused, sizeof(refused), MSG_NOSIGNAL) == -1)
+			z->gone = 1;
+		return;
+	}
+	*run = (struct run){
+	    .phase = RUN_LIVE,
+	    .id = q->id,
+	    .pid = pid,
+	    .kill_ms = q->limits.kill_ms,
+	};
+}
+
+/* Take the next step of ending ${run}. */
+static void
+end_run(struct zygote *z, struct run *run)
+{
+	switch (run->phase) {
+	case RUN_LIVE:
+		kill(-run->pid, SIGTERM);
+		run->phase = RUN_ASKED;
+		break;
+	case RUN_ASKED:
+		kill(-run->pid, SIGKILL);
+		run->phase = RUN_KILLED;
+		break;
+	case RUN_KILLED:
+		run->phase = RUN_LEFT;
+		run->say = WIRE_LEFT;
+		say(z, run);
+		break;
+	default:
+		break;
+	}
+	run->due = tool_now_ms() + run->kill_ms;
+}
+
+static void
+read_request(struct zygote *z)
+{
+	static struct wire_request q;
+	struct run *run;
+	int fd, rc;
+
+	if ((rc = wire_receive(WIRE_FD, &q, &fd, MSG_DONTWAIT)) == -1)
+		z->gone = 1;
+	if (rc == 1 && q.kind == WIRE_RUN && fd != -1)
+		start_run(z, &q, fd);
+	else if (rc == 1 && q.kind == WIRE_KILL && (run = find_run(z, RUN_LIVE, q.id, 0)) != NULL &&
+		 run->phase == RUN_LIVE)
+		end_run(z, run);
+	if (fd != -1)
+		close(fd);
+}
+
+/* Reap what ended: runs, and orphans of theirs that became ours. */
+static void
+reap(struct zygote *z)
+{
+	struct run *run;
+	siginfo_t info;
+	int status;
+
+	for (;;) {
+		info.si_pid = 0;
+		if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == -1 || info.si_pid == 0)
+			return;
+		run = find_run(z, RUN_LIVE, 0, info.si_pid);
+		if (run != NULL)
+			kill(-run->pid, SIGKILL);
+		if (z->spare == info.si_pid) {
+			z->spare_died = 1;
+			drop_spare(z);
+		}
+		if (waitpid(info.si_pid, &status, WNOHANG) != info.si_pid)
+			return;
+		if (run == NULL)
+			continue;
+		run->status = status;
+		run->phase = RUN_OVER;
+		run->say = WIRE_EXITED;
+		say(z, run);
+	}
+}
+
+static void
+read_signal(struct zygote *z)
+{
+	struct signalfd_siginfo info;
+
+	while (read(z->child_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		continue;
+	reap(z);
+}
+
+/* Do what is due, repeat what the worker has not taken.  Return ms until the next is due, or -1. */
+static int
+step(struct zygote *z, int *unsaid)
+{
+	int64_t now = tool_now_ms(), next = -1;
+	struct run *run;
+	size_t i;
+
+	*unsaid = 0;
+	for (i = 0; i < RUNS_MAX; i++) {
+		run = &z->runs[i];
+		if ((run->phase == RUN_ASKED || run->phase == RUN_KILLED) && run->due <= now)
+			end_run(z, run);
+		say(z, run);
+		*unsaid |= run->say != 0;
+		if ((run->phase == RUN_ASKED || run->phase == RUN_KILLED) &&
+		    (next == -1 || run->due - now < next))
+			next = run->due > now ? run->due - now : 0;
+	}
+	return (int)(next > INT32_MAX ? INT32_MAX : next);
+}
+
+static void
+loop(struct zygote *z)
+{
+	struct pollfd p[2] = {{.fd = WIRE_FD}, {.fd = z->child_fd, .events = POLLIN}};
+	int wait, unsaid, n;
+
+	while (!z->gone) {
+		wait = step(z, &unsaid);
+		if (z->spare == 0 && !z->spare_died && (wait == -1 || wait > SPARE_MS))
+			wait = SPARE_MS;
+		p[0].events = unsaid ? POLLIN | POLLOUT : POLLIN;
+		if ((n = poll(p, 2, wait)) == -1 && errno != EINTR)
+			return;
+		/* The run that was just started comes first: a new spare is made in a quiet moment.
+		 */
+		if (n == 0 && !z->spare_died)
+			make_spare(z);
+		if (n <= 0)
+			continue;
+		if (p[1].revents != 0)
+			read_signal(z);
+		if ((p[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
+			read_request(z);
+	}
+}
+
+static void
+kill_all(struct zygote *z)
+{
+	size_t i;
+
+	if (z->spare != 0)
+		kill(z->spare, SIGKILL);
+	for (i = 0; i < RUNS_MAX; i++) {
+		if (z->runs[i].phase != RUN_FREE && z->runs[i].phase != RUN_OVER)
+			kill(-z->runs[i].pid, SIGKILL);
+	}
+}
+
+static int
+begin(struct zygote *z)
+{
+	struct wire_event ready = {.kind = WIRE_READY};
+	sigset_t mask;
+
+	/* Children must not be looked into or gain rights; their orphans come to us. */
+	if (prctl(PR_SET_DUMPABLE, 0) == -1 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == -1 ||
+	    prctl(PR_SET_CHILD_SUBREAPER, 1) == -1)
+		return -1;
+	setsid();
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGCHLD);
+	if (sigprocmask(SIG_BLOCK, &mask, NULL) == -1 ||
+	    (z->child_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK)) == -1 ||
+	    fcntl(WIRE_FD, F_SETFD, FD_CLOEXEC) == -1 || seal_build(&z->seal) == -1)
+		return -1;
+	return send(WIRE_FD, &ready, sizeof(ready), MSG_NOSIGNAL) == (ssize_t)sizeof(ready) ? 0
+											    : -1;
+}
+
+int
+runner_main(int argc, char **argv)
+{
+	static struct zygote z;
+
+	(void)argc;
+	(void)argv;
+	if (begin(&z) == -1)
+		return OBSERVE_FAILED;
+	loop(&z);
+	kill_all(&z);
+	free(z.seal.filter);
+	return 0;
+}

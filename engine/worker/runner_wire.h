@@ -1,0 +1,55 @@
+/* runner_wire.h: what the worker and its runner say to each other; both are the same program. */
+#ifndef ENGINE_WORKER_RUNNER_WIRE_H
+#define ENGINE_WORKER_RUNNER_WIRE_H
+
+#include <stdint.h>
+
+#include "engine/worker/observe.h"
+
+#define WIRE_FD     3
+#define WIRE_OP_MAX 64
+
+enum wire_ask {
+	WIRE_RUN = 1, /* comes with the descriptor for the answer */
+	WIRE_KILL,
+};
+
+enum wire_say {
+	WIRE_READY = 1,
+	WIRE_EXITED,
+	WIRE_LEFT,
+	WIRE_REFUSED,
+};
+
+struct wire_request {
+	uint32_t kind;
+	uint32_t padding;
+	uint64_t id;
+	char op[WIRE_OP_MAX];
+	struct observe_args args;
+	struct observe_limits limits;
+	struct observe_env env;
+};
+
+struct wire_event {
+	uint32_t kind;
+	int32_t status;
+	uint64_t id;
+};
+
+/**
+ * wire_send(fd, request, pass):
+ * Send ${request} over the socket ${fd} without waiting, with the descriptor ${pass} unless that is
+ * -1.  Return 0, or -1 with errno.
+ */
+int wire_send(int fd, const struct wire_request *request, int pass);
+
+/**
+ * wire_receive(fd, request, passed, flags):
+ * Receive one message from ${fd} with recvmsg's ${flags}.  Store the descriptor that came with it,
+ * or -1, in ${*passed}; further ones are closed.  Return 1; 0 for a message of another length,
+ * which is to be ignored, or if there is none; -1 if the other end is gone.
+ */
+int wire_receive(int fd, struct wire_request *request, int *passed, int flags);
+
+#endif

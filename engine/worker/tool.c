@@ -1,0 +1,242 @@
+/* tool.c: start journalctl, systemctl or ss, exactly as the table says. */
+#include <sys/wait.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/worker/tool.h"
+
+/* Every start that a handler can make; <unit>, <since> and <lines> are the gaps. */
+static const char *const argvs[TOOL_COUNT][TOOL_ARGV_MAX] = {
+    [TOOL_UNITS] = {"systemctl", "list-units", "--all", "--no-legend", "--plain"},
+    [TOOL_UNIT_FILES] = {"systemctl", "list-unit-files", "--no-legend", "--plain"},
+    [TOOL_UNIT_LOG] = {"journalctl", "<unit>", "<since>", "-o", "short-iso", "--no-pager", "-q",
+		       "<lines>"},
+    [TOOL_SSHD_LOG] = {"journalctl", "<since>", "-o", "short-iso", "--no-pager", "-q", "<lines>",
+		       "_COMM=sshd", "_COMM=sshd-session", "_COMM=sshd-auth", "_UID=0", "+",
+		       "_SYSTEMD_UNIT=ssh.service", "_SYSTEMD_UNIT=sshd.service", "_UID=0"},
+    [TOOL_LISTENERS] = {"ss", "-Hltn"},
+};
+
+static char *const tool_environ[] = {
+    (char[]){"PATH=/usr/sbin:/usr/bin:/sbin:/bin"},
+    (char[]){"LC_ALL=C.UTF-8"},
+    (char[]){"SYSTEMD_COLORS=0"},
+    NULL,
+};
+
+static const char *
+tool_path(enum tool which, const struct observe_env *env)
+{
+	switch (which) {
+	case TOOL_UNITS:
+	case TOOL_UNIT_FILES:
+		return env->systemctl;
+	case TOOL_LISTENERS:
+		return env->ss;
+	default:
+		return env->journalctl;
+	}
+}
+
+static int
+fill_gap(char *out, const char *word, const struct tool_fill *fill)
+{
+	int n;
+
+	if (strcmp(word, "<unit>") == 0)
+		n = snprintf(out, TOOL_ARG_MAX, "--unit=%s", fill->unit);
+	else if (strcmp(word, "<since>") == 0)
+		n = snprintf(out, TOOL_ARG_MAX, "--since=-%lldmin", (long long)fill->since_min);
+	else if (strcmp(word, "<lines>") == 0)
+		n = snprintf(out, TOOL_ARG_MAX, "--lines=%lld", (long long)fill->lines);
+	else
+		n = snprintf(out, TOOL_ARG_MAX, "%s", word);
+	return n >= 0 && n < TOOL_ARG_MAX ? 0 : -1;
+}
+
+int
+tool_call(enum tool which, const struct observe_env *env, const struct tool_fill *fill,
+	  struct tool_call *call)
+{
+	int i;
+
+	memset(call, 0, sizeof(*call));
+	for (i = 0; i < TOOL_ARGV_MAX && argvs[which][i] != NULL; i++) {
+		if (fill_gap(call->text[i], argvs[which][i], fill) == -1)
+			return -1;
+		call->argv[i] = call->text[i];
+	}
+	return tool_path(which, env)[0] == '/' ? 0 : -1;
+}
+
+int64_t
+tool_now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* The child's part: only calls that are safe between fork and exec. */
+static void __attribute__((noreturn))
+become_tool(const char *path, char *const *argv, int null, int out)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	signal(SIGPIPE, SIG_DFL);
+	if (dup2(null, 0) == -1 || dup2(out, 1) == -1 || dup2(null, 2) == -1)
+		_exit(127);
+	close_range(3, ~0U, 0);
+	execve(path, argv, tool_environ);
+	_exit(127);
+}
+
+/* Feed ${sink} until the end, its wish or the deadline.  Return 0, or -1 if time ran out. */
+static int
+drain(int fd, int64_t deadline, int (*sink)(void *, const char *, size_t), void *ctx, int *early)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	char buf[65536];
+	int64_t left;
+	ssize_t n;
+
+	for (;;) {
+		if ((left = deadline - tool_now_ms()) <= 0)
+			return -1;
+		if (poll(&p, 1, (int)left) == -1 && errno != EINTR)
+			return -1;
+		if (p.revents == 0)
+			continue;
+		if ((n = read(fd, buf, sizeof(buf))) == -1 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return 0;
+		if (sink(ctx, buf, (size_t)n) != 0) {
+			*early = 1;
+			return 0;
+		}
+	}
+}
+
+/* Wait for ${pid} until ${deadline}, then end it.  Return its status, or -1: it had to be ended. */
+static int
+reap(pid_t pid, int64_t deadline)
+{
+	struct timespec nap = {.tv_nsec = 1000000};
+	int status, killed = 0;
+	pid_t got;
+
+	for (;;) {
+		if ((got = waitpid(pid, &status, WNOHANG)) == pid)
+			return killed ? -1 : status;
+		if (got == -1 && errno != EINTR)
+			return -1;
+		if (tool_now_ms() >= deadline) {
+			if (killed)
+				return -1;
+			kill(pid, SIGKILL);
+			killed = 1;
+			deadline = tool_now_ms() + 1000;
+		}
+		nanosleep(&nap, NULL);
+	}
+}
+
+/* Start ${path}; its output can be read from ${*fd}. */
+static pid_t
+start(const char *path, char *const *argv, int *fd)
+{
+	int out[2], null;
+	pid_t pid;
+
+	/* Under the handlers' seal nothing can be opened for writing, /dev/null included. */
+	if ((null = open("/dev/null", O_RDWR | O_CLOEXEC)) == -1 &&
+	    (null = open("/dev/null", O_RDONLY | O_CLOEXEC)) == -1)
+		return -1;
+	if (pipe2(out, O_CLOEXEC) == -1) {
+		close(null);
+		return -1;
+	}
+	if ((pid = fork()) == 0)
+		become_tool(path, argv, null, out[1]);
+	close(out[1]);
+	close(null);
+	if (pid == -1)
+		close(out[0]);
+	*fd = out[0];
+	return pid;
+}
+
+int
+tool_run(enum tool which, const struct observe_env *env, const struct tool_fill *fill,
+	 int64_t time_ms, int (*sink)(void *, const char *, size_t), void *ctx, char *why,
+	 size_t whylen)
+{
+	int64_t deadline = tool_now_ms() + time_ms;
+	struct tool_call call;
+	int fd, status, late, early = 0;
+	pid_t pid;
+
+	if (tool_call(which, env, fill, &call) == -1 || access(tool_path(which, env), X_OK) != 0) {
+		snprintf(why, whylen, "this machine has no %s", argvs[which][0]);
+		return -1;
+	}
+	if ((pid = start(tool_path(which, env), call.argv, &fd)) == -1) {
+		snprintf(why, whylen, "%s cannot be started", argvs[which][0]);
+		return -1;
+	}
+	late = drain(fd, deadline, sink, ctx, &early);
+	close(fd);
+	status = reap(pid, late == -1 || early ? 0 : deadline);
+	if (early)
+		return 0;
+	if (late == -1 || status == -1) {
+		snprintf(why, whylen, "%s did not end in time", argvs[which][0]);
+		return -1;
+	}
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+		snprintf(why, whylen, "%s failed", argvs[which][0]);
+		return -1;
+	}
+	return 0;
+}
+
+int
+tool_lines_sink(void *ctx, const char *data, size_t len)
+{
+	struct tool_lines *l = ctx;
+	const char *end;
+	size_t n, fits;
+
+	while (len > 0) {
+		end = memchr(data, '\n', len);
+		n = end != NULL ? (size_t)(end - data) : len;
+		fits = sizeof(l->buf) - l->used;
+		memcpy(l->buf + l->used, data, n < fits ? n : fits);
+		l->used += n < fits ? n : fits;
+		if (end == NULL)
+			return 0;
+		if (l->line(l->ctx, l->buf, l->used) != 0)
+			return 1;
+		l->used = 0;
+		data = end + 1;
+		len -= n + 1;
+	}
+	return 0;
+}
+
+void
+tool_lines_end(struct tool_lines *l)
+{
+	if (l->used > 0)
+		l->line(l->ctx, l->buf, l->used);
+	l->used = 0;
+}

@@ -1,0 +1,222 @@
+/* enroll_client.c: redeem a code over the Host's unix socket. */
+#include <ctype.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/host/enroll_client.h"
+#include "net/http/client.h"
+#include "net/http/json.h"
+
+#define TEXT_MAX  1024
+#define BODY_MAX  2048
+#define REPLY_MAX 4096
+#define DEPTH     4
+
+static const char BODY[] =
+    "SELECT json_object('token', :token, 'box', name, 'box_key', lower(hex(identity_key)),"
+    "                   'lane', :lane), name, identity_key FROM box";
+
+static const char GRANTED[] =
+    "SELECT :json ->> '$.host' IS :host AND :json ->> '$.host_key' IS :key,"
+    "       :json ->> '$.signature'";
+
+static const char REFUSED[] = "SELECT :json ->> '$.error.why'";
+
+/* This machine, as it tells the Host. */
+struct enroller {
+	char name[65], body[BODY_MAX];
+	unsigned char key[KEY_PUBLIC_SIZE];
+	int64_t peer_uid;
+};
+
+/* Write what is signed; its length, or 0 where it is too long. */
+static size_t
+enroll_text(const struct enroll_claim *c, char text[TEXT_MAX])
+{
+	char token[65], box_key[65], host_key[65];
+	int len;
+
+	sodium_bin2hex(token, sizeof(token), c->token_digest, crypto_hash_sha256_BYTES);
+	sodium_bin2hex(box_key, sizeof(box_key), c->box_key, KEY_PUBLIC_SIZE);
+	sodium_bin2hex(host_key, sizeof(host_key), c->host_key, KEY_PUBLIC_SIZE);
+	len = snprintf(text, TEXT_MAX, "%s\n%s\n%s\n%s\n%s\n%s\n", token, c->box, box_key, c->host,
+		       host_key, c->lane);
+	return len > 0 && len < TEXT_MAX ? (size_t)len : 0;
+}
+
+int
+enroll_sign(const struct key *key, const struct enroll_claim *claim, char signature[ENROLL_BASE64])
+{
+	unsigned char raw[KEY_SIGN_SIZE];
+	char text[TEXT_MAX];
+	size_t len;
+
+	if ((len = enroll_text(claim, text)) == 0 ||
+	    key_sign(key, KEY_IDENTITY, ENROLL_DOMAIN, text, len, raw) != 0)
+		return -1;
+	sodium_bin2base64(signature, ENROLL_BASE64, raw, sizeof(raw),
+			  sodium_base64_VARIANT_ORIGINAL);
+	return 0;
+}
+
+int
+enroll_check(const struct enroll_claim *claim, const char *signature)
+{
+	unsigned char raw[KEY_SIGN_SIZE];
+	char text[TEXT_MAX];
+	size_t len, raw_len, n;
+
+	/* libsodium 1.0.18 takes bytes over 0x7f for '/'. */
+	for (n = 0; signature[n] != '\0'; n++)
+		if (!isascii((unsigned char)signature[n]))
+			return -1;
+	if ((len = enroll_text(claim, text)) == 0 ||
+	    sodium_base642bin(raw, sizeof(raw), signature, strlen(signature), NULL, &raw_len, NULL,
+			      sodium_base64_VARIANT_ORIGINAL) != 0 ||
+	    raw_len != sizeof(raw))
+		return -1;
+	return key_verify(claim->host_key, ENROLL_DOMAIN, text, len, raw);
+}
+
+/* Say in ${e} who this machine is and what it sends. */
+static int
+enroll_body(struct store *db, const struct pairing_code *code, const char *lane, struct enroller *e)
+{
+	char token[2 * CODE_TOKEN + 1];
+	const void *key;
+	struct stmt *q;
+	int rc = -1;
+
+	if ((q = store_sql(db, BODY)) == NULL)
+		return -1;
+	sodium_bin2hex(token, sizeof(token), code->token, CODE_TOKEN);
+	stmt_text(q, ":token", token);
+	stmt_text(q, ":lane", lane);
+	if ((rc = stmt_step(q)) == 1) {
+		snprintf(e->body, sizeof(e->body), "%s", stmt_get_text(q, 0));
+		snprintf(e->name, sizeof(e->name), "%s", stmt_get_text(q, 1));
+		if ((key = stmt_get_blob(q, 2, sizeof(e->key))) != NULL)
+			memcpy(e->key, key, sizeof(e->key));
+		stmt_done(q);
+	}
+	sodium_memzero(token, sizeof(token));
+	if (rc == 0)
+		refusal_set(store_refusal(db), "box.missing", "this machine is not set up yet");
+	return rc == 1 ? 0 : -1;
+}
+
+static int
+enroll_verify(void *ctx, const struct http_peer *peer, struct refusal *refusal)
+{
+	struct enroller *e = ctx;
+
+	(void)refusal;
+	e->peer_uid = (int64_t)peer->uid;
+	return 0;
+}
+
+static int
+enroll_unsigned(struct store *db)
+{
+	return refusal_set(store_refusal(db), "pairing.refused",
+			   "the answer is not signed by the Host that the code names");
+}
+
+/* The Host took the code: it must be the one that the code names. */
+static int
+enroll_granted(struct store *db, const struct pairing_code *code, const char *lane,
+	       const struct enroller *e, const struct http_answer *answer)
+{
+	unsigned char digest[crypto_hash_sha256_BYTES];
+	struct enroll_claim claim = {.token_digest = digest,
+				     .box = e->name,
+				     .host = code->host,
+				     .box_key = e->key,
+				     .host_key = code->host_key,
+				     .lane = lane};
+	char key[2 * KEY_PUBLIC_SIZE + 1];
+	struct stmt *q;
+	int rc = -1;
+
+	crypto_hash_sha256(digest, code->token, CODE_TOKEN);
+	if ((q = store_sql(db, GRANTED)) == NULL)
+		return -1;
+	sodium_bin2hex(key, sizeof(key), code->host_key, KEY_PUBLIC_SIZE);
+	stmt_text_n(q, ":json", answer->body, answer->len);
+	stmt_text(q, ":host", code->host);
+	stmt_text(q, ":key", key);
+	if (stmt_step(q) != 1)
+		return -1;
+	if (stmt_get_int(q, 0) == 1)
+		rc = enroll_check(&claim, stmt_get_text(q, 1));
+	stmt_done(q);
+	return rc == 0 ? 0 : enroll_unsigned(db);
+}
+
+/* The Host said no: in its words, cut to ours. */
+static int
+enroll_refused(struct store *db, const struct http_answer *answer)
+{
+	struct stmt *q;
+
+	if ((q = store_sql(db, REFUSED)) == NULL)
+		return -1;
+	stmt_text_n(q, ":json", answer->body, answer->len);
+	if (stmt_step(q) != 1)
+		return -1;
+	refusal_set(store_refusal(db), "pairing.refused", "the Host answered %d: %.300s",
+		    answer->status, stmt_get_text(q, 0));
+	stmt_done(q);
+	return -1;
+}
+
+static int
+enroll_heard(struct store *db, const struct pairing_code *code, const char *lane,
+	     const struct enroller *e, const struct http_answer *answer)
+{
+	struct refusal r;
+
+	if (http_json_check(answer->body, answer->len, DEPTH, &r) != 0)
+		return refusal_set(store_refusal(db), "pairing.refused",
+				   "the answer is not that of a Host: %s", r.why);
+	return answer->status == 200 ? enroll_granted(db, code, lane, e, answer)
+				     : enroll_refused(db, answer);
+}
+
+int
+enroll_ask(struct store *db, const struct pairing_code *code, const char *lane, int64_t *peer_uid)
+{
+	static const struct http_field headers[] = {{"Content-Type", "application/json"},
+						    {NULL, NULL}};
+	int64_t limit = store_setting(db, "pairing.wait_ms");
+	struct enroller e = {.peer_uid = -1};
+	struct http_request request = {.socket_path = code->path,
+				       .method = "POST",
+				       .url = "http://bastion/v1/enroll",
+				       .headers = headers,
+				       .body = e.body,
+				       .connect_ms = limit,
+				       .total_ms = limit,
+				       .reply_max = REPLY_MAX,
+				       .verify = enroll_verify,
+				       .ctx = &e};
+	struct http_answer answer = {0};
+	struct refusal r;
+	int rc = -1;
+
+	if (enroll_body(db, code, lane, &e) != 0)
+		goto out;
+	request.body_len = strlen(e.body);
+	if (http_ask(&request, &answer, &r) != 0)
+		refusal_set(store_refusal(db), "pairing.unreachable", "the Host did not answer: %s",
+			    r.why);
+	else
+		rc = enroll_heard(db, code, lane, &e, &answer);
+	*peer_uid = e.peer_uid;
+out:
+	free(answer.body);
+	sodium_memzero(&e, sizeof(e));
+	return rc;
+}

@@ -1,0 +1,204 @@
+/* sql_line.c: the conversation: a line editor, a history, statements over several lines. */
+#include <histedit.h>
+#include <limits.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shell/sql.h"
+
+#define REMEMBERED 1000 /* lines of the history */
+
+struct talk {
+	EditLine *el;
+	History *history;
+	char file[PATH_MAX]; /* of the history; "" without a place for one */
+	char *statement;     /* what was typed so far of it */
+	size_t len;
+	bool cancelled; /* Ctrl-C at the prompt */
+};
+
+static sqlite3 *running; /* what Ctrl-C interrupts */
+
+static void
+interrupt(int sig)
+{
+	(void)sig;
+	sqlite3_interrupt(running);
+}
+
+static char *
+prompt(EditLine *el)
+{
+	static char first[] = "bastion> ", more[] = "    ...> ";
+	struct talk *t;
+
+	el_get(el, EL_CLIENTDATA, &t);
+	return t->len == 0 ? first : more;
+}
+
+static unsigned char
+cancel_line(EditLine *el, int c)
+{
+	struct talk *t;
+
+	(void)c;
+	el_get(el, EL_CLIENTDATA, &t);
+	t->cancelled = true;
+	return CC_NEWLINE;
+}
+
+static void
+find_history(struct talk *t)
+{
+	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+	int n = -1;
+
+	if (state != NULL && *state == '/')
+		n = snprintf(t->file, sizeof(t->file), "%s/bastion_sql_history", state);
+	else if (home != NULL && *home == '/')
+		n = snprintf(t->file, sizeof(t->file), "%s/.bastion_sql_history", home);
+	if (n < 0 || (size_t)n >= sizeof(t->file))
+		t->file[0] = '\0';
+}
+
+static int
+begin_talk(struct talk *t)
+{
+	HistEvent event;
+
+	memset(t, 0, sizeof(*t));
+	if ((t->el = el_init("bastion", stdin, stdout, stderr)) == NULL)
+		return -1;
+	if ((t->history = history_init()) == NULL)
+		return -1;
+	find_history(t);
+	history(t->history, &event, H_SETSIZE, REMEMBERED);
+	history(t->history, &event, H_SETUNIQUE, 1);
+	if (t->file[0] != '\0')
+		history(t->history, &event, H_LOAD, t->file);
+	el_set(t->el, EL_CLIENTDATA, t);
+	el_set(t->el, EL_PROMPT, prompt);
+	el_set(t->el, EL_EDITOR, "emacs");
+	el_set(t->el, EL_HIST, history, t->history);
+	/* At the prompt Ctrl-C is a key like any other; while a query runs it is a signal. */
+	el_set(t->el, EL_SETTY, "-d", "-isig", NULL);
+	el_set(t->el, EL_ADDFN, "cancel-line", "Empty the line", cancel_line);
+	el_set(t->el, EL_BIND, "^C", "cancel-line", NULL);
+	el_set(t->el, EL_BIND, "^R", "em-inc-search-prev", NULL);
+	return 0;
+}
+
+static void
+end_talk(struct talk *t)
+{
+	HistEvent event;
+
+	if (t->history != NULL && t->file[0] != '\0')
+		history(t->history, &event, H_SAVE, t->file);
+	if (t->history != NULL)
+		history_end(t->history);
+	if (t->el != NULL)
+		el_end(t->el);
+	free(t->statement);
+}
+
+static void
+forget_statement(struct talk *t)
+{
+	free(t->statement);
+	t->statement = NULL;
+	t->len = 0;
+}
+
+static int
+add_line(struct talk *t, const char *line, size_t n)
+{
+	char *longer;
+
+	if ((longer = realloc(t->statement, t->len + n + 1)) == NULL)
+		return -1;
+	memcpy(longer + t->len, line, n);
+	longer[t->len += n] = '\0';
+	t->statement = longer;
+	return 0;
+}
+
+static bool
+is_blank(const char *line)
+{
+	return line[strspn(line, " \t\r\n")] == '\0';
+}
+
+static bool
+is_ready(const struct talk *t)
+{
+	return t->statement[strspn(t->statement, " \t")] == '.' || sqlite3_complete(t->statement);
+}
+
+/* Run what is complete.  Return 1 after .quit. */
+static int
+run_statement(struct cli *cli, struct sql *s, struct talk *t)
+{
+	struct sigaction catching = {.sa_handler = interrupt}, before;
+	int rc;
+
+	sigemptyset(&catching.sa_mask);
+	running = store_handle(s->db);
+	sigaction(SIGINT, &catching, &before);
+	rc = sql_run(s, t->statement);
+	fflush(stdout);
+	sigaction(SIGINT, &before, NULL);
+	if (rc == -1 && s->interrupted)
+		putc('\n', stderr); /* behind the terminal's ^C */
+	if (rc == -1)
+		cli_say(cli);
+	forget_statement(t);
+	return rc == 1;
+}
+
+/* Take one line.  Return 1 when the conversation is over, -1 without memory. */
+static int
+take_line(struct cli *cli, struct sql *s, struct talk *t, const char *line, size_t n)
+{
+	HistEvent event;
+
+	if (t->cancelled) {
+		t->cancelled = false;
+		forget_statement(t);
+		puts("^C");
+		return 0;
+	}
+	if (t->len == 0 && is_blank(line))
+		return 0;
+	history(t->history, &event, H_ENTER, line);
+	if (add_line(t, line, n) == -1)
+		return -1;
+	return is_ready(t) ? run_statement(cli, s, t) : 0;
+}
+
+int
+sql_converse(struct cli *cli, struct sql *s)
+{
+	struct talk t;
+	const char *line;
+	int n, over = 0;
+
+	if (begin_talk(&t) == -1) {
+		end_talk(&t);
+		refusal_set(&cli->refusal, "store.failed", "the terminal cannot be used");
+		return cli_refuse(cli);
+	}
+	puts(".help has the commands, .tables the tables; Ctrl-D leaves.");
+	while (over == 0 && (line = el_gets(t.el, &n)) != NULL && (n > 0 || t.cancelled))
+		over = take_line(cli, s, &t, line, (size_t)n);
+	if (over == 0)
+		putchar('\n');
+	end_talk(&t);
+	if (over != -1)
+		return 0;
+	refusal_set(&cli->refusal, "store.failed", "out of memory");
+	return cli_refuse(cli);
+}

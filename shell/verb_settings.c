@@ -1,0 +1,127 @@
+/* verb_settings.c: the limits of this machine, and changing one. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shell/cli.h"
+
+static const char LIST[] = "SELECT name, value, unit, low, high, doc FROM setting ORDER BY name";
+static const char FIND[] = "SELECT unit, low, high FROM setting WHERE name = :name";
+static const char CHANGE[] = "UPDATE setting SET value = :value WHERE name = :name";
+
+struct bounds {
+	char unit[16];
+	int64_t low, high;
+};
+
+static int
+find(struct cli *cli, const char *name, struct bounds *b)
+{
+	struct stmt *q;
+	int n;
+
+	if ((q = store_sql(cli->db, FIND)) == NULL)
+		return -1;
+	stmt_text(q, ":name", name);
+	if ((n = stmt_step(q)) == 0)
+		return refusal_set(&cli->refusal, "setting.unknown",
+				   "there is no setting of this name");
+	if (n == -1)
+		return -1;
+	snprintf(b->unit, sizeof(b->unit), "%s", stmt_get_text(q, 0));
+	b->low = stmt_get_int(q, 1);
+	b->high = stmt_get_int(q, 2);
+	stmt_done(q);
+	return 0;
+}
+
+/* A number in the setting's unit; for times also "90s", "15m", "2h", "7d". */
+static int
+parse(const char *text, const struct bounds *b, int64_t *value)
+{
+	char *end;
+
+	errno = 0;
+	*value = strtoimax(text, &end, 10);
+	if (errno == 0 && end != text && *end == '\0')
+		return 0;
+	return strcmp(b->unit, "ms") == 0 ? cli_duration(text, value) : -1;
+}
+
+static int
+change(struct cli *cli, const char *name, int64_t value)
+{
+	struct stmt *q;
+
+	if (store_begin(cli->db) == -1)
+		return -1;
+	if ((q = store_sql(cli->db, CHANGE)) == NULL)
+		return store_rollback(cli->db);
+	stmt_text(q, ":name", name);
+	stmt_int(q, ":value", value);
+	if (stmt_run_one(q) == -1)
+		return store_rollback(cli->db);
+	return store_commit(cli->db);
+}
+
+static int
+set(struct cli *cli, const char *name, const char *text)
+{
+	struct bounds b;
+	int64_t value;
+
+	if (cli_open(cli, ROLE_PERSON) == -1 || find(cli, name, &b) == -1)
+		return cli_refuse(cli);
+	if (parse(text, &b, &value) == -1)
+		return cli_usage(cli, "%s is no number of %s", text, b.unit);
+	if (value < b.low || value > b.high) {
+		refusal_set(&cli->refusal, "setting.range",
+			    "%s lies between %" PRId64 " and %" PRId64 " %s", name, b.low, b.high,
+			    b.unit);
+		return cli_refuse(cli);
+	}
+	return change(cli, name, value) == -1 ? cli_refuse(cli) : 0;
+}
+
+static int
+host_option(void *ctx, int val, const char *arg)
+{
+	struct cli *cli = ctx;
+
+	(void)val;
+	(void)arg;
+	cli->role = HOME_HOST;
+	return 0;
+}
+
+/*
+ * VERB: settings
+ *
+ * usage: bastion settings [ls] [--host] [--json | --csv | --box]
+ *        bastion settings set NAME VALUE [--host]
+ *
+ * List every limit with its bounds, or change one. Times may be given as 90s, 15m, 2h or 7d; a
+ * plain number is in the unit that the list shows. With --host, the limits of this user's Host.
+ */
+int
+verb_settings(struct cli *cli, int argc, char **argv)
+{
+	static const struct option options[] = {{"host", no_argument, NULL, 'H'},
+						{NULL, 0, NULL, 0}};
+	int first, words;
+
+	if ((first = cli_options(cli, argc, argv, options, host_option, cli)) < 0)
+		return first == -2 ? 0 : 2;
+	words = argc - first;
+	if (words > 0 && strcmp(argv[first], "set") == 0)
+		return words == 3 ? set(cli, argv[first + 1], argv[first + 2])
+				  : cli_usage(cli, "set takes a name and a value");
+	if (words > 1 || (words == 1 && strcmp(argv[first], "ls") != 0))
+		return cli_usage(cli, "unexpected word: %s", argv[words > 1 ? first + 1 : first]);
+	if (cli_open(cli, ROLE_READER) == -1 || cli_show(cli, store_sql(cli->db, LIST)) == -1)
+		return cli_refuse(cli);
+	return 0;
+}

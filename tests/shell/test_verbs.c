@@ -1,0 +1,391 @@
+/* test_verbs.c: from words to verbs: help, dispatch, the manual and completions. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/actor/identity.h"
+#include "shell/verb.h"
+#include "tests/program.h"
+
+#define RUN(p, s, ...) program_run(p, s, NULL, (const char *const[]){__VA_ARGS__, NULL})
+
+static int
+setup(void **state)
+{
+	struct scratch *s = calloc(1, sizeof(*s));
+
+	assert_non_null(s);
+	scratch_make(s, HOME_BOX);
+	*state = s;
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	scratch_drop(*state);
+	free(*state);
+	return 0;
+}
+
+static size_t
+count_verbs(void)
+{
+	size_t n;
+
+	for (n = 0; verbs[n].name != NULL; n++)
+		;
+	return n;
+}
+
+/* A verb without usage, or whose file has no comment, would be a verb that nobody finds. */
+static void
+every_verb_has_help(void **state)
+{
+	const struct verb *v;
+	glob_t files;
+
+	(void)state;
+	for (v = verbs; v->name != NULL; v++) {
+		assert_int_equal(strncmp(v->help, "usage: bastion ", 15), 0);
+		assert_int_equal(strncmp(v->help + 15, v->name, strlen(v->name)), 0);
+		assert_in_range(strlen(v->summary), 10, 120);
+		assert_non_null(strstr(v->help, "\n\n"));
+		assert_ptr_equal(verb_named(v->name), v);
+	}
+	if (glob("shell/verb_*.c", 0, NULL, &files) != 0) {
+		print_message("skipped: the sources are not here to compare with\n");
+		skip();
+	}
+	assert_int_equal(files.gl_pathc, count_verbs());
+	globfree(&files);
+}
+
+static void
+two_words_go_before_one(void **state)
+{
+	char host[] = "host", status[] = "status", other[] = "other";
+	char *two[] = {host, status, NULL}, *none[] = {host, other, NULL}, *one[] = {status, NULL};
+	int count;
+
+	(void)state;
+	assert_string_equal(verb_find(2, two, &count)->name, "host status");
+	assert_int_equal(count, 2);
+	assert_null(verb_find(2, none, &count));
+	assert_null(verb_find(1, two, &count));
+	assert_string_equal(verb_find(1, one, &count)->name, "status");
+	assert_int_equal(count, 1);
+}
+
+/* Help goes to standard output and ends with 0, however it is asked for, and opens no store. */
+static void
+help_is_no_error(void **state)
+{
+	static const char *const ways[][3] = {{NULL},
+					      {"-h", NULL},
+					      {"--help", NULL},
+					      {"help", NULL},
+					      {"help", "sql", NULL},
+					      {"sql", "--help", NULL},
+					      {"status", "-h", NULL},
+					      {"host", "--help", NULL},
+					      {"help", "host", NULL}};
+	struct scratch *s = *state;
+	struct program p;
+	size_t i;
+
+	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		program_run(&p, s, NULL, ways[i]);
+		assert_int_equal(p.code, 0);
+		assert_true(p.len > 40);
+		assert_string_equal(p.err, "");
+		program_free(&p);
+	}
+	RUN(&p, s, "settings", "set", "--help");
+	assert_int_equal(p.code, 0);
+	assert_int_equal(strncmp(p.out, "usage: bastion settings", 23), 0);
+	program_free(&p);
+}
+
+static void
+help_in_json(void **state)
+{
+	struct scratch *s = *state;
+	struct program p, q;
+	char path[PATH_MAX + 64];
+	FILE *f;
+
+	RUN(&p, s, "help", "--json");
+	assert_int_equal(p.code, 0);
+	snprintf(path, sizeof(path), "%s/help.sql", s->dir);
+	assert_non_null(f = fopen(path, "we"));
+	fputs("SELECT count(*) AS n FROM json_each('", f);
+	for (const char *c = p.out; *c != '\0'; c++)
+		fputs(*c == '\'' ? "''" : (char[]){*c, '\0'}, f);
+	fputs("') WHERE value->>'help' LIKE 'usage: bastion ' || (value->>'name') || '%'", f);
+	assert_int_equal(fclose(f), 0);
+	RUN(&q, s, "sql", "--json", "-f", path);
+	snprintf(path, sizeof(path), "[{\"n\":%zu}]\n", count_verbs());
+	assert_string_equal(q.out, path);
+	program_free(&p);
+	program_free(&q);
+}
+
+/* RF-01: an unknown verb, word or option is one loud line, and exit 2. */
+static void
+wrong_words_are_loud(void **state)
+{
+	struct scratch *s = *state;
+	struct program p;
+
+	RUN(&p, s, "statsu");
+	assert_int_equal(p.code, 2);
+	assert_string_equal(p.out, "");
+	assert_string_equal(p.err, "bastion: there is no verb statsu; near it: status "
+				   "[usage.wrong]\n");
+	program_free(&p);
+	RUN(&p, s, "zzzzzz\033[2J");
+	assert_int_equal(p.code, 2);
+	assert_string_equal(p.err, "bastion: there is no verb zzzzzz\\x1b[2J; bastion help lists "
+				   "them [usage.wrong]\n");
+	program_free(&p);
+	RUN(&p, s, "host", "statu");
+	assert_int_equal(p.code, 2);
+	assert_non_null(strstr(p.err, "near it: host status"));
+	program_free(&p);
+	RUN(&p, s, "host");
+	assert_int_equal(p.code, 2);
+	assert_non_null(strstr(p.err, "host needs a second word"));
+	assert_non_null(strstr(p.err, "host init"));
+	program_free(&p);
+	RUN(&p, s, "status", "please");
+	assert_int_equal(p.code, 2);
+	assert_non_null(strstr(p.err, "bastion: status: unexpected word: please [usage.wrong]\n"
+				      "usage: bastion status"));
+	program_free(&p);
+	RUN(&p, s, "version", "--jsno");
+	assert_int_equal(p.code, 2);
+	assert_non_null(strstr(p.err, "there is no option --jsno"));
+	program_free(&p);
+}
+
+static void
+versions(void **state)
+{
+	struct scratch *s = *state;
+	struct program p;
+
+	RUN(&p, s, "--version");
+	assert_int_equal(p.code, 0);
+	assert_int_equal(strncmp(p.out, "bastion " BASTION_VERSION ", schema ", 16), 0);
+	program_free(&p);
+	RUN(&p, s, "version", "--json");
+	assert_non_null(strstr(p.out, "\"bastion\":\"" BASTION_VERSION "\""));
+	program_free(&p);
+}
+
+static int
+shell(struct scratch *s, const char *format)
+{
+	char command[PATH_MAX + 256];
+	int status;
+
+	setenv("BASTION_STATE", s->home.state, 1);
+	setenv("BASTION_RUN", s->home.run, 1);
+	setenv("PROGRAM", program_path(), 1);
+	snprintf(command, sizeof(command), "exec 2>/dev/null; %s", format);
+	status = system(command);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* Output that went nowhere is not success. */
+static void
+lost_output_is_noticed(void **state)
+{
+	struct scratch *s = *state;
+
+	assert_int_equal(shell(s, "\"$PROGRAM\" version >/dev/full"), 1);
+	assert_int_equal(shell(s, "\"$PROGRAM\" version >&-"), 1);
+	assert_int_equal(shell(s, "\"$PROGRAM\" settings --json >/dev/full"), 1);
+	assert_int_equal(shell(s, "\"$PROGRAM\" version >/dev/null <&- 2>&-"), 0);
+	/* Whoever reads may leave at any time: the query ends with it. */
+	assert_int_equal(shell(s, "{ \"$PROGRAM\" sql --csv --timeout 60s \"WITH RECURSIVE c(x) AS"
+				  " (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c\";"
+				  " echo $? >\"$BASTION_STATE/../code\"; } | head -1 >/dev/null;"
+				  " exit $(cat \"$BASTION_STATE/../code\")"),
+			 1);
+}
+
+/* With descriptors closed, no message ends up in the database. */
+static void
+closed_descriptors_hold_nothing(void **state)
+{
+	struct scratch *s = *state;
+
+	assert_int_equal(shell(s, "\"$PROGRAM\" settings set op.live 63 <&- >&- 2>&-"), 0);
+	assert_int_equal(scratch_value(s, "SELECT value FROM setting WHERE name = 'op.live'"), 63);
+	assert_int_equal(scratch_value(s, "SELECT count(*) FROM pragma_integrity_check"
+					  " WHERE integrity_check = 'ok'"),
+			 1);
+}
+
+static const char *
+built(char path[PATH_MAX], const char *name)
+{
+	snprintf(path, PATH_MAX, "%s", program_path());
+	strcpy(strrchr(path, '/') + 1, name);
+	return access(path, R_OK) == 0 ? path : NULL;
+}
+
+/* The manual has every verb and renders without a warning. */
+static void
+the_manual_renders(void **state)
+{
+	char path[PATH_MAX], command[2 * PATH_MAX];
+	const struct verb *v;
+
+	(void)state;
+	if (built(path, "bastion.1") == NULL || system("man --version >/dev/null 2>&1") != 0) {
+		print_message("skipped: no manual was built, or there is no man\n");
+		skip();
+	}
+	snprintf(
+	    command, sizeof(command),
+	    "LC_ALL=C.UTF-8 man --warnings -l %s 2>&1 >/dev/null | grep -q . && exit 1; exit 0",
+	    path);
+	assert_int_equal(system(command), 0);
+	for (v = verbs; v->name != NULL; v++) {
+		snprintf(command, sizeof(command), "grep -qxF '.SS %s' %s", v->name, path);
+		assert_int_equal(system(command), 0);
+	}
+}
+
+/* Settings change within their bounds, as a person, and nothing else of them does. */
+static void
+settings_change_within_bounds(void **state)
+{
+	struct scratch *s = *state;
+	struct program p;
+
+	RUN(&p, s, "settings", "set", "audit.seal_ms", "2m");
+	assert_int_equal(p.code, 0);
+	program_free(&p);
+	assert_int_equal(scratch_value(s, "SELECT value FROM setting WHERE name = 'audit.seal_ms'"),
+			 120000);
+	RUN(&p, s, "settings", "set", "audit.seal_ms", "99999d");
+	assert_non_null(strstr(p.err, "[setting.range]"));
+	program_free(&p);
+	RUN(&p, s, "settings", "set", "audit.seal_ms", "soon");
+	assert_int_equal(p.code, 2);
+	program_free(&p);
+	RUN(&p, s, "settings", "set", "no.such", "1");
+	assert_non_null(strstr(p.err, "[setting.unknown]"));
+	program_free(&p);
+	RUN(&p, s, "settings", "--csv");
+	assert_int_equal(strncmp(p.out, "name,value,unit,low,high,doc\r\n", 30), 0);
+	assert_non_null(strstr(p.out, "audit.seal_ms,120000,ms,100,86400000,"));
+	program_free(&p);
+}
+
+/* A daemon that runs: this very process, or one of its pid that started at another time. */
+static void
+set_running(struct scratch *s, bool alive)
+{
+	struct identity self;
+	char sql[1024];
+
+	assert_int_equal(identity_of(getpid(), &self), 0);
+	snprintf(sql, sizeof(sql),
+		 "INSERT INTO process (boot_id, pid, start_ticks, uid, program, seen_at)"
+		 " SELECT '%s', %d, %lld, 0, 'test', now_ms();"
+		 "INSERT INTO instance (epoch, role, process_id, version, run_dir, started_at)"
+		 " VALUES (7, 'box', 1, '0.1.0', '/run/bastion', now_ms());"
+		 "UPDATE instance SET state = 'ready', ready_at = now_ms();"
+		 "INSERT INTO actor_run (instance_id, actor, attempt, started_at)"
+		 " VALUES (1, 'keeper', 3, now_ms());"
+		 "UPDATE actor_run SET state = 'running', process_id = 1;",
+		 self.boot_id, (int)getpid(), (long long)self.start_ticks + (alive ? 0 : 1));
+	assert_int_equal(scratch_sql(s, sql), 0);
+}
+
+/* Status says whether anything runs, for people and for programs, and by its exit code. */
+static void
+status_says_what_runs(void **state)
+{
+	struct scratch *s = *state;
+	struct program p;
+
+	RUN(&p, s, "status");
+	assert_int_equal(p.code, 1);
+	assert_non_null(strstr(p.out, "not running, and never was"));
+	assert_non_null(strstr(p.out, "nobody can approve"));
+	program_free(&p);
+	set_running(s, true);
+	RUN(&p, s, "status");
+	assert_int_equal(p.code, 0);
+	assert_non_null(strstr(p.out, "ready, pid "));
+	assert_non_null(strstr(p.out, "keeper  running"));
+	program_free(&p);
+	RUN(&p, s, "status", "--json");
+	assert_int_equal(p.code, 0);
+	assert_non_null(strstr(p.out, "\"running\":true"));
+	assert_non_null(strstr(p.out, "\"epoch\":7"));
+	assert_non_null(strstr(p.out, "\"restarts\":2"));
+	assert_null(strstr(p.out, "\"rss_bytes\":null"));
+	program_free(&p);
+	assert_int_equal(scratch_sql(s, "UPDATE instance SET state = 'draining', draining_at = "
+					"now_ms(); UPDATE instance SET state = 'ended', ended_at = "
+					"now_ms(), end_reason = 'signal TERM'"),
+			 0);
+	RUN(&p, s, "status", "--json");
+	assert_int_equal(p.code, 1);
+	assert_non_null(strstr(p.out, "\"running\":false,\"state\":\"ended\""));
+	assert_non_null(strstr(p.out, "\"end_reason\":\"signal TERM\""));
+	program_free(&p);
+}
+
+/* An instance whose process is gone did not end: it is lost, and is not said to run. */
+static void
+status_sees_a_dead_daemon(void **state)
+{
+	struct scratch *s = *state;
+	struct program p;
+
+	set_running(s, false);
+	RUN(&p, s, "status");
+	assert_int_equal(p.code, 1);
+	assert_non_null(strstr(p.out, "died without a word"));
+	program_free(&p);
+	RUN(&p, s, "status", "--json");
+	assert_non_null(strstr(p.out, "\"running\":false,\"state\":\"lost\""));
+	program_free(&p);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(every_verb_has_help),
+	    cmocka_unit_test(two_words_go_before_one),
+	    cmocka_unit_test_setup_teardown(help_is_no_error, setup, teardown),
+	    cmocka_unit_test_setup_teardown(help_in_json, setup, teardown),
+	    cmocka_unit_test_setup_teardown(wrong_words_are_loud, setup, teardown),
+	    cmocka_unit_test_setup_teardown(versions, setup, teardown),
+	    cmocka_unit_test_setup_teardown(lost_output_is_noticed, setup, teardown),
+	    cmocka_unit_test_setup_teardown(closed_descriptors_hold_nothing, setup, teardown),
+	    cmocka_unit_test(the_manual_renders),
+	    cmocka_unit_test_setup_teardown(settings_change_within_bounds, setup, teardown),
+	    cmocka_unit_test_setup_teardown(status_says_what_runs, setup, teardown),
+	    cmocka_unit_test_setup_teardown(status_sees_a_dead_daemon, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
