@@ -20,13 +20,15 @@ struct talk {
 	bool cancelled; /* Ctrl-C at the prompt */
 };
 
-static sqlite3 *running; /* what Ctrl-C interrupts */
+static struct sql *running; /* what Ctrl-C interrupts */
 
 static void
 interrupt(int sig)
 {
 	(void)sig;
-	sqlite3_interrupt(running);
+	/* SQLite forgets an interrupt that comes between two statements; the flag is kept. */
+	running->interrupted = 1;
+	sqlite3_interrupt(store_handle(running->db));
 }
 
 static char *
@@ -146,7 +148,8 @@ run_statement(struct cli *cli, struct sql *s, struct talk *t)
 	int rc;
 
 	sigemptyset(&catching.sa_mask);
-	running = store_handle(s->db);
+	running = s;
+	s->interrupted = 0;
 	sigaction(SIGINT, &catching, &before);
 	rc = sql_run(s, t->statement);
 	fflush(stdout);
