@@ -498,6 +498,11 @@ BEGIN
         OR NEW.public_key IS NOT OLD.public_key OR NEW.fingerprint IS NOT OLD.fingerprint
         OR NEW.enrolled_at IS NOT OLD.enrolled_at
         OR (NEW.secret IS NOT OLD.secret AND NEW.secret IS NOT NULL);
+    -- (Its secret is wiped as it is dropped: that one change follows.)
+    SELECT RAISE(ABORT, 'factor.final|a dropped factor is history')
+     WHERE OLD.state = 'dropped'
+       AND (NEW.id IS NOT OLD.id OR NEW.secret IS NOT NULL OR NEW.enrolled_at IS NOT OLD.enrolled_at
+            OR NEW.dropped_at IS NOT OLD.dropped_at OR NEW.last_counter IS NOT OLD.last_counter);
 END;
 
 -- A proof moves the counter on, or it was used: staying where it is counts as used.
@@ -808,6 +813,7 @@ END;
 
 CREATE TRIGGER host_box_moves BEFORE UPDATE ON host_box
 BEGIN
+    SELECT RAISE(ABORT, 'box.final|a box that is gone is history') WHERE OLD.state = 'gone';
     SELECT RAISE(ABORT, 'box.transition|a box that is gone is invited again')
      WHERE NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM state_rule
            WHERE entity = 'host_box' AND from_state = OLD.state AND to_state = NEW.state);
@@ -1301,6 +1307,8 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('audit.append_only', 126, 409, 'the audit is read with bastion audit, never changed'),
     ('audit.chain', 1, 500, 'check with bastion audit verify'),
     ('audit.seal', 1, 500, 'check with bastion audit verify'),
+    ('box.exists', 3, 409, 'nothing to do; to start over, move the state away yourself first'),
+    ('box.final', 126, 409, 'invite it again: bastion host invite NAME'),
     ('box.gone', 2, 404, 'see bastion host boxes, or invite it: bastion host invite NAME'),
     ('box.identity', 126, 409, 'a machine with another name or key is another machine: invite it anew'),
     ('box.kept', 126, 409, 'a box that is gone stays in the list'),
@@ -1319,9 +1327,10 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('call.waiting', 75, 504, 'see bastion sql --host ''SELECT * FROM call'' for how it ended'),
     ('code.invalid', 2, 422, 'copy the whole code, from bst_ to its end'),
     ('factor.code', 126, 403, 'type the six digits that the authenticator shows now'),
+    ('factor.final', 126, 409, 'enrol a new factor'),
     ('factor.fixed', 126, 409, 'drop the factor and enrol a new one'),
-    ('factor.key', 2, 422, 'give the .pub file of an ssh-ed25519 or sk-ssh-ed25519 key: ssh-keygen -t ed25519'),
     ('factor.kept', 126, 409, 'use bastion factor drop'),
+    ('factor.key', 2, 422, 'give the .pub file of an ssh-ed25519 or sk-ssh-ed25519 key: ssh-keygen -t ed25519'),
     ('factor.label', 2, 422, 'give another label'),
     ('factor.none', 126, 403, 'enrol one: bastion factor add totp'),
     ('factor.seal', 3, 500, 'drop the factor and enrol a new one; the key or the database is not what it was'),
@@ -1344,6 +1353,18 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('grant.transition', 1, 500, 'this is a fault in bastion: please report it'),
     ('grant.unknown', 2, 404, 'see bastion grants for the numbers'),
     ('grant.uses', 126, 409, 'uses are history'),
+    ('http.aborted', 1, 502, 'see the message; try again'),
+    ('http.busy', 75, 503, 'close idle connections, then try again'),
+    ('http.headers', 2, 431, 'send fewer and shorter header fields'),
+    ('http.internal', 1, 500, 'this is a fault in bastion: please report it'),
+    ('http.library', 3, 500, 'install the Debian package that the message names'),
+    ('http.memory', 1, 503, 'free some memory, then try again'),
+    ('http.method', 2, 405, 'see GET /v1/openapi.json for what is served'),
+    ('http.protocol', 1, 502, 'check that a bastion answers at that address'),
+    ('http.route', 2, 404, 'see GET /v1/openapi.json for what is served'),
+    ('http.timeout', 75, 504, 'check that the other side runs, then try again'),
+    ('http.too_large', 2, 413, 'send less'),
+    ('http.unreachable', 1, 502, 'check that the other side runs, then try again'),
     ('instance.epoch', 1, 500, 'this is a fault in bastion: please report it'),
     ('instance.final', 1, 500, 'this is a fault in bastion: please report it'),
     ('instance.running', 1, 409, 'stop the other daemon, or give this one a state of its own'),
@@ -1357,6 +1378,18 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('invitation.ttl', 2, 422, 'give a shorter --for'),
     ('invitation.unknown', 126, 403, 'have the Host invite again: bastion host invite NAME'),
     ('invitation.used', 126, 409, 'have the Host invite again: bastion host invite NAME'),
+    ('json.depth', 2, 400, 'nest less deeply'),
+    ('json.duplicate', 2, 400, 'name each member once'),
+    ('json.invalid', 2, 400, 'send one JSON value (RFC 8259) in UTF-8'),
+    ('key.create', 3, 500, 'check the space, mode and file system of the state directory'),
+    ('key.damaged', 3, 503, 'restore bastion.key from its backup'),
+    ('key.exists', 3, 409, 'use the key that is there; to start anew, move it away yourself first'),
+    ('key.missing', 3, 503, 'put bastion.key back beside the database: a new one would be another machine'),
+    ('key.open', 3, 503, 'make bastion.key a plain file of the daemon''s user, mode 0600, with one name'),
+    ('key.other', 3, 503, 'put the key back that this database was born with'),
+    ('key.unreadable', 1, 503, 'mend what the system reports, then start again'),
+    ('kill.alive', 1, 500, 'the process is held by the kernel; see what it waits for'),
+    ('kill.pid', 2, 422, 'name a process of ours'),
     ('lane.host', 126, 403, 'pair first: bastion pair CODE'),
     ('lane.peer', 126, 403, 'serve the Host as the user that it paired as'),
     ('lane.signature', 126, 403, 'sign the ask with the key that was paired'),
@@ -1364,7 +1397,15 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('lease.fence', 126, 409, 'take the lease again'),
     ('lease.held', 75, 409, 'wait for its holder, or for the lease to run out'),
     ('lease.kept', 126, 409, 'free the lease instead'),
+    ('observe.args', 2, 422, 'see bastion ops for how it is asked'),
+    ('observe.folder', 2, 422, 'name a folder that is there'),
+    ('observe.handshake', 1, 502, 'check that the listener speaks TLS'),
+    ('observe.name', 2, 422, 'give a plain server name'),
+    ('observe.path', 2, 422, 'give an absolute path without .., outside /proc, /sys and /dev'),
+    ('observe.port_closed', 2, 404, 'see what listens: ss -ltn'),
     ('observe.stuck', 75, 429, 'wait until the file system answers, or unmount it'),
+    ('observe.tool', 3, 501, 'install the program that the message names'),
+    ('observe.unit', 2, 422, 'give the name of a systemd unit of this machine'),
     ('op.args', 2, 422, 'see bastion ops for how it is asked'),
     ('op.busy', 75, 429, 'wait for earlier runs to end'),
     ('op.cancelled', 1, 409, 'ask again'),
@@ -1381,18 +1422,42 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('pairing.exists', 3, 409, 'nothing to do; to start over: bastion unpair HOST first'),
     ('pairing.fixed', 126, 409, 'bastion unpair HOST, then pair anew'),
     ('pairing.inactive', 126, 403, 'pair anew: bastion pair CODE'),
-    ('pairing.key', 126, 409, 'make sure which Host it is; then bastion unpair HOST, and pair anew'),
     ('pairing.kept', 126, 409, 'use bastion unpair'),
+    ('pairing.key', 126, 409, 'make sure which Host it is; then bastion unpair HOST, and pair anew'),
     ('pairing.refused', 126, 403, 'have the Host invite again: bastion host invite NAME'),
     ('pairing.second', 126, 409, 'unpair the present Host first: bastion unpair HOST'),
     ('pairing.transition', 126, 409, 'bastion unpair HOST, then pair anew'),
     ('pairing.unknown', 2, 404, 'see bastion status for the Hosts'),
     ('pairing.unreachable', 1, 502, 'check that bastion host serve runs, then try again'),
     ('process.fixed', 1, 500, 'this is a fault in bastion: please report it'),
+    ('runner.busy', 75, 503, 'try again'),
+    ('runner.gone', 1, 500, 'try again: a new one is started'),
+    ('runner.spawn', 1, 500, 'see the message; try again'),
+    ('runner.start', 1, 500, 'see the message'),
     ('schema.step', 126, 409, 'migrations are history'),
+    ('seal.broken', 1, 500, 'another key or a changed record: restore the matching key, or enrol anew'),
+    ('seal.place', 1, 500, 'this is a fault in bastion: please report it'),
+    ('seal.size', 1, 500, 'this is a fault in bastion: please report it'),
     ('setting.fixed', 126, 409, 'only the value of a setting may change'),
-    ('sql.refused', 126, 403, 'bastion sql reads; the verbs change'),
+    ('setting.range', 2, 422, 'see bastion settings for the bounds'),
+    ('setting.unknown', 2, 404, 'see bastion settings for the names'),
+    ('socket.bind', 3, 500, 'see the message'),
+    ('socket.directory', 3, 500, 'give the directory for sockets to the daemon''s user, mode 0700'),
+    ('socket.path', 3, 422, 'give the directory for sockets a shorter name'),
+    ('socket.replaced', 3, 500, 'find out who else writes to the directory for sockets'),
+    ('socket.taken', 3, 409, 'stop what listens there'),
     ('sql.error', 1, 422, 'see bastion sql ''.schema'' for the tables'),
+    ('sql.interrupted', 1, 422, 'ask for less'),
+    ('sql.refused', 126, 403, 'bastion sql reads; the verbs change'),
+    ('sql.timeout', 1, 422, 'ask for less, or allow more: --timeout'),
+    ('sshkey.form', 2, 422, 'give the one line of the .pub file, unchanged'),
+    ('sshkey.type', 2, 422, 'make a key with ssh-keygen -t ed25519 or -t ed25519-sk'),
+    ('sshsig.form', 2, 422, 'give the whole signature, from BEGIN to END'),
+    ('sshsig.hash', 2, 422, 'sign without -O hashalg'),
+    ('sshsig.key', 126, 403, 'sign with the enrolled key'),
+    ('sshsig.namespace', 126, 403, 'sign with ssh-keygen -Y sign -n bastion'),
+    ('sshsig.presence', 126, 403, 'touch the key when it blinks'),
+    ('sshsig.wrong', 126, 403, 'fetch the question again and sign exactly its bytes'),
     ('store.busy', 75, 503, 'another writer holds the database; try again'),
     ('store.corrupt', 1, 500, 'restore a backup; the damaged file is left as it is'),
     ('store.directory', 3, 500, 'give the directory to the right user, mode 0700'),
@@ -1406,6 +1471,9 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('store.older', 3, 409, 'bring it up to date: bastion migrate up'),
     ('store.readonly', 1, 500, 'make the disk writable; nothing was changed'),
     ('store.role', 126, 403, 'this part of bastion may not do that'),
+    ('totp.form', 2, 422, 'type the six digits that the authenticator shows, without spaces'),
+    ('totp.used', 126, 403, 'wait for the next code'),
+    ('totp.wrong', 126, 403, 'take the code shown now; check the clocks of phone and machine'),
     ('usage.wrong', 2, 422, 'see bastion help VERB');
 -- rows_setting.sql: every limit, with its bounds.
 INSERT INTO setting (name, value, unit, low, high, doc) VALUES
@@ -1423,7 +1491,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('call.connect_ms', 10000, 'ms', 100, 600000, 'how long a box may take to accept a connection'),
     ('call.frame', 1048576, 'bytes', 4096, 16777216, 'longest frame taken from a box'),
     ('call.total', 33554432, 'bytes', 4096, 1073741824, 'longest answer taken from a box'),
-    ('cert.ms', 5000, 'ms', 100, 60000, 'time for one connection and handshake with a local listener'),
+    ('cert.wait_ms', 5000, 'ms', 100, 60000, 'time for one connection and handshake with a local listener'),
     ('factor.tries', 5, 'tries', 1, 100, 'wrong codes that may be tried within factor.throttle_ms'),
     ('factor.throttle_ms', 900000, 'ms', 1000, 86400000, 'how long a wrong code counts against the next'),
     ('factor.steps', 1, 'steps', 0, 10, 'clock steps of 30 s that a code may be early or late'),

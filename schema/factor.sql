@@ -41,6 +41,11 @@ BEGIN
         OR NEW.public_key IS NOT OLD.public_key OR NEW.fingerprint IS NOT OLD.fingerprint
         OR NEW.enrolled_at IS NOT OLD.enrolled_at
         OR (NEW.secret IS NOT OLD.secret AND NEW.secret IS NOT NULL);
+    -- (Its secret is wiped as it is dropped: that one change follows.)
+    SELECT RAISE(ABORT, 'factor.final|a dropped factor is history')
+     WHERE OLD.state = 'dropped'
+       AND (NEW.id IS NOT OLD.id OR NEW.secret IS NOT NULL OR NEW.enrolled_at IS NOT OLD.enrolled_at
+            OR NEW.dropped_at IS NOT OLD.dropped_at OR NEW.last_counter IS NOT OLD.last_counter);
 END;
 
 -- A proof moves the counter on, or it was used: staying where it is counts as used.

@@ -14,7 +14,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('call.connect_ms', 10000, 'ms', 100, 600000, 'how long a box may take to accept a connection'),
     ('call.frame', 1048576, 'bytes', 4096, 16777216, 'longest frame taken from a box'),
     ('call.total', 33554432, 'bytes', 4096, 1073741824, 'longest answer taken from a box'),
-    ('cert.ms', 5000, 'ms', 100, 60000, 'time for one connection and handshake with a local listener'),
+    ('cert.wait_ms', 5000, 'ms', 100, 60000, 'time for one connection and handshake with a local listener'),
     ('factor.tries', 5, 'tries', 1, 100, 'wrong codes that may be tried within factor.throttle_ms'),
     ('factor.throttle_ms', 900000, 'ms', 1000, 86400000, 'how long a wrong code counts against the next'),
     ('factor.steps', 1, 'steps', 0, 10, 'clock steps of 30 s that a code may be early or late'),

@@ -45,7 +45,8 @@ host_facts(struct store *db, struct pairing_code *facts)
 }
 
 static int
-invitation_insert(struct store *db, const char *box_name, int64_t ttl_ms, const unsigned char *token)
+invitation_insert(struct store *db, const char *box_name, int64_t ttl_ms,
+		  const unsigned char *token)
 {
 	struct stmt *q;
 

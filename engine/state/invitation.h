@@ -1,4 +1,5 @@
-/* invitation.h: the Host's side of pairing: codes that it gave out, and the box that redeems one. */
+/* invitation.h: the Host's side of pairing: codes that it gave out, and the box that redeems one.
+ */
 #ifndef ENGINE_STATE_INVITATION_H
 #define ENGINE_STATE_INVITATION_H
 

@@ -19,11 +19,25 @@ static const char *const REFUSED =
 static const char TOO_LONG[] = "{\"r\":{\"refused\":{\"code\":\"observe.answer\","
 			       "\"why\":\"the answer is longer than a frame may be\"}}}\n";
 
+static const char *const WARM[] = {
+    "CREATE TABLE warm (a TEXT, b INTEGER)",
+    "INSERT INTO warm VALUES ('a', 1)",
+    ("SELECT json_object('a', (SELECT json_group_array(json_object('b', a)) FROM (SELECT a FROM warm"
+     " ORDER BY b DESC, a LIMIT 1)), 'c', json(iif(1, 'true', 'false')))"),
+    "DROP TABLE warm",
+};
+
 struct answer {
 	sqlite3 *db;
 	int fd;
 	size_t frame_max;
 };
+
+void
+answer_limit(struct answer *a, int64_t frame_max)
+{
+	a->frame_max = frame_max > 0 ? (size_t)frame_max : 0;
+}
 
 struct answer *
 answer_new(int fd, int64_t frame_max)
@@ -33,7 +47,7 @@ answer_new(int fd, int64_t frame_max)
 	if ((a = calloc(1, sizeof(*a))) == NULL)
 		return NULL;
 	a->fd = fd;
-	a->frame_max = frame_max > 0 ? (size_t)frame_max : 0;
+	answer_limit(a, frame_max);
 	if (sqlite3_open_v2(":memory:", &a->db,
 			    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
 			    NULL) != SQLITE_OK ||
@@ -158,18 +172,16 @@ answer_rows(struct answer *a, const char *sql, const char *types, ...)
 	return sqlite3_finalize(q) == SQLITE_OK ? 0 : -1;
 }
 
-int64_t
-answer_number(struct answer *a, const char *sql)
+int
+answer_warm(struct answer *a)
 {
-	sqlite3_stmt *q;
-	int64_t n = -1;
+	size_t i;
 
-	if (sqlite3_prepare_v2(a->db, sql, -1, &q, NULL) != SQLITE_OK)
-		return -1;
-	if (sqlite3_step(q) == SQLITE_ROW)
-		n = sqlite3_column_int64(q, 0);
-	sqlite3_finalize(q);
-	return n;
+	for (i = 0; i < sizeof(WARM) / sizeof(WARM[0]); i++) {
+		if (answer_rows(a, WARM[i], "") == -1)
+			return -1;
+	}
+	return 0;
 }
 
 static int

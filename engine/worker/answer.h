@@ -21,6 +21,19 @@ struct answer;
 struct answer *answer_new(int fd, int64_t frame_max);
 
 /**
+ * answer_limit(a, frame_max):
+ * Change the longest frame of ${a}.
+ */
+void answer_limit(struct answer *a, int64_t frame_max);
+
+/**
+ * answer_warm(a):
+ * Use every part of SQLite that an answer uses, once, and leave nothing in ${a}: what is paged in
+ * now is not waited for later.  Return 0 or -1.
+ */
+int answer_warm(struct answer *a);
+
+/**
  * answer_free(a):
  * Free ${a} and its rows.  ${a} may be NULL.
  */
@@ -38,12 +51,6 @@ int answer_is_text(const char *text);
  * *; NULL is null; bytes that are not UTF-8 become U+FFFD), 'i' an int64_t.  Return 0 or -1.
  */
 int answer_rows(struct answer *a, const char *sql, const char *types, ...);
-
-/**
- * answer_number(a, sql):
- * Return the first column of the first row of ${sql} as a number, or -1.
- */
-int64_t answer_number(struct answer *a, const char *sql);
 
 /**
  * answer_text(a, text, len):

@@ -44,7 +44,8 @@ struct tail {
 struct lookup {
 	struct answer *out;
 	const char *wanted;
-	const char *template; /* foo@.service for foo@bar.service, or "" */
+	char stem[UNIT_MAX + 1]; /* without its type */
+	const char *template;    /* foo@.service for foo@bar.service, or "" */
 	int found;
 	int failed;
 };
@@ -147,9 +148,9 @@ take_unit(void *ctx, const char *line, size_t len)
 	if (strcmp(name, l->wanted) == 0 || strcmp(name, l->template) == 0)
 		l->found = 1;
 	/* A part of the right name is as near as one slip. */
-	if (answer_rows(
-		l->out, UNIT_ADD, "ti", name,
-		(int64_t)(strstr(name, l->wanted) != NULL ? 1 : distance(l->wanted, name))) == -1)
+	if (answer_rows(l->out, UNIT_ADD, "ti", name,
+			(int64_t)(strstr(name, l->stem) != NULL ? 1 : distance(l->wanted, name))) ==
+	    -1)
 		l->failed = 1;
 	return l->found;
 }
@@ -281,6 +282,8 @@ run(const struct observe_args *args, const struct observe_limits *limits,
 		snprintf(template, sizeof(template), "%.*s%s", (int)(at + 1 - args->v[0]),
 			 args->v[0], strrchr(at, '.'));
 	lookup.template = template;
+	snprintf(lookup.stem, sizeof(lookup.stem), "%.*s",
+		 (int)(strrchr(args->v[0], '.') - args->v[0]), args->v[0]);
 	if (answer_rows(out, UNIT_TABLE, "") == -1)
 		return OBSERVE_FAILED;
 	if ((is_known = known(&lookup, limits, env, why, sizeof(why))) == -1) {

@@ -142,39 +142,18 @@ runner_fd(const struct runner *r)
 static int
 send_request(struct runner *r, const struct wire_request *request, int fd)
 {
-	union {
-		char buf[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control;
-	struct iovec iov;
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
-	struct cmsghdr *c;
-	struct wire_request copy = *request;
 	struct pollfd room = {.fd = r->fd, .events = POLLOUT};
-	ssize_t n;
 
-	iov.iov_base = &copy;
-	iov.iov_len = sizeof(copy);
-	if (fd != -1) {
-		memset(&control, 0, sizeof(control));
-		m.msg_control = control.buf;
-		m.msg_controllen = sizeof(control.buf);
-		c = CMSG_FIRSTHDR(&m);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &fd, sizeof(fd));
-	}
 	/* The socket holds about a dozen requests, and each is taken within a millisecond or so. */
-	while ((n = sendmsg(r->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT)) == -1) {
-		if (errno == EINTR)
-			continue;
-		if (errno != EAGAIN || poll(&room, 1, SEND_MS) != 1) {
-			errno = errno == EAGAIN ? EAGAIN : EPIPE;
+	while (wire_send(r->fd, request, fd) == -1) {
+		if (errno != EAGAIN)
+			return -1;
+		if (poll(&room, 1, SEND_MS) != 1) {
+			errno = EAGAIN;
 			return -1;
 		}
 	}
-	return n == (ssize_t)sizeof(copy) ? 0 : -1;
+	return 0;
 }
 
 int

@@ -13,7 +13,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,9 +30,13 @@
 
 #define RUNS_MAX   1024
 #define NOFILE_MAX 4096
+/* How long nothing must happen before the next child is made ready. */
+#define SPARE_MS 5
 
-/* What a child gets as its one descriptor besides the standard ones. */
-#define OUT_FD 3
+/* What a child holds besides the standard descriptors: where its question comes from, and where its
+ * answer goes to. */
+#define ASK_FD 3
+#define OUT_FD 4
 
 enum run_phase {
 	RUN_FREE,
@@ -54,6 +60,9 @@ struct run {
 struct zygote {
 	int child_fd; /* signalfd */
 	struct sock_fprog seal;
+	pid_t spare; /* the child that stands ready, or 0 */
+	int spare_fd;
+	int spare_died; /* unused: do not try again before somebody asks */
 	struct run runs[RUNS_MAX];
 	int gone; /* the worker is */
 };
@@ -100,39 +109,129 @@ limit(int which, rlim_t value)
 	return setrlimit(which, &l);
 }
 
+/* Leave the runner behind: own group, no descriptors, no way to write.  Return 0 or -1. */
 static int
-set_limits(const struct observe_limits *limits)
+leave(const struct zygote *z, int ask, pid_t parent)
 {
-	if (limit(RLIMIT_CORE, 0) == -1 || limit(RLIMIT_FSIZE, 0) == -1 ||
-	    limit(RLIMIT_NOFILE, NOFILE_MAX) == -1)
-		return -1;
-	return limits->memory_max > 0 ? limit(RLIMIT_AS, (rlim_t)limits->memory_max) : 0;
-}
-
-/* The child's part: leave the runner behind, seal, answer, end. */
-static void __attribute__((noreturn)) child(const struct zygote *z, const struct observe_op *op,
-					    const struct wire_request *q, int out, pid_t parent)
-{
-	struct answer *answer;
 	sigset_t none;
-	int code = OBSERVE_FAILED;
 
 	setpgid(0, 0);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == -1 || getppid() != parent)
-		_exit(OBSERVE_FAILED);
+		return -1;
 	signal(SIGPIPE, SIG_IGN);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	if (dup2(0, 2) == -1 || dup2(out, OUT_FD) == -1 || close_range(OUT_FD + 1, ~0U, 0) == -1 ||
-	    set_limits(&q->limits) == -1 || seal_apply(&z->seal) == -1)
+	if (dup2(0, 2) == -1 || dup2(ask, ASK_FD) == -1 || close_range(ASK_FD + 1, ~0U, 0) == -1)
+		return -1;
+	if (limit(RLIMIT_CORE, 0) == -1 || limit(RLIMIT_FSIZE, 0) == -1 ||
+	    limit(RLIMIT_NOFILE, NOFILE_MAX) == -1)
+		return -1;
+	return seal_apply(&z->seal);
+}
+
+static void *
+do_nothing(void *arg)
+{
+	return arg;
+}
+
+/* Page in now what a run will use; a fault costs more than the work it interrupts. */
+static int
+warm_up(struct answer *answer)
+{
+	pthread_t thread;
+
+	/* A walk's thread shares our heap instead of reserving one. */
+	mallopt(M_ARENA_MAX, 1);
+	if (pthread_create(&thread, NULL, do_nothing, NULL) != 0)
+		return -1;
+	pthread_join(thread, NULL);
+	return answer_warm(answer);
+}
+
+/* Wait for the question.  Return its op, or NULL: there will be none. */
+static const struct observe_op *
+wait_question(struct wire_request *q)
+{
+	int out, rc;
+
+	while ((rc = wire_receive(ASK_FD, q, &out, 0)) == 0)
+		continue;
+	if (rc == -1 || out == -1 || dup2(out, OUT_FD) == -1)
+		return NULL;
+	close(ASK_FD);
+	if (out != OUT_FD)
+		close(out);
+	if (q->limits.memory_max > 0 && limit(RLIMIT_AS, (rlim_t)q->limits.memory_max) == -1)
+		return NULL;
+	return vet(q);
+}
+
+/* The child's part: get ready, wait for the question, answer, end. */
+static void __attribute__((noreturn)) child(const struct zygote *z, int ask, pid_t parent)
+{
+	static struct wire_request q;
+	const struct observe_op *op;
+	struct answer *answer;
+	int code;
+
+	if (leave(z, ask, parent) == -1 || (answer = answer_new(OUT_FD, 0)) == NULL ||
+	    warm_up(answer) == -1 || (op = wait_question(&q)) == NULL)
 		_exit(OBSERVE_FAILED);
-	if ((answer = answer_new(OUT_FD, q->limits.frame_max)) != NULL) {
-		code = op->run(&q->args, &q->limits, &q->env, answer);
-		answer_free(answer);
-	}
+	answer_limit(answer, q.limits.frame_max);
+	code = op->run(&q.args, &q.limits, &q.env, answer);
+	answer_free(answer);
 	/* A thread that hangs in the kernel would keep the pipe open behind our end. */
 	close(OUT_FD);
 	_exit(code);
+}
+
+/* Have a child stand ready.  Return 0 or -1. */
+static int
+make_spare(struct zygote *z)
+{
+	pid_t parent = getpid();
+	int pair[2];
+
+	if (z->spare != 0)
+		return 0;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == -1)
+		return -1;
+	if ((z->spare = fork()) == 0)
+		child(z, pair[1], parent);
+	close(pair[1]);
+	z->spare_fd = pair[0];
+	if (z->spare == -1) {
+		close(pair[0]);
+		z->spare = 0;
+		return -1;
+	}
+	/* From both sides: whoever is first, the group exists before it is signalled. */
+	setpgid(z->spare, z->spare);
+	return 0;
+}
+
+static void
+drop_spare(struct zygote *z)
+{
+	close(z->spare_fd);
+	z->spare = 0;
+}
+
+/* Give the question to the child that stands ready.  Return it, or -1 with errno. */
+static pid_t
+use_spare(struct zygote *z, const struct wire_request *q, int out)
+{
+	pid_t pid;
+	int rc;
+
+	if (make_spare(z) == -1)
+		return -1;
+	z->spare_died = 0;
+	pid = z->spare;
+	rc = wire_send(z->spare_fd, q, out);
+	drop_spare(z);
+	return rc == 0 ? pid : -1;
 }
 
 /* Tell the worker; what it cannot take now is kept in the run. */
@@ -171,22 +270,21 @@ find_run(struct zygote *z, enum run_phase phase, uint64_t id, pid_t pid)
 static void
 start_run(struct zygote *z, const struct wire_request *q, int out)
 {
-	const struct observe_op *op = vet(q);
 	struct run *run = find_run(z, RUN_FREE, 0, 0);
 	struct wire_event refused = {.kind = WIRE_REFUSED, .id = q->id};
-	pid_t parent = getpid(), pid = -1;
+	pid_t pid = -1;
 
-	errno = op == NULL ? EINVAL : EAGAIN;
-	if (op != NULL && run != NULL && (pid = fork()) == 0)
-		child(z, op, q, out, parent);
+	errno = EAGAIN;
+	if (vet(q) == NULL)
+		errno = EINVAL;
+	else if (run != NULL)
+		pid = use_spare(z, q, out);
 	if (pid == -1) {
 		refused.status = errno;
 		if (send(WIRE_FD, &refused, sizeof(refused), MSG_NOSIGNAL) == -1)
 			z->gone = 1;
 		return;
 	}
-	/* From both sides: whoever is first, the group exists before it is signalled. */
-	setpgid(pid, pid);
 	*run = (struct run){
 	    .phase = RUN_LIVE,
 	    .id = q->id,
@@ -220,68 +318,19 @@ end_run(struct zygote *z, struct run *run)
 }
 
 static void
-take_request(struct zygote *z, const struct wire_request *q, size_t len, int fd)
-{
-	struct run *run;
-
-	if (len == sizeof(*q) && q->kind == WIRE_RUN && fd != -1)
-		start_run(z, q, fd);
-	else if (len == sizeof(*q) && q->kind == WIRE_KILL &&
-		 (run = find_run(z, RUN_LIVE, q->id, 0)) != NULL && run->phase == RUN_LIVE)
-		end_run(z, run);
-}
-
-/* The one descriptor that came with ${m}, or -1; others are closed. */
-static int
-take_fd(struct msghdr *m)
-{
-	struct cmsghdr *c;
-	int fd = -1, one;
-	size_t i, n;
-
-	for (c = CMSG_FIRSTHDR(m); c != NULL; c = CMSG_NXTHDR(m, c)) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		for (i = 0; i < n; i++) {
-			memcpy(&one, CMSG_DATA(c) + i * sizeof(int), sizeof(one));
-			if (fd == -1)
-				fd = one;
-			else
-				close(one);
-		}
-	}
-	return fd;
-}
-
-static void
 read_request(struct zygote *z)
 {
 	static struct wire_request q;
-	union {
-		char buf[CMSG_SPACE(4 * sizeof(int))];
-		struct cmsghdr align;
-	} control;
-	struct iovec iov = {.iov_base = &q, .iov_len = sizeof(q)};
-	struct msghdr m = {
-	    .msg_iov = &iov,
-	    .msg_iovlen = 1,
-	    .msg_control = control.buf,
-	    .msg_controllen = sizeof(control.buf),
-	};
-	ssize_t n;
-	int fd;
+	struct run *run;
+	int fd, rc;
 
-	n = recvmsg(WIRE_FD, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-	if (n == -1 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (n <= 0) {
+	if ((rc = wire_receive(WIRE_FD, &q, &fd, MSG_DONTWAIT)) == -1)
 		z->gone = 1;
-		return;
-	}
-	fd = take_fd(&m);
-	if ((m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0)
-		take_request(z, &q, (size_t)n, fd);
+	if (rc == 1 && q.kind == WIRE_RUN && fd != -1)
+		start_run(z, &q, fd);
+	else if (rc == 1 && q.kind == WIRE_KILL && (run = find_run(z, RUN_LIVE, q.id, 0)) != NULL &&
+		 run->phase == RUN_LIVE)
+		end_run(z, run);
 	if (fd != -1)
 		close(fd);
 }
@@ -301,6 +350,10 @@ reap(struct zygote *z)
 		run = find_run(z, RUN_LIVE, 0, info.si_pid);
 		if (run != NULL)
 			kill(-run->pid, SIGKILL);
+		if (z->spare == info.si_pid) {
+			z->spare_died = 1;
+			drop_spare(z);
+		}
 		if (waitpid(info.si_pid, &status, WNOHANG) != info.si_pid)
 			return;
 		if (run == NULL)
@@ -348,13 +401,21 @@ static void
 loop(struct zygote *z)
 {
 	struct pollfd p[2] = {{.fd = WIRE_FD}, {.fd = z->child_fd, .events = POLLIN}};
-	int wait, unsaid;
+	int wait, unsaid, n;
 
 	while (!z->gone) {
 		wait = step(z, &unsaid);
+		if (z->spare == 0 && !z->spare_died && (wait == -1 || wait > SPARE_MS))
+			wait = SPARE_MS;
 		p[0].events = unsaid ? POLLIN | POLLOUT : POLLIN;
-		if (poll(p, 2, wait) == -1 && errno != EINTR)
+		if ((n = poll(p, 2, wait)) == -1 && errno != EINTR)
 			return;
+		/* The run that was just started comes first: a new spare is made in a quiet moment.
+		 */
+		if (n == 0 && !z->spare_died)
+			make_spare(z);
+		if (n <= 0)
+			continue;
 		if (p[1].revents != 0)
 			read_signal(z);
 		if ((p[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
@@ -367,6 +428,8 @@ kill_all(struct zygote *z)
 {
 	size_t i;
 
+	if (z->spare != 0)
+		kill(z->spare, SIGKILL);
 	for (i = 0; i < RUNS_MAX; i++) {
 		if (z->runs[i].phase != RUN_FREE && z->runs[i].phase != RUN_OVER)
 			kill(-z->runs[i].pid, SIGKILL);

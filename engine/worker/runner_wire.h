@@ -37,4 +37,19 @@ struct wire_event {
 	uint64_t id;
 };
 
+/**
+ * wire_send(fd, request, pass):
+ * Send ${request} over the socket ${fd} without waiting, with the descriptor ${pass} unless that is
+ * -1.  Return 0, or -1 with errno.
+ */
+int wire_send(int fd, const struct wire_request *request, int pass);
+
+/**
+ * wire_receive(fd, request, passed, flags):
+ * Receive one message from ${fd} with recvmsg's ${flags}.  Store the descriptor that came with it,
+ * or -1, in ${*passed}; further ones are closed.  Return 1; 0 for a message of another length,
+ * which is to be ignored, or if there is none; -1 if the other end is gone.
+ */
+int wire_receive(int fd, struct wire_request *request, int *passed, int flags);
+
 #endif

@@ -47,7 +47,7 @@ static const char FAILED[] =
     "UPDATE call SET state = 'failed', finished_at = now_ms(), exit_code = 1,"
     " code = :code, why = :why WHERE id = :id";
 
-static const char HEARD[] = "UPDATE host_box SET heard_at = now_ms() WHERE id = :box";
+static const char HEARD[] = "UPDATE host_box SET heard_at = now_ms() WHERE id = :box AND state = 'active'";
 
 static const char EXIT[] =
     "SELECT CASE WHEN json_type(:frame, '$.x') = 'integer' THEN :frame ->> '$.x' END";
@@ -241,7 +241,7 @@ carried_end(struct carried *c, int status, const struct refusal *failed)
 		}
 		if (bad == 0 && failed == NULL && (q = store_sql(db, HEARD)) != NULL) {
 			stmt_int(q, ":box", c->box);
-			bad = stmt_run_one(q);
+			bad = stmt_run(q);
 		}
 		bad = bad == 0 ? store_commit(db) : store_rollback(db);
 	}

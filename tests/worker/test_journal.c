@@ -104,6 +104,8 @@ unknown_unit(void **state)
 	ask_is(a.result, "SELECT json_extract(?1, '$.near[0]')", "example.service");
 	ask_is(a.result, "SELECT json_extract(?1, '$.near[1]')", "examples.service");
 	assert_null(strstr(a.result, "exampel"));
+	ask_journal("ple-back", NULL);
+	ask_is(a.result, "SELECT json_extract(?1, '$.near[0]')", "example-backup.service");
 	ask_journal("zzzzzzzzzzzz", NULL);
 	ask_is(a.result, "SELECT json_array_length(?1, '$.near')", "0");
 }

@@ -185,7 +185,7 @@ a_late_run_is_ended(void **state)
 	begin(&b);
 	assert_int_equal(scratch_sql(&b.s,
 			     "UPDATE setting SET value = 1000 WHERE name = 'op.time_ms';"
-			     "UPDATE setting SET value = 60000 WHERE name = 'cert.ms'"),
+			     "UPDATE setting SET value = 60000 WHERE name = 'cert.wait_ms'"),
 	    0);
 	fd = silent_listener(&port);
 	snprintf(args, sizeof(args), "[\"%d\"]", port);
