@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <wchar.h>
 
 #include "shell/sql.h"
 
@@ -87,7 +88,8 @@ begin_talk(struct talk *t)
 	el_set(t->el, EL_HIST, history, t->history);
 	/* At the prompt Ctrl-C is a key like any other; while a query runs it is a signal. */
 	el_set(t->el, EL_SETTY, "-d", "-isig", NULL);
-	el_set(t->el, EL_ADDFN, "cancel-line", "Empty the line", cancel_line);
+	/* Wide, since of narrow names libedit makes copies that it never frees. */
+	el_wset(t->el, EL_ADDFN, L"cancel-line", L"Empty the line", cancel_line);
 	el_set(t->el, EL_BIND, "^C", "cancel-line", NULL);
 	el_set(t->el, EL_BIND, "^R", "em-inc-search-prev", NULL);
 	return 0;
