@@ -65,6 +65,7 @@ invitation_make(struct store *db, const char *box_name, int64_t ttl_ms, const ch
 	struct pairing_code facts = {0};
 	int rc = -1;
 
+	code[0] = '\0';
 	if (strlen(path) > CODE_PATH_MAX)
 		return refusal_set(store_refusal(db), "code.invalid",
 				   "the path of the enroll socket is too long for a code");
