@@ -67,7 +67,9 @@ question_show(struct cli *cli, int64_t id, const char *kind, unsigned char diges
 				: refusal_set(&cli->refusal, "approval.unknown",
 					      "there is no question of this number");
 	if ((rc = question_refused(&cli->refusal, q, kind)) == 0) {
-		input_show_terms(stderr, stmt_get_text(q, 0));
+		/* A program that asks for JSON shows the terms itself: approvals show --json. */
+		if (cli->mode != CLI_JSON)
+			input_show_terms(stderr, stmt_get_text(q, 0));
 		if ((found = stmt_get_blob(q, 1, APPROVAL_DIGEST)) != NULL)
 			memcpy(digest, found, APPROVAL_DIGEST);
 	}
