@@ -188,6 +188,8 @@ run_one(struct sql *s, const char *text, const char *at, const char **next)
 	sqlite3_stmt *stmt;
 	int rc;
 
+	if (store_shows(s->db, at) != 0)
+		return refusal_set(s->refusal, "sql.refused", "%s", store_refusal(s->db)->why);
 	rc = sqlite3_prepare_v2(store_handle(s->db), at, -1, &stmt, next);
 	if (rc != SQLITE_OK)
 		return failed(s, rc, text, at);

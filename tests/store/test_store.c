@@ -129,6 +129,9 @@ duty_holds(struct scratch *s, size_t role, size_t duty)
 	scratch_text(s, pragma, column, sizeof(column));
 	for (i = 0; i < 3; i++) {
 		fill(forms[i], duties[duty].table, column, sql, sizeof(sql));
+		/* Of a view only an INSERT has a trigger; the rest means nothing. */
+		if (i > 0 && strcmp(duties[duty].table, "audit_entry") == 0)
+			continue;
 		want = strchr(duties[duty].may[i], roles[role].letter) != NULL ? SQLITE_OK
 									       : SQLITE_AUTH;
 		rc = verdict(s->db, sql);
@@ -168,7 +171,10 @@ readers_only_read(void **state)
 	scratch_make(&s, HOME_BOX);
 	scratch_open(&s, ROLE_READER);
 	assert_int_equal(sqlite3_db_readonly(store_handle(s.db), "main"), 1);
-	assert_int_equal(store_begin(s.db), -1);
+	sqlite3_set_authorizer(store_handle(s.db), NULL, NULL);
+	assert_int_equal(stmt_run(store_sql(s.db, "UPDATE setting SET value = 1"
+						  " WHERE name = 'op.live'")),
+			 -1);
 	assert_string_equal(store_refusal(s.db)->code, "store.readonly");
 	scratch_drop(&s);
 }
@@ -184,7 +190,6 @@ secret_hidden(struct scratch *s, const char *table, const char *column, bool hid
 	    "WITH RECURSIVE c(x) AS (SELECT $c FROM $t UNION SELECT x FROM c) SELECT count(x) FROM c",
 	    "SELECT count(*) FROM (SELECT * FROM $t) AS t WHERE length(t.$c) > 0",
 	    "SELECT count(*) FROM $t WHERE json_array(hex($c)) <> json_array('')",
-	    "SELECT count(*) FROM $t AS a JOIN $t AS b USING ($c)",
 	    "SELECT count(*) FROM $t WHERE $c BETWEEN x'00' AND x'ffff'",
 	    "SELECT count(*) FROM (SELECT max($c) AS m FROM $t) WHERE m IS NOT NULL",
 	    "SELECT count(*) FROM (SELECT $c AS m FROM $t GROUP BY $c) WHERE m IS NOT NULL",
@@ -221,13 +226,63 @@ secrets_are_for_one_role(void **state)
 		scratch_open(&s, roles[i].role);
 		secret_hidden(&s, "factor", "secret", roles[i].letter != 'P');
 		secret_hidden(&s, "invitation", "token_digest",
-			      strchr("PN", roles[i].letter) == NULL);
+			      strchr("PNL", roles[i].letter) == NULL);
 		if (roles[i].letter != 'P')
 			assert_int_equal(
 			    scratch_value(&s, "SELECT count(*) FROM factor, pragma_table_list"
 					      " WHERE factor.secret IS NOT NULL"),
 			    0);
 	}
+	scratch_drop(&s);
+}
+
+/*
+ * SQLite 3.40 asks no authorizer for the columns of NATURAL and USING: FULL JOIN USING (secret)
+ * shows them.  Such joins are refused where they could, whatever they are dressed as.
+ */
+static void
+joins_show_no_secret(void **state)
+{
+	static const char *const leaks[] = {
+	    "SELECT secret FROM factor AS a FULL JOIN factor AS b USING (secret)",
+	    "SELECT secret FROM factor AS a FULL JOIN factor AS b uSiNg/**/(\"secret\")",
+	    "SELECT secret FROM factor AS a FULL JOIN factor AS b USING -- '\n ([Secret])",
+	    "SELECT * FROM factor AS a FULL JOIN factor AS b USING (id, `secret`)",
+	    "SELECT * FROM factor AS a FULL JOIN factor AS b USING (id, 'secret')",
+	    "SELECT * FROM factor NATURAL FULL JOIN factor AS b",
+	    "SELECT * FROM \"factor\" AS a NATURAL FULL OUTER JOIN 'factor' AS b",
+	    "SELECT count(*) FROM factor NATURAL JOIN (SELECT x'00' AS secret)",
+	    "SELECT 'it''s' /* ' */, secret FROM factor AS a FULL JOIN factor USING (secret)",
+	};
+	static const char *const fine[] = {
+	    "SELECT id FROM factor AS a JOIN factor AS b USING (id)",
+	    "SELECT 'using', secret FROM factor",
+	    "SELECT 'natural' FROM factor",
+	    "SELECT 1 -- using (secret)",
+	    "SELECT 1 /* natural join factor */",
+	    "SELECT * FROM op_run NATURAL JOIN grant",
+	};
+	struct scratch s;
+	struct stmt *q;
+	size_t i;
+
+	(void)state;
+	scratch_make(&s, HOME_BOX);
+	scratch_pair(&s);
+	scratch_open(&s, ROLE_READER);
+	for (i = 0; i < sizeof(leaks) / sizeof(leaks[0]); i++) {
+		if ((q = store_sql(s.db, leaks[i])) != NULL)
+			fail_msg("shown: %s", leaks[i]);
+		assert_string_equal(store_refusal(s.db)->code, "store.role");
+	}
+	for (i = 0; i < sizeof(fine) / sizeof(fine[0]); i++) {
+		if ((q = store_sql(s.db, fine[i])) == NULL)
+			fail_msg("%s: %s", fine[i], store_refusal(s.db)->why);
+		stmt_done(q);
+	}
+	scratch_open(&s, ROLE_PERSON);
+	assert_non_null(q = store_sql(s.db, leaks[0]));
+	stmt_done(q);
 	scratch_drop(&s);
 }
 
@@ -355,7 +410,7 @@ refusals_are_named(void **state)
 	scratch_make(&s, HOME_BOX);
 	refused(s.db, "DELETE FROM box", "box.identity",
 		"the machine is not deleted from its own database");
-	refused(s.db, "SELECT nothing FROM nowhere", "store.failed",
+	refused(s.db, "SELECT 1 FROM nowhere", "store.failed",
 		"the database answered: no such table: nowhere");
 	refused(s.db, "SELECT '|' FROM \"a b|c\"", "store.failed", NULL);
 	refused(s.db, "INSERT INTO setting VALUES ('a|b', 1, 'x', 2, 3, '')", "store.failed", NULL);
@@ -828,6 +883,7 @@ main(void)
 	    cmocka_unit_test(roles_write_their_own),
 	    cmocka_unit_test(readers_only_read),
 	    cmocka_unit_test(secrets_are_for_one_role),
+	    cmocka_unit_test(joins_show_no_secret),
 	    cmocka_unit_test(no_way_around),
 	    cmocka_unit_test(triggers_write_the_audit),
 	    cmocka_unit_test(refusals_are_named),
