@@ -29,6 +29,9 @@
 
 #define REASON_MAX 128
 
+/* How long a service manager that does not read may hold us up. */
+#define NOTICE_MS 1000
+
 struct supervisor;
 
 /* One actor, and the process that is it now. */
@@ -143,7 +146,7 @@ supervisor_drain(struct supervisor *sup, const char *reason)
 		return;
 	sup->draining = true;
 	snprintf(sup->reason, sizeof(sup->reason), "%s", reason);
-	notify_send("STOPPING=1");
+	notify_send("STOPPING=1", NOTICE_MS);
 	note(sup, instance_draining(sup->db, sup->instance_id));
 	for (i = 0; i < sup->children; i++)
 		loop_cancel(sup->loop, sup->child[i].timer);
@@ -199,7 +202,7 @@ supervisor_ready(struct supervisor *sup)
 	printf("bastion: serving (pid %ld, state %s, sockets %s)\n", (long)getpid(),
 	       sup->home.state, sup->home.run);
 	fflush(stdout);
-	notify_send("READY=1");
+	notify_send("READY=1", NOTICE_MS);
 }
 
 /* Read what the actor has reported; false once its end is closed. */
@@ -378,7 +381,7 @@ on_watchdog(void *ctx)
 {
 	struct supervisor *sup = ctx;
 
-	notify_send("WATCHDOG=1");
+	notify_send("WATCHDOG=1", 0);
 	loop_after(sup->loop, notify_watchdog_ms(), on_watchdog, sup);
 }
 

@@ -869,11 +869,12 @@ static void
 expect_notice(int fd, const char *text)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
+	int64_t end = loop_now() + PATIENCE_MS;
 	char got[128];
 	ssize_t n;
 
 	do {
-		if (poll(&p, 1, PATIENCE_MS) != 1)
+		if (poll(&p, 1, PATIENCE_MS) != 1 || loop_now() > end)
 			fail_msg("%s was not sent", text);
 		n = recv(fd, got, sizeof(got) - 1, 0);
 		assert_true(n > 0);
