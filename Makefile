@@ -21,10 +21,16 @@ LAZY     := libcurl libmicrohttpd
 
 WARN     := -Wall -Wextra -Werror -Wshadow -Wpointer-arith -Wstrict-prototypes \
             -Wmissing-prototypes -Wformat=2 -Wundef -Wvla -Wcast-qual
+# clang looks into OpenSSL's macros, which cast qualifiers away.
+ifneq ($(findstring clang,$(CC)),)
+WARN     += -Wno-cast-qual
+endif
 HARDEN   := -O2 -g -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection -fPIE
 HARDLD   := -pie -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack -Wl,--as-needed
 SANITIZE ?=
 ifneq ($(SANITIZE),)
+# With the sanitizers' own code in between, gcc sees overlaps and unset values that are none.
+WARN     += -Wno-restrict -Wno-maybe-uninitialized
 HARDEN   := -O1 -g -fno-omit-frame-pointer -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fPIE
 HARDLD   := -pie -fsanitize=$(SANITIZE)
 endif

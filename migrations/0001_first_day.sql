@@ -813,7 +813,8 @@ END;
 
 CREATE TRIGGER host_box_moves BEFORE UPDATE ON host_box
 BEGIN
-    SELECT RAISE(ABORT, 'box.final|a box that is gone is history') WHERE OLD.state = 'gone';
+    SELECT RAISE(ABORT, 'box.final|a box that is gone is history')
+     WHERE OLD.state = 'gone' AND NEW.state IS OLD.state;
     SELECT RAISE(ABORT, 'box.transition|a box that is gone is invited again')
      WHERE NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM state_rule
            WHERE entity = 'host_box' AND from_state = OLD.state AND to_state = NEW.state);
@@ -1505,7 +1506,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('http.body', 65536, 'bytes', 1024, 16777216, 'longest request body'),
     ('http.connections', 256, 'rows', 1, 65536, 'connections served at once'),
     ('http.depth', 32, 'levels', 2, 32, 'deepest nesting of a JSON body'),
-    ('http.header', 16384, 'bytes', 1024, 1048576, 'longest head of a request'),
+    ('http.header', 8192, 'bytes', 1024, 1048576, 'longest head of a request'),
     ('http.headers', 64, 'rows', 8, 1000, 'header fields of a request'),
     ('http.idle_ms', 60000, 'ms', 100, 3600000, 'how long a connection may say nothing'),
     ('http.per_uid', 128, 'rows', 1, 65536, 'connections of one user served at once'),

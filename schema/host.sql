@@ -118,7 +118,8 @@ END;
 
 CREATE TRIGGER host_box_moves BEFORE UPDATE ON host_box
 BEGIN
-    SELECT RAISE(ABORT, 'box.final|a box that is gone is history') WHERE OLD.state = 'gone';
+    SELECT RAISE(ABORT, 'box.final|a box that is gone is history')
+     WHERE OLD.state = 'gone' AND NEW.state IS OLD.state;
     SELECT RAISE(ABORT, 'box.transition|a box that is gone is invited again')
      WHERE NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM state_rule
            WHERE entity = 'host_box' AND from_state = OLD.state AND to_state = NEW.state);

@@ -9,7 +9,9 @@
 
 static const char OUTPUT[] = "SELECT :frame ->> '$.o'";
 
-static const char ERROR[] = "SELECT (:frame ->> '$.e.why') || ' [' || (:frame ->> '$.e.code') || ']'";
+/* A run that ended by a rule says so as an error, or in its result. */
+static const char ERROR[] = "SELECT (e ->> '$.why') || ' [' || (e ->> '$.code') || ']'"
+			    "  FROM (SELECT coalesce(:frame -> '$.e', :frame -> '$.r.refused') AS e)";
 
 /* The scalars of a result, then its lists. */
 static const char MEMBERS[] =
@@ -130,7 +132,7 @@ answer_show(struct cli *cli, const char *frame)
 {
 	if (strncmp(frame, "{\"o\":", 5) == 0)
 		return text_of(cli, OUTPUT, frame, output_show);
-	if (strncmp(frame, "{\"e\":", 5) == 0)
+	if (strncmp(frame, "{\"e\":", 5) == 0 || strncmp(frame, "{\"r\":{\"refused\":", 17) == 0)
 		return text_of(cli, ERROR, frame, error_show);
 	return result_show(cli, frame);
 }

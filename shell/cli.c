@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
-#include <pwd.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdarg.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "engine/crypto/key.h"
+#include "engine/state/person.h"
 #include "engine/store/embed.h"
 #include "shell/cli.h"
 #include "shell/table.h"
@@ -22,17 +22,15 @@
 
 static const char REFUSAL[] = "SELECT exit_code, advice FROM refusal WHERE code = ?1";
 
+/* A directory that hangs costs the name, not the verb. */
 static void
 act_as_person(struct cli *cli)
 {
-	struct passwd pw, *found = NULL;
-	char text[4096];
-	uid_t uid = getuid();
+	char name[PERSON_NAME_MAX + 1];
+	struct refusal ignored;
 
-	if (getpwuid_r(uid, &pw, text, sizeof(text), &found) == 0 && found != NULL)
-		store_acting(cli->db, "person:%.64s(%u)", pw.pw_name, (unsigned)uid);
-	else
-		store_acting(cli->db, "person:(%u)", (unsigned)uid);
+	person_name(getuid(), name, &ignored);
+	store_acting(cli->db, "person:%s(%u)", name, (unsigned)getuid());
 }
 
 static int

@@ -33,8 +33,8 @@ look_at_clock(void *ctx)
 {
 	struct sql *s = ctx;
 
-	s->expired = s->spent_ms + steady_ms() - s->began_ms > s->limit_ms;
-	return s->expired;
+	s->expired = s->limit_ms > 0 && s->spent_ms + steady_ms() - s->began_ms > s->limit_ms;
+	return s->expired || s->interrupted;
 }
 
 /* A step on the clock: only SQLite's time counts, not that of a pager that takes the output. */
@@ -129,8 +129,7 @@ failed(struct sql *s, int rc, const char *text, const char *statement)
 	case SQLITE_READONLY:
 		return refuse_write(s, statement);
 	case SQLITE_INTERRUPT:
-		s->interrupted = !s->expired;
-		if (s->interrupted)
+		if (!s->expired)
 			return refusal_set(s->refusal, "sql.interrupted",
 					   "the query was interrupted");
 		return refusal_set(s->refusal, "sql.timeout", "the query took longer than %.1f s",
@@ -189,6 +188,8 @@ run_one(struct sql *s, const char *text, const char *at, const char **next)
 	sqlite3_stmt *stmt;
 	int rc;
 
+	if (store_shows(s->db, at) != 0)
+		return refusal_set(s->refusal, "sql.refused", "%s", store_refusal(s->db)->why);
 	rc = sqlite3_prepare_v2(store_handle(s->db), at, -1, &stmt, next);
 	if (rc != SQLITE_OK)
 		return failed(s, rc, text, at);
@@ -208,9 +209,8 @@ run_all(struct sql *s, const char *text)
 	int rc = 0;
 
 	s->spent_ms = 0;
-	s->expired = s->interrupted = false;
-	if (s->limit_ms > 0)
-		sqlite3_progress_handler(store_handle(s->db), PROGRESS_STEPS, look_at_clock, s);
+	s->expired = false;
+	sqlite3_progress_handler(store_handle(s->db), PROGRESS_STEPS, look_at_clock, s);
 	while (rc == 0 && *at != '\0') {
 		rc = run_one(s, text, at, &next);
 		at = next;

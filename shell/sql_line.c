@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <wchar.h>
 
 #include "shell/sql.h"
 
@@ -20,13 +21,15 @@ struct talk {
 	bool cancelled; /* Ctrl-C at the prompt */
 };
 
-static sqlite3 *running; /* what Ctrl-C interrupts */
+static struct sql *running; /* what Ctrl-C interrupts */
 
 static void
 interrupt(int sig)
 {
 	(void)sig;
-	sqlite3_interrupt(running);
+	/* SQLite forgets an interrupt that comes between two statements; the flag is kept. */
+	running->interrupted = 1;
+	sqlite3_interrupt(store_handle(running->db));
 }
 
 static char *
@@ -85,7 +88,8 @@ begin_talk(struct talk *t)
 	el_set(t->el, EL_HIST, history, t->history);
 	/* At the prompt Ctrl-C is a key like any other; while a query runs it is a signal. */
 	el_set(t->el, EL_SETTY, "-d", "-isig", NULL);
-	el_set(t->el, EL_ADDFN, "cancel-line", "Empty the line", cancel_line);
+	/* Wide, since of narrow names libedit makes copies that it never frees. */
+	el_wset(t->el, EL_ADDFN, L"cancel-line", L"Empty the line", cancel_line);
 	el_set(t->el, EL_BIND, "^C", "cancel-line", NULL);
 	el_set(t->el, EL_BIND, "^R", "em-inc-search-prev", NULL);
 	return 0;
@@ -146,7 +150,8 @@ run_statement(struct cli *cli, struct sql *s, struct talk *t)
 	int rc;
 
 	sigemptyset(&catching.sa_mask);
-	running = store_handle(s->db);
+	running = s;
+	s->interrupted = 0;
 	sigaction(SIGINT, &catching, &before);
 	rc = sql_run(s, t->statement);
 	fflush(stdout);

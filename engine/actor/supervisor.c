@@ -16,13 +16,15 @@
 
 #include "engine/actor/actor.h"
 #include "engine/actor/backoff.h"
-#include "engine/actor/birth.h"
 #include "engine/actor/lock.h"
 #include "engine/actor/loop.h"
 #include "engine/actor/notify.h"
 #include "engine/actor/spawn.h"
 #include "engine/actor/supervisor.h"
 #include "engine/clock.h"
+#include "engine/crypto/key.h"
+#include "engine/state/audit.h"
+#include "engine/state/birth.h"
 #include "engine/state/instance.h"
 
 #define REASON_MAX 128
@@ -477,7 +479,7 @@ supervisor_prepare(struct supervisor *sup, const struct supervisor_options *opti
 	    privilege_lend(&sup->who, r) == -1 || home_run(&sup->home, r) == -1)
 		return -1;
 	if (take_lock(sup, r) == -1 || take_keys(sup, r) == -1 ||
-	    birth_database(&sup->home, &sup->keys, options->migrate, r) == -1)
+	    birth_database(&sup->home, NULL, &sup->keys, options->migrate, r) == -1)
 		return -1;
 	if ((sup->db = store_open(&sup->home, ROLE_SUPERVISOR, &sup->keys, r)) == NULL)
 		return -1;
@@ -523,6 +525,36 @@ make_loop(struct supervisor *sup, struct refusal *r)
 	return 0;
 }
 
+/*
+ * The last rows of an instance are sealed too. The key is read for that alone: while actors run, the
+ * supervisor holds none.
+ */
+static void
+seal_last(struct supervisor *sup)
+{
+	struct store_keys keys = sup->keys;
+	struct refusal r = {0};
+	char path[PATH_MAX];
+	struct store *db;
+	struct key *key;
+
+	home_path(&sup->home, "bastion.key", path);
+	key = privilege_regain() == 0 ? key_load(path, &r) : NULL;
+	if (privilege_lend(&sup->who, &r) == -1 || key == NULL) {
+		say("the last rows are not sealed: %s", r.why);
+		key_free(key);
+		return;
+	}
+	keys.secret = key;
+	if ((db = store_open(&sup->home, ROLE_KEEPER, &keys, &r)) != NULL) {
+		store_acting(db, "actor:supervisor");
+		if (audit_seal(db, "shutdown") == -1)
+			say("the last rows are not sealed: %s", store_refusal(db)->why);
+		store_close(db);
+	}
+	key_free(key);
+}
+
 /* From the row of the instance to its end. */
 static int
 supervisor_live(struct supervisor *sup, struct refusal *r)
@@ -542,6 +574,7 @@ supervisor_live(struct supervisor *sup, struct refusal *r)
 		signal_all(sup, SIGKILL);
 	}
 	note(sup, instance_end(sup->db, sup->instance_id, sup->reason));
+	seal_last(sup);
 	return sup->failed ? -1 : 0;
 }
 

@@ -8,18 +8,18 @@
 #include "engine/state/factor.h"
 
 /* The question as the settings complete it. */
-#define QUESTION                                                                                   \
-	"WITH q AS (SELECT :pairing AS pairing, :op AS op,"                                        \
-	"    CASE WHEN json_valid(:args) THEN json(:args) ELSE :args END AS args,"                 \
-	"    coalesce(nullif(:uses, 0), (SELECT value FROM setting"                                \
-	"             WHERE name = 'grant.default_uses')) AS uses,"                                \
-	"    coalesce(nullif(:ttl, 0), (SELECT value FROM setting"                                 \
+#define QUESTION                                                                   \
+	"WITH q AS (SELECT :pairing AS pairing, :op AS op,"                        \
+	"    CASE WHEN json_valid(:args) THEN json(:args) ELSE :args END AS args," \
+	"    coalesce(nullif(:uses, 0), (SELECT value FROM setting"                \
+	"             WHERE name = 'grant.default_uses')) AS uses,"                \
+	"    coalesce(nullif(:ttl, 0), (SELECT value FROM setting"                 \
 	"             WHERE name = 'grant.default_ttl_ms')) AS ttl_ms)"
 
-static const char WAITING[] = QUESTION
-    " SELECT a.id FROM q JOIN approval AS a ON a.pairing_id = q.pairing AND a.op = q.op"
-    "    AND a.args = q.args AND a.uses = q.uses AND a.ttl_ms = q.ttl_ms"
-    "  WHERE a.state = 'pending' AND a.expires_at > now_ms()";
+static const char WAITING[] =
+    QUESTION " SELECT a.id FROM q JOIN approval AS a ON a.pairing_id = q.pairing AND a.op = q.op"
+	     "    AND a.args = q.args AND a.uses = q.uses AND a.ttl_ms = q.ttl_ms"
+	     "  WHERE a.state = 'pending' AND a.expires_at > now_ms()";
 
 /* The digest is of the column terms, which does not exist yet: approval_born compares the two. */
 static const char ASK[] = QUESTION
@@ -160,7 +160,8 @@ answer_prove(struct store *db, const struct approval_answer *answer, int64_t *fa
 }
 
 static int
-answer_write(struct store *db, const char *sql, const struct approval_answer *answer, int64_t factor)
+answer_write(struct store *db, const char *sql, const struct approval_answer *answer,
+	     int64_t factor)
 {
 	struct stmt *q;
 

@@ -27,10 +27,10 @@ struct approval_answer {
 	int64_t id;
 	const unsigned char *digest; /* APPROVAL_DIGEST bytes: of the terms that they were shown */
 	int64_t uid;
-	const char *name;       /* NULL: the directory did not answer; then only deny */
-	const struct key *key;  /* opens authenticator secrets */
-	const char *code;       /* of an authenticator, or NULL */
-	const char *signature;  /* armored, by an SSH key over the terms; where there is no code */
+	const char *name;      /* NULL: the directory did not answer; then only deny */
+	const struct key *key; /* opens authenticator secrets */
+	const char *code;      /* of an authenticator, or NULL */
+	const char *signature; /* armored, by an SSH key over the terms; where there is no code */
 };
 
 /**

@@ -6,7 +6,7 @@
 
 #include "engine/state/code.h"
 
-#define PREFIX	"bst_"
+#define PREFIX  "bst_"
 #define VARIANT sodium_base64_VARIANT_URLSAFE_NO_PADDING
 
 #define JSON_MAX ((CODE_MAX - sizeof(PREFIX)) / 4 * 3)
@@ -16,7 +16,8 @@ static const char MAKE[] =
 
 static const char VALID[] = "SELECT json_valid(:json) AND instr(:json, '\\') = 0";
 
-/* Built again from its parts, the text must be the same: so nothing is doubled, added or left out. */
+/* Built again from its parts, the text must be the same: so nothing is doubled, added or left out.
+ */
 static const char READ[] =
     "SELECT t, substr(u, 6), k, h"
     "  FROM (SELECT :json ->> '$.t' AS t, :json ->> '$.u' AS u, :json ->> '$.k' AS k,"

@@ -163,7 +163,8 @@ factor_add_ssh(struct store *db, const char *line, const char *label, int64_t *i
 	return store_commit(db);
 }
 
-/* Count the grants on the word of ${id}; -1 if there is no such factor, or it is dropped already. */
+/* Count the grants on the word of ${id}; -1 if there is no such factor, or it is dropped already.
+ */
 static int
 factor_grants(struct store *db, int64_t id, int64_t *grants)
 {
@@ -221,9 +222,8 @@ door_open(struct store *db, const char *kind)
 	stmt_text(q, ":kind", kind);
 	if (stmt_value(q, 0) == 0)
 		return refusal_set(store_refusal(db), "factor.none",
-				   strcmp(kind, "totp") == 0
-				       ? "no authenticator is enrolled here"
-				       : "no SSH key is enrolled here");
+				   strcmp(kind, "totp") == 0 ? "no authenticator is enrolled here"
+							     : "no SSH key is enrolled here");
 	return 0;
 }
 
@@ -329,8 +329,9 @@ totp_refused(struct store *db, const struct proof *p)
 	struct refusal *r = store_refusal(db), wrong = {0};
 
 	if (p->opened == 0) {
-		refusal_set(r, "factor.seal",
-			    "the secrets of the authenticators do not open with this machine's key");
+		refusal_set(
+		    r, "factor.seal",
+		    "the secrets of the authenticators do not open with this machine's key");
 		return store_rollback(db);
 	}
 	if (strcmp(p->r.code, "totp.form") == 0) {
@@ -342,7 +343,8 @@ totp_refused(struct store *db, const struct proof *p)
 		r->retry_at = p->r.retry_at;
 		return store_rollback(db);
 	}
-	refusal_set(&wrong, "factor.code", "this is not the code of an authenticator enrolled here");
+	refusal_set(&wrong, "factor.code",
+		    "this is not the code of an authenticator enrolled here");
 	return factor_wrong(db, "totp", &wrong);
 }
 

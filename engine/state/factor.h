@@ -8,7 +8,7 @@
 #include "engine/store/store.h"
 
 #define FACTOR_LABEL_MAX  64
-#define FACTOR_SECRET_MAX 40 /* base32 of 20 bytes is 32 characters */
+#define FACTOR_SECRET_MAX 40        /* base32 of 20 bytes is 32 characters */
 #define FACTOR_NAMESPACE  "bastion" /* of ssh-keygen -Y sign */
 
 /* An authenticator that was just enrolled; to be shown once and wiped. */

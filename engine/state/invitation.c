@@ -45,7 +45,8 @@ host_facts(struct store *db, struct pairing_code *facts)
 }
 
 static int
-invitation_insert(struct store *db, const char *box_name, int64_t ttl_ms, const unsigned char *token)
+invitation_insert(struct store *db, const char *box_name, int64_t ttl_ms,
+		  const unsigned char *token)
 {
 	struct stmt *q;
 
@@ -64,6 +65,7 @@ invitation_make(struct store *db, const char *box_name, int64_t ttl_ms, const ch
 	struct pairing_code facts = {0};
 	int rc = -1;
 
+	code[0] = '\0';
 	if (strlen(path) > CODE_PATH_MAX)
 		return refusal_set(store_refusal(db), "code.invalid",
 				   "the path of the enroll socket is too long for a code");
@@ -73,8 +75,10 @@ invitation_make(struct store *db, const char *box_name, int64_t ttl_ms, const ch
 	    invitation_insert(db, box_name, ttl_ms, facts.token) == 0 &&
 	    code_make(db, &facts, code) == 0)
 		rc = store_commit(db);
-	if (rc != 0)
+	if (rc != 0) {
 		store_rollback(db);
+		sodium_memzero(code, CODE_MAX + 1);
+	}
 	sodium_memzero(&facts, sizeof(facts));
 	return rc;
 }

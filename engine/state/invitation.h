@@ -1,4 +1,5 @@
-/* invitation.h: the Host's side of pairing: codes that it gave out, and the box that redeems one. */
+/* invitation.h: the Host's side of pairing: codes that it gave out, and the box that redeems one.
+ */
 #ifndef ENGINE_STATE_INVITATION_H
 #define ENGINE_STATE_INVITATION_H
 
@@ -10,8 +11,8 @@
  * invitation_make(db, box_name, ttl_ms, path, code):
  * Invite the machine ${box_name} for ${ttl_ms} milliseconds (0: the setting invitation.ttl_ms) and
  * store in ${code} the line to give it, which leads to the enroll socket ${path} of this Host.
- * Only the token's SHA-256 is kept: the code cannot be shown again.  Return 0, or -1 with the
- * refusal of ${db}: box.name, invitation.open, invitation.ttl, code.invalid.
+ * Only the token's SHA-256 is kept: the code cannot be shown again.  Return 0, or -1 with ${code}
+ * wiped and the refusal of ${db}: box.name, invitation.open, invitation.ttl, code.invalid.
  */
 int invitation_make(struct store *db, const char *box_name, int64_t ttl_ms, const char *path,
 		    char code[CODE_MAX + 1]);

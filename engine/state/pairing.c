@@ -49,7 +49,8 @@ pairing_write(struct store *db, const char *sql, const char *host, const unsigne
 
 /* Within a transaction: make the pairing, or make it again. */
 static int
-pairing_enter(struct store *db, const char *host, const unsigned char *key, int64_t uid, int64_t *id)
+pairing_enter(struct store *db, const char *host, const unsigned char *key, int64_t uid,
+	      int64_t *id)
 {
 	struct stmt *q;
 	int revived;
@@ -65,7 +66,8 @@ pairing_enter(struct store *db, const char *host, const unsigned char *key, int6
 }
 
 int
-pairing_check(struct store *db, const char *host, const unsigned char host_key[32], int64_t peer_uid)
+pairing_check(struct store *db, const char *host, const unsigned char host_key[32],
+	      int64_t peer_uid)
 {
 	int64_t id;
 	int rc;

@@ -105,8 +105,9 @@ pragma_allowed(enum store_role role, const char *name, const char *argument)
 }
 
 /*
- * SQLite 3.40 asks for this while it declares json_each and the like; a real write to its schema table is
- * refused before the authorizer is asked, since writable_schema is off and the connection defensive.
+ * SQLite 3.40 asks for this while it declares json_each and the like; a real write to its schema
+ * table is refused before the authorizer is asked, since writable_schema is off and the connection
+ * defensive.
  */
 static bool
 declares_virtual(int action, const char *table)
@@ -163,4 +164,77 @@ role_install(struct sqlite3 *handle, enum store_role role)
 	if (role == ROLE_MIGRATE)
 		return 0;
 	return sqlite3_set_authorizer(handle, role_decide, &of[role]) == SQLITE_OK ? 0 : -1;
+}
+
+/* One word of SQL; what stands in quotes is one too, and comments are none. */
+struct word {
+	char text[64]; /* cut: no name of ours is longer */
+	bool quoted;
+};
+
+static const char *
+comment_end(const char *at)
+{
+	const char *end;
+
+	if (at[0] == '-' && at[1] == '-')
+		return at + strcspn(at, "\n");
+	if (at[0] != '/' || at[1] != '*')
+		return at;
+	return (end = strstr(at + 2, "*/")) == NULL ? at + strlen(at) : end + 2;
+}
+
+static bool
+word_letter(char c)
+{
+	return (c & 0x80) != 0 || c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+	       (c >= 'A' && c <= 'Z');
+}
+
+/* Store the first word from ${at} on in ${word}.  Return what is behind it, or NULL at the end. */
+static const char *
+word_next(const char *at, struct word *word)
+{
+	static const char quotes[] = "'\"`[";
+	const char *past;
+	size_t n = 0;
+	char end;
+
+	for (; *at != '\0' && strchr(quotes, *at) == NULL && !word_letter(*at); at = past)
+		if ((past = comment_end(at)) == at)
+			past++;
+	if (*at == '\0')
+		return NULL;
+	word->quoted = strchr(quotes, *at) != NULL;
+	end = *at == '[' ? ']' : *at;
+	for (at += word->quoted; *at != '\0'; at++) {
+		if (word->quoted ? *at == end : !word_letter(*at))
+			break;
+		if (n + 1 < sizeof(word->text))
+			word->text[n++] = *at;
+	}
+	word->text[n] = '\0';
+	return word->quoted && *at == end ? at + 1 : at;
+}
+
+bool
+role_shows(enum store_role role, const char *sql)
+{
+	struct word word;
+	bool using = false, natural = false, column = false, table = false;
+	size_t i;
+
+	if (role == ROLE_MIGRATE)
+		return true;
+	while ((sql = word_next(sql, &word)) != NULL) {
+		using = using || (!word.quoted && sqlite3_stricmp(word.text, "using") == 0);
+		natural = natural || (!word.quoted && sqlite3_stricmp(word.text, "natural") == 0);
+		for (i = 0; i < sizeof(secrets) / sizeof(secrets[0]); i++) {
+			if ((secrets[i].roles & BIT(role)) != 0)
+				continue;
+			column = column || sqlite3_stricmp(word.text, secrets[i].column) == 0;
+			table = table || sqlite3_stricmp(word.text, secrets[i].table) == 0;
+		}
+	}
+	return !(using && column) && !(natural && table);
 }

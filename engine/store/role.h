@@ -12,4 +12,12 @@
  */
 int role_install(struct sqlite3 *handle, enum store_role role);
 
+/**
+ * role_shows(role, sql):
+ * Return whether the statements ${sql} keep clear of the one place where the authorizer is not
+ * asked: SQLite 3.40 reads the columns of NATURAL and USING joins without it, and a FULL JOIN USING
+ * (secret) would show what ${role} may not read.
+ */
+bool role_shows(enum store_role role, const char *sql);
+
 #endif

@@ -39,6 +39,7 @@ struct store {
 	int gate, bell; /* files; -1 for a copy */
 	int watch;      /* inotify */
 	int64_t version;
+	enum store_role role;
 	bool inside, soft;
 };
 
@@ -138,6 +139,7 @@ store_setup(struct store *db, const char *path, enum store_role role)
 					   : SQLITE_OPEN_READWRITE;
 	int rc;
 
+	db->role = ROLE_MIGRATE; /* until it is set up */
 	rc = sqlite3_open_v2(
 	    path, &db->handle,
 	    flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_EXRESCODE, NULL);
@@ -158,6 +160,7 @@ store_setup(struct store *db, const char *path, enum store_role role)
 	 * write. */
 	if (role != ROLE_READER && sqlite3_db_readonly(db->handle, "main") == 1)
 		return refusal_set(&db->refusal, "store.readonly", "%s cannot be written", path);
+	db->role = role;
 	return role_install(db->handle, role) == 0 ? 0 : store_failed(db, SQLITE_NOMEM);
 }
 
@@ -468,6 +471,15 @@ store_handle(struct store *db)
 	return db->handle;
 }
 
+int
+store_shows(struct store *db, const char *sql)
+{
+	if (role_shows(db->role, sql))
+		return 0;
+	return refusal_set(&db->refusal, "store.role",
+			   "NATURAL and USING cannot join tables with a secret column: use ON");
+}
+
 static struct stmt *
 stmt_prepare(struct store *db, const char *sql)
 {
@@ -476,6 +488,8 @@ stmt_prepare(struct store *db, const char *sql)
 	bool room = db->cached < STATEMENTS;
 	int rc;
 
+	if (store_shows(db, sql) != 0)
+		return NULL;
 	rc = sqlite3_prepare_v3(db->handle, sql, -1, room ? SQLITE_PREPARE_PERSISTENT : 0, &handle,
 				NULL);
 	if (rc != SQLITE_OK) {

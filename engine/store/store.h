@@ -157,6 +157,13 @@ struct sqlite3 *store_handle(struct store *db);
 struct stmt *store_sql(struct store *db, const char *sql);
 
 /**
+ * store_shows(db, sql):
+ * Return 0 where the statements ${sql} show no secret column that ${db}'s role may not read, or -1
+ * with store.role.  store_sql asks this itself; whoever prepares on store_handle asks it first.
+ */
+int store_shows(struct store *db, const char *sql);
+
+/**
  * stmt_text(q, name, text), stmt_int(...), stmt_blob(...), stmt_null(...):
  * Bind a parameter by name (":name").  NULL text binds NULL.  The bytes must live until the
  * statement is done.  A failed bind fails the next step.

@@ -22,8 +22,8 @@ static const char TOO_LONG[] = "{\"r\":{\"refused\":{\"code\":\"observe.answer\"
 static const char *const WARM[] = {
     "CREATE TABLE warm (a TEXT, b INTEGER)",
     "INSERT INTO warm VALUES ('a', 1)",
-    "SELECT json_object('a', (SELECT json_group_array(json_object('b', a)) FROM (SELECT a FROM warm"
-    " ORDER BY b DESC, a LIMIT 1)), 'c', json(iif(1, 'true', 'false')))",
+    ("SELECT json_object('a', (SELECT json_group_array(json_object('b', a)) FROM (SELECT a FROM warm"
+     " ORDER BY b DESC, a LIMIT 1)), 'c', json(iif(1, 'true', 'false')))"),
     "DROP TABLE warm",
 };
 

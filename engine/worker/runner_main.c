@@ -75,7 +75,7 @@ is_ended(const char *text, size_t len)
 
 /* The other end is our own program, but nothing is taken on trust. */
 static const struct observe_op *
-vet(const struct wire_request *q)
+vet(const struct runner_wire_request *q)
 {
 	int i;
 
@@ -151,11 +151,11 @@ warm_up(struct answer *answer)
 
 /* Wait for the question.  Return its op, or NULL: there will be none. */
 static const struct observe_op *
-wait_question(struct wire_request *q)
+wait_question(struct runner_wire_request *q)
 {
 	int out, rc;
 
-	while ((rc = wire_receive(ASK_FD, q, &out, 0)) == 0)
+	while ((rc = runner_wire_receive(ASK_FD, q, &out, 0)) == 0)
 		continue;
 	if (rc == -1 || out == -1 || dup2(out, OUT_FD) == -1)
 		return NULL;
@@ -170,7 +170,7 @@ wait_question(struct wire_request *q)
 /* The child's part: get ready, wait for the question, answer, end. */
 static void __attribute__((noreturn)) child(const struct zygote *z, int ask, pid_t parent)
 {
-	static struct wire_request q;
+	static struct runner_wire_request q;
 	const struct observe_op *op;
 	struct answer *answer;
 	int code;
@@ -220,7 +220,7 @@ drop_spare(struct zygote *z)
 
 /* Give the question to the child that stands ready.  Return it, or -1 with errno. */
 static pid_t
-use_spare(struct zygote *z, const struct wire_request *q, int out)
+use_spare(struct zygote *z, const struct runner_wire_request *q, int out)
 {
 	pid_t pid;
 	int rc;
@@ -229,7 +229,7 @@ use_spare(struct zygote *z, const struct wire_request *q, int out)
 		return -1;
 	z->spare_died = 0;
 	pid = z->spare;
-	rc = wire_send(z->spare_fd, q, out);
+	rc = runner_wire_send(z->spare_fd, q, out);
 	drop_spare(z);
 	return rc == 0 ? pid : -1;
 }
@@ -238,7 +238,7 @@ use_spare(struct zygote *z, const struct wire_request *q, int out)
 static void
 say(struct zygote *z, struct run *run)
 {
-	struct wire_event e = {.kind = run->say, .status = run->status, .id = run->id};
+	struct runner_wire_event e = {.kind = run->say, .status = run->status, .id = run->id};
 
 	if (run->say == 0)
 		return;
@@ -268,10 +268,10 @@ find_run(struct zygote *z, enum run_phase phase, uint64_t id, pid_t pid)
 }
 
 static void
-start_run(struct zygote *z, const struct wire_request *q, int out)
+start_run(struct zygote *z, const struct runner_wire_request *q, int out)
 {
 	struct run *run = find_run(z, RUN_FREE, 0, 0);
-	struct wire_event refused = {.kind = WIRE_REFUSED, .id = q->id};
+	struct runner_wire_event refused = {.kind = WIRE_REFUSED, .id = q->id};
 	pid_t pid = -1;
 
 	errno = EAGAIN;
@@ -320,11 +320,11 @@ end_run(struct zygote *z, struct run *run)
 static void
 read_request(struct zygote *z)
 {
-	static struct wire_request q;
+	static struct runner_wire_request q;
 	struct run *run;
 	int fd, rc;
 
-	if ((rc = wire_receive(WIRE_FD, &q, &fd, MSG_DONTWAIT)) == -1)
+	if ((rc = runner_wire_receive(WIRE_FD, &q, &fd, MSG_DONTWAIT)) == -1)
 		z->gone = 1;
 	if (rc == 1 && q.kind == WIRE_RUN && fd != -1)
 		start_run(z, &q, fd);
@@ -439,7 +439,7 @@ kill_all(struct zygote *z)
 static int
 begin(struct zygote *z)
 {
-	struct wire_event ready = {.kind = WIRE_READY};
+	struct runner_wire_event ready = {.kind = WIRE_READY};
 	sigset_t mask;
 
 	/* Children must not be looked into or gain rights; their orphans come to us. */

@@ -12,8 +12,8 @@
  *
  *     {"token": 64 hex digits, "box": name, "box_key": 64 hex digits, "lane": absolute path}
  *
- * 200 answers {"host": name, "host_key": 64 hex digits, "signature": base64}, where the signature is
- * by the identity of the Host, domain "bastion-enroll-1", over the bytes
+ * 200 answers {"host": name, "host_key": 64 hex digits, "signature": base64}, where the signature
+ * is by the identity of the Host, domain "bastion-enroll-1", over the bytes
  *
  *     SHA-256 of the 32 token bytes in hex \n BOX \n BOX_KEY \n HOST \n HOST_KEY \n LANE \n
  *
@@ -25,8 +25,8 @@
 
 struct enroll_claim {
 	const unsigned char *token_digest; /* SHA-256 of the token, 32 bytes */
-	const char *box, *host;       /* names */
-	const unsigned char *box_key; /* KEY_PUBLIC_SIZE bytes, as is the next */
+	const char *box, *host;            /* names */
+	const unsigned char *box_key;      /* KEY_PUBLIC_SIZE bytes, as is the next */
 	const unsigned char *host_key;
 	const char *lane;
 };

@@ -51,8 +51,8 @@ a_question_is_asked_once(void **state)
 	/* What ran out is asked anew, and is marked as such by the one that follows. */
 	clock_fix(clock_now() + 3600000);
 	assert_int_not_equal(person_asked(&s, pairing, "[\"/usr\",\"2\"]"), one);
-	assert_int_equal(
-	    scratch_value(&s, "SELECT count(*) FROM approval WHERE state = 'expired'"), 2);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM approval WHERE state = 'expired'"),
+			 2);
 	scratch_drop(&s);
 }
 
@@ -157,10 +157,12 @@ approving_makes_a_grant(void **state)
 			      " AND a.decided_by = 'alice' AND a.decided_by_uid = 1000"
 			      " FROM grant AS g JOIN approval AS a ON a.id = g.approval_id"),
 	    1);
-	scratch_text(&s, "SELECT group_concat(entity || ' ' || action, ', ') FROM audit"
-			 " WHERE seq > (SELECT max(seq) - 4 FROM audit)",
+	scratch_text(&s,
+		     "SELECT group_concat(entity || ' ' || action, ', ') FROM audit"
+		     " WHERE seq > (SELECT max(seq) - 4 FROM audit)",
 		     text, sizeof(text));
-	assert_string_equal(text, "approval pending, approval approved, approval burned, grant active");
+	assert_string_equal(text,
+			    "approval pending, approval approved, approval burned, grant active");
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM live_grants"), 1);
 	assert_int_equal(person_run(&s, grant_id, 1), 0);
 	assert_int_equal(person_run(&s, grant_id, 2), 0);
@@ -237,10 +239,9 @@ one_of_many_deciders_burns_it(void **state)
 	assert_int_equal(granted, 1);
 	assert_int_equal(decided, DECIDERS - 1);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM grant"), 1);
-	assert_int_equal(
-	    scratch_value(&s, "SELECT count(*) FROM audit WHERE entity = 'approval'"
-			      " AND action = 'burned'"),
-	    1);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM audit WHERE entity = 'approval'"
+					   " AND action = 'burned'"),
+			 1);
 	scratch_drop(&s);
 }
 
@@ -456,9 +457,9 @@ the_tables_hold(void **state)
 	(void)state;
 	pairing = morning(&s, &p);
 	assert_int_equal(person_asked(&s, pairing, "[]"), 1);
-#define ASK(values)                                                                                \
-	"INSERT INTO approval (nonce, kind, box_name, pairing_id, host_name, op, args, uses,"      \
-	" ttl_ms, digest, asked_at, expires_at, state, decided_at)"                                \
+#define ASK(values)                                                                           \
+	"INSERT INTO approval (nonce, kind, box_name, pairing_id, host_name, op, args, uses," \
+	" ttl_ms, digest, asked_at, expires_at, state, decided_at)"                           \
 	" SELECT printf('%032x', 7), 'op', " values
 	person_refused(&s, "approval.terms",
 		       ASK("box_name, 1, host_name, op, '[1]', uses, ttl_ms, digest, 1, 2, state,"
@@ -476,9 +477,10 @@ the_tables_hold(void **state)
 	person_refused(&s, "approval.factor",
 		       "UPDATE approval SET state = 'approved', factor_id = 99, decided_digest ="
 		       " digest, decided_by_uid = 0, decided_by = 'x', decided_at = now_ms()");
-	person_refused(&s, "approval.terms",
-		       "UPDATE approval SET state = 'approved', factor_id = 1, decided_digest ="
-		       " zeroblob(32), decided_by_uid = 0, decided_by = 'x', decided_at = now_ms()");
+	person_refused(
+	    &s, "approval.terms",
+	    "UPDATE approval SET state = 'approved', factor_id = 1, decided_digest ="
+	    " zeroblob(32), decided_by_uid = 0, decided_by = 'x', decided_at = now_ms()");
 	person_refused(&s, "approval.kept", "DELETE FROM approval");
 	clock_fix(clock_now() + 3600000);
 	person_refused(&s, "approval.expired",

@@ -17,7 +17,7 @@
 
 #define T64 "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 #define K64 "ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100"
-#define GOOD                                                                                       \
+#define GOOD \
 	"{\"v\":1,\"t\":\"" T64 "\",\"u\":\"unix:/run/e.sock\",\"k\":\"" K64 "\",\"h\":\"laptop\"}"
 
 static void
@@ -185,8 +185,8 @@ an_invitation_is_redeemed_once(void **state)
 	invited(&s, &facts);
 	assert_string_equal(facts.host, "host-a");
 	assert_memory_equal(facts.host_key, s.keys.identity, 32);
-	assert_int_equal(
-	    scratch_value(&s, "SELECT expires_at - created_at FROM invitation"), 900000);
+	assert_int_equal(scratch_value(&s, "SELECT expires_at - created_at FROM invitation"),
+			 900000);
 	/* Only the digest of the token is kept. */
 	scratch_text(&s, "SELECT lower(hex(token_digest)) FROM invitation", text, sizeof(text));
 	assert_int_equal(strlen(text), 64);
@@ -268,8 +268,8 @@ a_refused_redeem_spends_nothing(void **state)
 	person_says(&s, "invitation.expired");
 	/* What ran out makes room for the next. */
 	invited(&s, &facts);
-	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM invitation WHERE state = 'expired'"),
-			 1);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM invitation WHERE state = 'expired'"), 1);
 	scratch_drop(&s);
 }
 
@@ -323,16 +323,15 @@ a_fresh_invitation_replaces_a_box(void **state)
 	e = enrollment_of(&facts);
 	assert_int_equal(invitation_redeem(scratch_open(&s, ROLE_NET), &e, &one), 0);
 	if (scratch_sql(
-		&s,
-		"INSERT INTO process (boot_id, pid, start_ticks, uid, program, seen_at)"
-		" VALUES (printf('%036d', 1), 1, 1, 0, 'test', 1);"
-		"INSERT INTO instance (epoch, role, process_id, version, run_dir, started_at)"
-		" VALUES (1, 'host', 1, '0', '/run', 1);"
-		"UPDATE instance SET state = 'ready', ready_at = 1;"
-		"INSERT INTO call (box_id, op, args, nonce, asked_at)"
-		" VALUES (1, 'observe:folders', '[]', printf('%032x', 1), 1),"
-		" (1, 'observe:folders', '[]', printf('%032x', 2), 1);"
-		"UPDATE call SET state = 'sent', sent_at = 1 WHERE id = 2") != 0)
+		&s, "INSERT INTO process (boot_id, pid, start_ticks, uid, program, seen_at)"
+		    " VALUES (printf('%036d', 1), 1, 1, 0, 'test', 1);"
+		    "INSERT INTO instance (epoch, role, process_id, version, run_dir, started_at)"
+		    " VALUES (1, 'host', 1, '0', '/run', 1);"
+		    "UPDATE instance SET state = 'ready', ready_at = 1;"
+		    "INSERT INTO call (box_id, op, args, nonce, asked_at)"
+		    " VALUES (1, 'observe:folders', '[]', printf('%032x', 1), 1),"
+		    " (1, 'observe:folders', '[]', printf('%032x', 2), 1);"
+		    "UPDATE call SET state = 'sent', sent_at = 1 WHERE id = 2") != 0)
 		fail_msg("%s", s.error);
 	invited(&s, &facts);
 	e = enrollment_of(&facts);
@@ -374,8 +373,8 @@ the_tables_hold(void **state)
 		       "UPDATE invitation SET expires_at = expires_at + 1, state = 'redeemed',"
 		       " ended_at = 1");
 	person_refused(&s, "invitation.kept", "DELETE FROM invitation");
-#define BOX(invitation)                                                                            \
-	"INSERT INTO host_box (name, box_key, lane, peer_uid, invitation_id, paired_at)"           \
+#define BOX(invitation)                                                                  \
+	"INSERT INTO host_box (name, box_key, lane, peer_uid, invitation_id, paired_at)" \
 	" VALUES ('box-a', zeroblob(32), '/l', 0, " invitation ", 1)"
 	person_refused(&s, "box.uninvited", BOX("1"));
 	person_refused(&s, "box.uninvited", BOX("99"));
@@ -385,10 +384,8 @@ the_tables_hold(void **state)
 	person_refused(&s, "box.identity", "UPDATE host_box SET name = 'b'");
 	person_refused(&s, "box.identity", "UPDATE host_box SET box_key = zeroblob(32)");
 	person_refused(&s, "box.kept", "DELETE FROM host_box");
-	assert_int_equal(
-	    scratch_sql(&s, "UPDATE host_box SET state = 'gone', gone_at = 9"), 0);
-	person_refused(&s, "box.transition",
-		       "UPDATE host_box SET state = 'active', gone_at = NULL");
+	assert_int_equal(scratch_sql(&s, "UPDATE host_box SET state = 'gone', gone_at = 9"), 0);
+	person_refused(&s, "box.final", "UPDATE host_box SET state = 'active', gone_at = NULL");
 	person_refused(&s, "invitation.used",
 		       "UPDATE invitation SET state = 'open', ended_at = NULL");
 	scratch_drop(&s);

@@ -96,9 +96,9 @@ a_code_works_once(void **state)
 	person_says(&s, "factor.used");
 	assert_true(store_refusal(s.db)->retry_at > clock_now());
 	/* The step before is spent as well: a counter only grows. */
-	assert_int_equal(person_answers(&s, two, person_code(&p, clock_now() - 30000, next), NULL,
-					&grant_id),
-			 -1);
+	assert_int_equal(
+	    person_answers(&s, two, person_code(&p, clock_now() - 30000, next), NULL, &grant_id),
+	    -1);
 	person_says(&s, "factor.used");
 	assert_int_equal(scratch_value(&s, WRONG), 0);
 	clock_fix(clock_now() + 30000);
@@ -184,8 +184,9 @@ wrong_codes_are_throttled(void **state)
 	}
 	assert_int_equal(scratch_value(&s, "SELECT last_counter FROM factor"), -1);
 	assert_int_equal(scratch_value(&s, WRONG), 5);
-	person_refused(&s, "factor.throttled",
-		       "INSERT INTO factor_try (at, kind, outcome) VALUES (now_ms(), 'totp', 'right')");
+	person_refused(
+	    &s, "factor.throttled",
+	    "INSERT INTO factor_try (at, kind, outcome) VALUES (now_ms(), 'totp', 'right')");
 	clock_fix(opens);
 	assert_int_equal(
 	    person_answers(&s, id, person_code(&p, clock_now(), code), NULL, &grant_id), 0);
@@ -245,7 +246,8 @@ a_wrong_try_changes_nothing_else(void **state)
 	assert_int_equal(person_answers(&s, id, wrong_code(&p, code), NULL, &grant_id), -1);
 	assert_int_equal(scratch_value(&s, WRONG), 1);
 	assert_int_equal(
-	    scratch_value(&s, "SELECT count(*) FROM audit WHERE entity = 'factor' AND action = 'wrong'"),
+	    scratch_value(
+		&s, "SELECT count(*) FROM audit WHERE entity = 'factor' AND action = 'wrong'"),
 	    1);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM grant"), 0);
 	assert_int_equal(scratch_value(&s, "SELECT state = 'pending' FROM approval"), 1);
@@ -320,10 +322,10 @@ a_secret_belongs_to_its_row_and_machine(void **state)
 	    person_answers(&s, id, person_code(&a, clock_now(), code), NULL, &grant_id), -1);
 	person_says(&s, "factor.seal");
 	s.key = mine;
-	if (scratch_sql(&s, "INSERT INTO factor (id, kind, label, secret, fingerprint, enrolled_at)"
-			    " SELECT 9, 'totp', 'moved', secret, 'TOTP:9', now_ms() FROM factor;"
-			    "UPDATE factor SET state = 'dropped', dropped_at = now_ms() WHERE id = 1") !=
-	    0)
+	if (scratch_sql(
+		&s, "INSERT INTO factor (id, kind, label, secret, fingerprint, enrolled_at)"
+		    " SELECT 9, 'totp', 'moved', secret, 'TOTP:9', now_ms() FROM factor;"
+		    "UPDATE factor SET state = 'dropped', dropped_at = now_ms() WHERE id = 1") != 0)
 		fail_msg("%s", s.error);
 	assert_int_equal(
 	    person_answers(&s, id, person_code(&a, clock_now(), code), NULL, &grant_id), -1);
@@ -389,9 +391,10 @@ a_grant_needs_its_approver(void **state)
 			    "UPDATE factor SET state = 'dropped', dropped_at = now_ms()") != 0)
 		fail_msg("%s", s.error);
 	/* The schema is foreign now, so only a connection without a role opens it. */
-	scratch_refused(&s, "grant.approver",
-			"INSERT INTO op_run (pairing_id, op, args, nonce, grant_id, queued_at)"
-			" SELECT pairing_id, op, args, printf('%032x', 1), id, now_ms() FROM grant");
+	scratch_refused(
+	    &s, "grant.approver",
+	    "INSERT INTO op_run (pairing_id, op, args, nonce, grant_id, queued_at)"
+	    " SELECT pairing_id, op, args, printf('%032x', 1), id, now_ms() FROM grant");
 	assert_int_equal(grant_id, 1);
 	scratch_drop(&s);
 }
@@ -599,10 +602,10 @@ the_tables_hold(void **state)
 	person_refused(&s, "factor.used", "UPDATE factor SET last_counter = -1");
 	person_refused(&s, "factor.kept", "DELETE FROM factor");
 	/* A right try is no audit row, a wrong one is. */
-	if (scratch_sql(&s, "INSERT INTO factor_try (at, kind, outcome) VALUES (now_ms(), 'ssh', 'right')"))
+	if (scratch_sql(
+		&s, "INSERT INTO factor_try (at, kind, outcome) VALUES (now_ms(), 'ssh', 'right')"))
 		fail_msg("%s", s.error);
-	assert_int_equal(
-	    scratch_value(&s, "SELECT count(*) FROM audit WHERE action = 'wrong'"), 0);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM audit WHERE action = 'wrong'"), 0);
 	scratch_drop(&s);
 }
 

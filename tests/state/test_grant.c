@@ -88,8 +88,8 @@ dropping_by_host_spares_others(void **state)
 	person_granted(&s, &p, two, "[1]");
 	assert_int_equal(grant_drop_all(scratch_open(&s, ROLE_PERSON), "desk", &count), 0);
 	assert_int_equal(count, 1);
-	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM live_grants WHERE host = 'laptop'"),
-			 1);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM live_grants WHERE host = 'laptop'"), 1);
 	assert_int_equal(grant_drop_all(s.db, "nobody", &count), -1);
 	person_says(&s, "pairing.unknown");
 	scratch_drop(&s);
@@ -222,11 +222,11 @@ a_grant_without_our_seal_is_not_made(void **state)
 	struct person p;
 
 	(void)state;
-#define GRANT(seal)                                                                                \
-	"UPDATE approval SET state = 'approved', factor_id = 1, decided_digest = digest,"          \
-	" decided_by_uid = 0, decided_by = 'x', decided_at = now_ms();"                            \
-	"INSERT INTO grant (pairing_id, kind, op, args, uses, created_at, expires_at, factor_id,"  \
-	" approval_id, seal) SELECT pairing_id, kind, op, args, uses, decided_at,"                 \
+#define GRANT(seal)                                                                               \
+	"UPDATE approval SET state = 'approved', factor_id = 1, decided_digest = digest,"         \
+	" decided_by_uid = 0, decided_by = 'x', decided_at = now_ms();"                           \
+	"INSERT INTO grant (pairing_id, kind, op, args, uses, created_at, expires_at, factor_id," \
+	" approval_id, seal) SELECT pairing_id, kind, op, args, uses, decided_at,"                \
 	" decided_at + ttl_ms, factor_id, id, " seal " FROM approval"
 	morning(&s, &p);
 	person_asked(&s, 1, "[]");
@@ -260,12 +260,13 @@ the_tables_hold(void **state)
 	grant_id = person_granted(&s, &p, pairing, "[1]");
 	assert_int_equal(person_run(&s, grant_id, 1), 0);
 	/* A burned approval makes no second grant, and a pending one none at all. */
-#define AGAIN                                                                                      \
-	"INSERT INTO grant (pairing_id, kind, op, args, uses, created_at, expires_at, factor_id,"  \
-	" approval_id, seal) SELECT pairing_id, kind, op, args, uses, decided_at,"                 \
+#define AGAIN                                                                                     \
+	"INSERT INTO grant (pairing_id, kind, op, args, uses, created_at, expires_at, factor_id," \
+	" approval_id, seal) SELECT pairing_id, kind, op, args, uses, decided_at,"                \
 	" decided_at + ttl_ms, 1, id, zeroblob(64) FROM approval"
 	person_refused(&s, "grant.approval", AGAIN);
-	person_refused(&s, "grant.fixed", "UPDATE grant SET uses = 3, state = 'spent', ended_at = 1");
+	person_refused(&s, "grant.fixed",
+		       "UPDATE grant SET uses = 3, state = 'spent', ended_at = 1");
 	person_refused(&s, "grant.fixed",
 		       "UPDATE grant SET seal = zeroblob(64), state = 'spent', ended_at = 1");
 	person_refused(&s, "grant.final", "UPDATE grant SET uses = 3");
@@ -275,8 +276,7 @@ the_tables_hold(void **state)
 	assert_int_equal(person_run(&s, grant_id, 2), 0);
 	person_refused(&s, "grant.spent",
 		       "INSERT INTO grant_use (op_run_id, grant_id, at) VALUES (99, 1, 1)");
-	person_refused(&s, "grant.final",
-		       "UPDATE grant SET state = 'active', ended_at = NULL");
+	person_refused(&s, "grant.final", "UPDATE grant SET state = 'active', ended_at = NULL");
 	scratch_drop(&s);
 }
 

@@ -67,7 +67,8 @@ answer(int fd, int status, const char *body)
 static void
 redeem(struct host *h, enum manner manner, const char *body, int fd)
 {
-	char token[80], box[80], box_key[80], lane[128], key[65], signature[ENROLL_BASE64], out[512];
+	char token[80], box[80], box_key[80], lane[128], key[65], signature[ENROLL_BASE64],
+	    out[512];
 	unsigned char other[32], digest[32];
 	struct enrollment e = {.box_name = box, .lane = lane, .peer_uid = getuid()};
 	struct enroll_claim claim = {.box = box, .lane = lane, .host = h->facts.host};
@@ -200,7 +201,8 @@ a_box_pairs(void **state)
 	host_drop(&h);
 }
 
-/* PAIR-1, PAIR-2: an answer that the Host of the code did not sign, for this token, saves nothing. */
+/* PAIR-1, PAIR-2: an answer that the Host of the code did not sign, for this token, saves nothing.
+ */
 static void
 only_the_host_of_the_code_is_believed(void **state)
 {
@@ -216,8 +218,8 @@ only_the_host_of_the_code_is_believed(void **state)
 	for (i = 0; i < sizeof(manners) / sizeof(manners[0]); i++) {
 		person_digest(&s, before);
 		host_make(&h, manners[i]);
-		assert_int_equal(
-		    enroll_ask(scratch_open(&s, ROLE_PERSON), &h.facts, "/l", &uid), -1);
+		assert_int_equal(enroll_ask(scratch_open(&s, ROLE_PERSON), &h.facts, "/l", &uid),
+				 -1);
 		person_says(&s, "pairing.refused");
 		if (manners[i] == REFUSES)
 			assert_non_null(strstr(store_refusal(s.db)->why, "used up"));
@@ -290,7 +292,8 @@ a_pairing_is_made_once(void **state)
 	assert_int_equal(
 	    scratch_value(&s, "SELECT exit_code FROM refusal WHERE code = 'pairing.exists'"), 3);
 	assert_int_equal(
-	    scratch_value(&s, "SELECT exit_code NOT IN (0, 3) FROM refusal WHERE code = 'pairing.key'"),
+	    scratch_value(&s,
+			  "SELECT exit_code NOT IN (0, 3) FROM refusal WHERE code = 'pairing.key'"),
 	    1);
 	person_digest(&s, after);
 	assert_memory_equal(before, after, 32);
@@ -329,8 +332,8 @@ unpairing_takes_everything_back(void **state)
 	assert_int_equal(end.grants, 1);
 	assert_int_equal(end.questions, 1);
 	assert_int_equal(end.runs, 1);
-	assert_int_equal(
-	    scratch_value(&s, "SELECT count(*) FROM op_run WHERE state = 'cancelled'"), 1);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM op_run WHERE state = 'cancelled'"),
+			 1);
 	assert_int_equal(pairing_find(s.db, key, &found), 0);
 	assert_int_equal(pairing_revoke(s.db, "laptop", &end), -1);
 	person_says(&s, "pairing.unknown");
@@ -358,8 +361,8 @@ the_tables_hold(void **state)
 	(void)state;
 	scratch_make(&s, HOME_BOX);
 	person_host(&s, "laptop");
-#define PAIR(name, key, how)                                                                       \
-	"INSERT INTO pairing (host_name, transport, host_key, peer_uid, state, since, ended_at)"   \
+#define PAIR(name, key, how)                                                                     \
+	"INSERT INTO pairing (host_name, transport, host_key, peer_uid, state, since, ended_at)" \
 	" VALUES ('" name "', 'unix', " key ", 0, " how ")"
 	person_refused(&s, "box.identity", "UPDATE box SET identity_key = zeroblob(32)");
 	person_refused(&s, "box.identity", "UPDATE box SET role = 'host'");
@@ -386,9 +389,10 @@ the_tables_hold(void **state)
 	person_refused(&s, "pairing.key",
 		       "UPDATE pairing SET state = 'pending', ended_at = NULL, host_key ="
 		       " (SELECT host_key FROM pairing WHERE id = 2) WHERE id = 1");
-	person_refused(&s, "pairing.key", "INSERT INTO pairing (host_name, transport, host_key,"
-					  " peer_uid, state, since) SELECT 'third', 'unix', host_key,"
-					  " 0, 'active', 1 FROM pairing WHERE id = 2");
+	person_refused(&s, "pairing.key",
+		       "INSERT INTO pairing (host_name, transport, host_key,"
+		       " peer_uid, state, since) SELECT 'third', 'unix', host_key,"
+		       " 0, 'active', 1 FROM pairing WHERE id = 2");
 	scratch_drop(&s);
 }
 

@@ -1,0 +1,136 @@
+/* verb_approvals.c: what waits for a person, and what was decided. */
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "shell/cli.h"
+#include "shell/input.h"
+
+static const char WAITING[] = "SELECT id, host, op, args, uses, ttl_ms / 1000 AS seconds, asked_at,"
+			      "    expires_at FROM open_approvals ORDER BY id";
+
+static const char ALL[] =
+    "SELECT a.id, a.host_name AS host, a.op, a.args, a.uses, a.ttl_ms / 1000 AS seconds,"
+    "    CASE WHEN a.state = 'pending' AND a.expires_at <= now_ms() THEN 'expired'"
+    "         ELSE a.state END AS state,"
+    "    a.asked_at, a.decided_at, a.decided_by, f.label AS factor, g.id AS grant_id"
+    "  FROM approval AS a LEFT JOIN factor AS f ON f.id = a.factor_id"
+    "  LEFT JOIN grant AS g ON g.approval_id = a.id"
+    " WHERE :id IS NULL OR a.id = :id ORDER BY a.id";
+
+static const char ONE[] =
+    "SELECT a.id, a.host_name AS host, a.op, a.args, a.uses, a.ttl_ms,"
+    "    CASE WHEN a.state = 'pending' AND a.expires_at <= now_ms() THEN 'expired'"
+    "         ELSE a.state END AS state,"
+    "    a.terms, lower(hex(a.digest)) AS digest, a.asked_at, a.expires_at, a.decided_at,"
+    "    a.decided_by, a.decided_by_uid, f.label AS factor, g.id AS grant_id"
+    "  FROM approval AS a LEFT JOIN factor AS f ON f.id = a.factor_id"
+    "  LEFT JOIN grant AS g ON g.approval_id = a.id WHERE a.id = :id";
+
+static const char TERMS[] = "SELECT terms, lower(hex(digest)) FROM approval WHERE id = :id";
+
+struct options {
+	bool all, bytes;
+};
+
+static int
+approvals_option(void *ctx, int val, const char *arg)
+{
+	struct options *o = ctx;
+
+	(void)arg;
+	if (val == 'a')
+		o->all = true;
+	else
+		o->bytes = true;
+	return 0;
+}
+
+static int
+list(struct cli *cli, bool all)
+{
+	int rows;
+
+	if (cli_open(cli, ROLE_READER) != 0 ||
+	    (rows = cli_show(cli, store_sql(cli->db, all ? ALL : WAITING))) == -1)
+		return cli_refuse(cli);
+	if (rows == 0 && cli->mode == CLI_TABLE)
+		printf(all ? "Nothing was ever asked.\n" : "Nothing waits for a person.\n");
+	return 0;
+}
+
+enum how { EXACTLY, READABLY, NOT_AT_ALL };
+
+/* Show the terms of the question ${id}, which must be there. */
+static int
+terms(struct cli *cli, int64_t id, enum how how)
+{
+	struct stmt *q;
+	int n;
+
+	if ((q = store_sql(cli->db, TERMS)) == NULL)
+		return -1;
+	stmt_int(q, ":id", id);
+	if ((n = stmt_step(q)) != 1)
+		return n == -1 ? -1
+			       : refusal_set(store_refusal(cli->db), "approval.unknown",
+					     "there is no question of this number");
+	if (how == EXACTLY)
+		fputs(stmt_get_text(q, 0), stdout);
+	if (how == READABLY) {
+		input_show_terms(stdout, stmt_get_text(q, 0));
+		printf("    (SHA-256 %s)\n\n", stmt_get_text(q, 1));
+	}
+	stmt_done(q);
+	return 0;
+}
+
+static int
+show(struct cli *cli, const char *word, bool bytes)
+{
+	struct stmt *q;
+	int64_t id;
+
+	if (input_number(word, &id) != 0)
+		return cli_usage(cli, "a question has a number: see bastion approvals");
+	if (cli_open(cli, ROLE_READER) != 0 || terms(cli, id,
+						     bytes                    ? EXACTLY
+						     : cli->mode == CLI_TABLE ? READABLY
+									      : NOT_AT_ALL) != 0)
+		return cli_refuse(cli);
+	if (bytes)
+		return 0;
+	if ((q = store_sql(cli->db, cli->mode == CLI_TABLE ? ALL : ONE)) == NULL)
+		return cli_refuse(cli);
+	stmt_int(q, ":id", id);
+	return cli_show(cli, q) == -1 ? cli_refuse(cli) : 0;
+}
+
+/*
+ * VERB: approvals
+ *
+ * usage: bastion approvals [ls] [--all] [--json]
+ *        bastion approvals show ID [--bytes] [--json]
+ *
+ * List the questions of Hosts that wait for a person; with --all, the decided ones too. Show one as
+ * the person is to read it; with --bytes, exactly the bytes that an approval covers, to be signed
+ * with ssh-keygen -Y sign -n bastion -f KEY.
+ */
+int
+verb_approvals(struct cli *cli, int argc, char **argv)
+{
+	static const struct option longopts[] = {
+	    {"all", no_argument, NULL, 'a'}, {"bytes", no_argument, NULL, 'b'}, {NULL, 0, NULL, 0}};
+	struct options o = {false, false};
+	int first, words;
+
+	if ((first = cli_options(cli, argc, argv, longopts, approvals_option, &o)) < 0)
+		return first == -2 ? 0 : 2;
+	words = argc - first;
+	if (words == 2 && strcmp(argv[first], "show") == 0)
+		return show(cli, argv[first + 1], o.bytes);
+	if (words == 0 || (words == 1 && strcmp(argv[first], "ls") == 0))
+		return list(cli, o.all);
+	return cli_usage(cli, "unexpected word: %s", argv[first]);
+}

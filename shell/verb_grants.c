@@ -1,0 +1,172 @@
+/* verb_grants.c: what Hosts may do here, and taking it back. */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/state/grant.h"
+#include "shell/cli.h"
+#include "shell/input.h"
+
+static const char LIVE[] = "SELECT id, host, op, args, uses, used, created_at, expires_at, approver"
+			   "  FROM live_grants WHERE :host IS NULL OR host = :host ORDER BY id";
+
+static const char ALL[] =
+    "SELECT g.id, p.host_name AS host, g.op, g.args, g.uses,"
+    "    (SELECT count(*) FROM grant_use AS u WHERE u.grant_id = g.id) AS used,"
+    "    CASE WHEN g.state = 'active' AND g.expires_at <= now_ms() THEN 'expired'"
+    "         ELSE g.state END AS state,"
+    "    g.created_at, g.expires_at, g.ended_at, g.end_reason, f.label AS approver"
+    "  FROM grant AS g JOIN pairing AS p ON p.id = g.pairing_id"
+    "  JOIN factor AS f ON f.id = g.factor_id"
+    " WHERE (:host IS NULL OR p.host_name = :host) AND (:id IS NULL OR g.id = :id) ORDER BY g.id";
+
+static const char KNOWN[] = "SELECT count(*) FROM grant WHERE id = :id";
+
+static const char USES[] =
+    "SELECT u.op_run_id AS run, u.at, r.state, r.exit_code, r.finished_at"
+    "  FROM grant_use AS u JOIN op_run AS r ON r.id = u.op_run_id WHERE u.grant_id = :id"
+    " ORDER BY u.op_run_id";
+
+/* For programs: the grant with its uses in one row. */
+static const char WHOLE[] =
+    "SELECT g.id, p.host_name AS host, g.op, g.args, g.uses, g.state, g.created_at, g.expires_at,"
+    "    g.ended_at, g.end_reason, f.label AS approver, a.decided_by, g.approval_id,"
+    "    (SELECT json_group_array(json_object('run', u.op_run_id, 'at_ms', u.at, 'state', r.state,"
+    "                                         'exit_code', r.exit_code))"
+    "       FROM grant_use AS u JOIN op_run AS r ON r.id = u.op_run_id"
+    "      WHERE u.grant_id = g.id) AS body"
+    "  FROM grant AS g JOIN pairing AS p ON p.id = g.pairing_id"
+    "  JOIN factor AS f ON f.id = g.factor_id JOIN approval AS a ON a.id = g.approval_id"
+    " WHERE g.id = :id";
+
+static int
+grants_option(void *ctx, int val, const char *arg)
+{
+	bool *all = ctx;
+
+	(void)val;
+	(void)arg;
+	*all = true;
+	return 0;
+}
+
+static int
+list(struct cli *cli, const char *host, bool all)
+{
+	struct stmt *q;
+	int rows;
+
+	if (cli_open(cli, ROLE_READER) != 0 || (q = store_sql(cli->db, all ? ALL : LIVE)) == NULL)
+		return cli_refuse(cli);
+	stmt_text(q, ":host", host);
+	if ((rows = cli_show(cli, q)) == -1)
+		return cli_refuse(cli);
+	if (rows == 0 && cli->mode == CLI_TABLE)
+		printf(all ? "Nothing was ever granted.\n" : "No Host holds a grant.\n");
+	return 0;
+}
+
+/* Show the rows that ${sql} selects for the grant ${id}. */
+static int
+rows(struct cli *cli, const char *sql, int64_t id)
+{
+	struct stmt *q;
+
+	if ((q = store_sql(cli->db, sql)) == NULL)
+		return -1;
+	stmt_int(q, ":id", id);
+	return cli_show(cli, q);
+}
+
+static int
+show(struct cli *cli, const char *word)
+{
+	struct stmt *q;
+	int64_t id;
+	int n;
+
+	if (input_number(word, &id) != 0)
+		return cli_usage(cli, "a grant has a number: see bastion grants");
+	if (cli_open(cli, ROLE_READER) != 0 || (q = store_sql(cli->db, KNOWN)) == NULL)
+		return cli_refuse(cli);
+	stmt_int(q, ":id", id);
+	if (stmt_value(q, -1) == 0)
+		refusal_set(&cli->refusal, "grant.unknown", "there is no grant of this number");
+	if (cli->refusal.code[0] != '\0' ||
+	    rows(cli, cli->mode == CLI_TABLE ? ALL : WHOLE, id) == -1)
+		return cli_refuse(cli);
+	if (cli->mode != CLI_TABLE)
+		return 0;
+	putchar('\n');
+	if ((n = rows(cli, USES, id)) == -1)
+		return cli_refuse(cli);
+	if (n == 0)
+		printf("It was not used yet.\n");
+	return 0;
+}
+
+static int
+dropped(struct cli *cli, int rc, int64_t count)
+{
+	if (rc != 0)
+		return cli_refuse(cli);
+	if (cli->mode == CLI_JSON)
+		printf("{\"dropped\":%" PRId64 "}\n", count);
+	else if (count == 0)
+		printf("Nothing to drop: no such grant is held.\n");
+	else
+		printf("%" PRId64 " grant%s dropped.\n", count, count == 1 ? "" : "s");
+	return 0;
+}
+
+static int
+drop(struct cli *cli, int words, char **word, bool all)
+{
+	int64_t id, count = 0;
+
+	if (all ? words > 1 : words != 1 || input_number(word[0], &id) != 0)
+		return cli_usage(cli, "drop which: the number of a grant, or --all of a Host?");
+	if (cli_open(cli, ROLE_PERSON) != 0)
+		return cli_refuse(cli);
+	if (all)
+		return dropped(cli, grant_drop_all(cli->db, words == 1 ? word[0] : NULL, &count),
+			       count);
+	return dropped(cli, grant_drop(cli->db, id, &count), count);
+}
+
+/*
+ * VERB: grants
+ *
+ * usage: bastion grants [ls] [HOST] [--all] [--json]
+ *        bastion grants show ID [--json]
+ *        bastion grants drop ID | --all [HOST] [--json]
+ *
+ * List what Hosts may do on this machine, show one grant with its uses, or take grants back.
+ * With --all, the list has those that ended as well. Dropping is immediate and final, and needs no
+ * code; dropping what is not held is no failure.
+ */
+int
+verb_grants(struct cli *cli, int argc, char **argv)
+{
+	static const struct option longopts[] = {{"all", no_argument, NULL, 'a'},
+						 {NULL, 0, NULL, 0}};
+	int first, words;
+	bool all = false;
+
+	if ((first = cli_options(cli, argc, argv, longopts, grants_option, &all)) < 0)
+		return first == -2 ? 0 : 2;
+	words = argc - first;
+	if (words > 0 && strcmp(argv[first], "drop") == 0)
+		return drop(cli, words - 1, argv + first + 1, all);
+	if (words == 2 && strcmp(argv[first], "show") == 0)
+		return show(cli, argv[first + 1]);
+	if (words > 0 && strcmp(argv[first], "ls") == 0) {
+		first++;
+		words--;
+	}
+	if (words > 1)
+		return cli_usage(cli, "unexpected word: %s", argv[first + 1]);
+	return list(cli, words == 1 ? argv[first] : NULL, all);
+}

@@ -1,0 +1,51 @@
+/* verb_host_boxes.c: the machines that this Host may ask. */
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "shell/cli.h"
+
+static const char BOXES[] = "SELECT id, name, state, paired_at, heard_at, asks, lane FROM boxes"
+			    " WHERE state = 'active' OR :all ORDER BY name, id";
+
+static int
+boxes_option(void *ctx, int val, const char *arg)
+{
+	bool *all = ctx;
+
+	(void)val;
+	(void)arg;
+	*all = true;
+	return 0;
+}
+
+/*
+ * VERB: host boxes
+ *
+ * usage: bastion host boxes [--all] [--json]
+ *
+ * List the machines that are paired with this Host; with --all, those that are gone as well.
+ */
+int
+verb_host_boxes(struct cli *cli, int argc, char **argv)
+{
+	static const struct option longopts[] = {{"all", no_argument, NULL, 'a'},
+						 {NULL, 0, NULL, 0}};
+	bool all = false;
+	struct stmt *q;
+	int first, rows;
+
+	if ((first = cli_options(cli, argc, argv, longopts, boxes_option, &all)) < 0)
+		return first == -2 ? 0 : 2;
+	if (first < argc)
+		return cli_usage(cli, "unexpected word: %s", argv[first]);
+	if (cli_open(cli, ROLE_READER) != 0 || (q = store_sql(cli->db, BOXES)) == NULL)
+		return cli_refuse(cli);
+	stmt_int(q, ":all", all);
+	if ((rows = cli_show(cli, q)) == -1)
+		return cli_refuse(cli);
+	if (rows == 0 && cli->mode == CLI_TABLE)
+		printf(
+		    "No machine is paired with this Host. Invite one: bastion host invite NAME\n");
+	return 0;
+}
