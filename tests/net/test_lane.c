@@ -660,11 +660,11 @@ answer_is_kept(int back)
 
 	assert_int_equal(answer.status, 200);
 	assert_true(answer.whole);
-	driver_text(
-	    &d, DRIVER_BOX, kept, sizeof(kept),
-	    "SELECT group_concat(frame, char(10)) || char(10) || '{\"x\":0}' || char(10)"
-	    " FROM (SELECT frame FROM op_output WHERE op_run_id = (SELECT max(id) FROM op_run)"
-	    " ORDER BY seq)");
+	driver_text(&d, DRIVER_BOX, kept, sizeof(kept),
+		    "SELECT group_concat(frame, char(10)) || char(10) || '{\"x\":0}' || char(10)"
+		    " FROM (SELECT frame FROM op_output"
+		    "   WHERE op_run_id = (SELECT max(id) - %d FROM op_run) ORDER BY seq)",
+		    back);
 	assert_string_equal(answer.body, kept);
 }
 
