@@ -559,6 +559,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(unreadable_is_said, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(swapped_folder, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(swapped_ancestor, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(replaced_folder, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(swapped_start, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(budget_holds, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(budget_stops_a_walk, set_up, tear_down),
