@@ -88,6 +88,7 @@ vet(const struct runner_wire_request *q)
 	if (!is_ended(q->env.journalctl, OBSERVE_PATH_MAX) ||
 	    !is_ended(q->env.systemctl, OBSERVE_PATH_MAX) ||
 	    !is_ended(q->env.ss, OBSERVE_PATH_MAX) || !is_ended(q->env.journal, OBSERVE_PATH_MAX) ||
+	    !is_ended(q->env.readers, OBSERVE_PATH_MAX) ||
 	    !is_ended(q->env.trust, OBSERVE_PATH_MAX))
 		return NULL;
 	if (q->limits.folders_max < 0 || q->limits.journal_bytes <= 0 || q->limits.kill_ms < 0 ||
