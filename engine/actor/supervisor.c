@@ -526,8 +526,8 @@ make_loop(struct supervisor *sup, struct refusal *r)
 }
 
 /*
- * The last rows of an instance are sealed too. The key is read for that alone: while actors run, the
- * supervisor holds none.
+ * The last rows of an instance are sealed too. The key is read for that alone: while actors run,
+ * the supervisor holds none.
  */
 static void
 seal_last(struct supervisor *sup)

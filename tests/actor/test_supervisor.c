@@ -25,6 +25,7 @@
 #include "engine/actor/lock.h"
 #include "engine/actor/loop.h"
 #include "engine/actor/supervisor.h"
+#include "engine/crypto/key.h"
 #include "engine/state/lease.h"
 #include "tests/scratch.h"
 
@@ -294,6 +295,23 @@ wait_value(struct scratch *s, const char *sql, int64_t value)
 	}
 }
 
+/* The daemon has made a key of its own: its seals are checked with that. */
+static void
+adopt_key(struct scratch *s)
+{
+	struct refusal r = {0};
+	char path[PATH_MAX];
+
+	store_close(s->db);
+	s->db = NULL;
+	key_free(s->key);
+	home_path(&s->home, "bastion.key", path);
+	assert_non_null(s->key = key_load(path, &r));
+	key_public(s->key, KEY_IDENTITY, s->keys.identity);
+	key_public(s->key, KEY_GRANT, s->keys.grant);
+	s->keys.secret = s->key;
+}
+
 static void
 tell(const struct scratch *s, const char *file)
 {
@@ -387,6 +405,7 @@ birth(void **state)
 	assert_int_equal(unlinkat(s.home.fd, "bastion.key", 0), 0);
 	assert_int_equal(unlinkat(s.home.fd, "bastion.db", 0), 0);
 	daemon_start(&d, &s);
+	adopt_key(&s);
 	assert_int_equal(fstatat(s.home.fd, "bastion.key", &st, 0), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM box WHERE role = 'box'"), 1);
@@ -824,6 +843,7 @@ serves_as_another_user(void **state)
 	if (!daemon_says(&d))
 		fail_msg("the daemon did not start: %s", messages(&s));
 	s.home.owner = NOBODY;
+	adopt_key(&s);
 	is_confined(&s, PID_OF("net"), "2", ids);
 	is_confined(&s, PID_OF("worker"), "0", ids);
 	assert_int_equal(owner_of(&s, "bastion.db"), NOBODY);
