@@ -346,7 +346,7 @@ driver_serve_begin(struct driver *d, enum driver_side side)
 	close(in);
 }
 
-/* Whether the daemon that was started last has said that it serves. */
+/* Whether the daemon that was started last has said that it serves; and what it said. */
 static bool
 says_serving(const struct driver *d, enum driver_side side, char *text, size_t size)
 {
@@ -362,6 +362,8 @@ says_serving(const struct driver *d, enum driver_side side, char *text, size_t s
 	fclose(f);
 	while ((next = strstr(at, "---- start\n")) != NULL)
 		at = next + 1;
+	memmove(text, at, strlen(at) + 1);
+	at = text;
 	return strstr(at, "bastion: serving") != NULL;
 }
 
