@@ -730,11 +730,12 @@ END;
 
 CREATE TRIGGER invitation_moves BEFORE UPDATE ON invitation
 BEGIN
-    SELECT RAISE(ABORT, 'invitation.used|this invitation was used, withdrawn or ran out')
+    SELECT RAISE(ABORT, 'invitation.expired|this invitation ran out')
+     WHERE NEW.state = 'redeemed'
+       AND (OLD.state = 'expired' OR (OLD.state = 'open' AND OLD.expires_at <= now_ms()));
+    SELECT RAISE(ABORT, 'invitation.used|this invitation was used or withdrawn')
      WHERE NOT EXISTS (SELECT 1 FROM state_rule
            WHERE entity = 'invitation' AND from_state = OLD.state AND to_state = NEW.state);
-    SELECT RAISE(ABORT, 'invitation.expired|this invitation ran out')
-     WHERE NEW.state = 'redeemed' AND OLD.expires_at <= now_ms();
     SELECT RAISE(ABORT, 'invitation.fixed|an invitation keeps its name, token and end')
      WHERE NEW.box_name IS NOT OLD.box_name OR NEW.token_digest IS NOT OLD.token_digest
         OR NEW.created_at IS NOT OLD.created_at OR NEW.expires_at IS NOT OLD.expires_at;
@@ -1398,15 +1399,21 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('lease.fence', 126, 409, 'take the lease again'),
     ('lease.held', 75, 409, 'wait for its holder, or for the lease to run out'),
     ('lease.kept', 126, 409, 'free the lease instead'),
+    ('observe.answer', 1, 500, 'ask for less, or raise the setting op.frame'),
     ('observe.args', 2, 422, 'see bastion ops for how it is asked'),
+    ('observe.depth', 2, 422, 'ask for 1 to 3 levels'),
     ('observe.folder', 2, 422, 'name a folder that is there'),
     ('observe.handshake', 1, 502, 'check that the listener speaks TLS'),
+    ('observe.hours', 2, 422, 'ask for 1 to 168 hours'),
+    ('observe.minutes', 2, 422, 'ask for 1 to 60 minutes'),
     ('observe.name', 2, 422, 'give a plain server name'),
     ('observe.path', 2, 422, 'give an absolute path without .., outside /proc, /sys and /dev'),
+    ('observe.port', 2, 422, 'name a port from 1 to 65535'),
     ('observe.port_closed', 2, 404, 'see what listens: ss -ltn'),
     ('observe.stuck', 75, 429, 'wait until the file system answers, or unmount it'),
     ('observe.tool', 3, 501, 'install the program that the message names'),
     ('observe.unit', 2, 422, 'give the name of a systemd unit of this machine'),
+    ('observe.unit_unknown', 2, 404, 'pick one of the near names'),
     ('op.args', 2, 422, 'see bastion ops for how it is asked'),
     ('op.busy', 75, 429, 'wait for earlier runs to end'),
     ('op.cancelled', 1, 409, 'ask again'),

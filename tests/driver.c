@@ -346,7 +346,7 @@ driver_serve_begin(struct driver *d, enum driver_side side)
 	close(in);
 }
 
-/* Whether the daemon that was started last has said that it serves. */
+/* Whether the daemon that was started last has said that it serves; and what it said. */
 static bool
 says_serving(const struct driver *d, enum driver_side side, char *text, size_t size)
 {
@@ -362,6 +362,8 @@ says_serving(const struct driver *d, enum driver_side side, char *text, size_t s
 	fclose(f);
 	while ((next = strstr(at, "---- start\n")) != NULL)
 		at = next + 1;
+	memmove(text, at, strlen(at) + 1);
+	at = text;
 	return strstr(at, "bastion: serving") != NULL;
 }
 
@@ -652,7 +654,7 @@ driver_first_day(struct driver *d)
 
 	driver_make(d);
 	driver_serve_begin(d, DRIVER_BOX);
-	driver_does(&said, NULL, "host", "init", NULL);
+	driver_does(&said, NULL, "host", "init", "conductor", NULL);
 	driver_serve_begin(d, DRIVER_HOST);
 	driver_serve_wait(d, DRIVER_BOX);
 	driver_serve_wait(d, DRIVER_HOST);

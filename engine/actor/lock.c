@@ -37,6 +37,15 @@ lock_check(int fd, int dirfd, const char *name, struct refusal *r)
 	return 0;
 }
 
+/* A disk that cannot take the file is said as what it is. */
+static const char *
+lock_code(int error)
+{
+	if (error == EROFS)
+		return "store.readonly";
+	return error == ENOSPC || error == EDQUOT ? "store.full" : LOCK_CODE;
+}
+
 int
 lock_open(int dirfd, const char *name, struct refusal *r)
 {
@@ -47,7 +56,7 @@ lock_open(int dirfd, const char *name, struct refusal *r)
 	if (fd == -1 && errno == ELOOP)
 		return refusal_set(r, LOCK_CODE, "%s is a symbolic link", name);
 	if (fd == -1)
-		return refusal_errno(r, LOCK_CODE, name);
+		return refusal_errno(r, lock_code(errno), name);
 	if (lock_check(fd, dirfd, name, r) == -1) {
 		close(fd);
 		return -1;

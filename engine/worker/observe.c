@@ -106,9 +106,9 @@ observe_defaults(struct observe_limits *limits, struct observe_env *env)
 	};
 }
 
-/* Root reads every journal; others do as members of systemd-journal. */
+/* Root reads every journal; others do as members of the group that owns it. */
 static int
-may_read(void)
+may_read(const struct observe_env *env)
 {
 	struct group *journal;
 	gid_t groups[256];
@@ -116,7 +116,7 @@ may_read(void)
 
 	if (geteuid() == 0)
 		return 1;
-	if ((journal = getgrnam("systemd-journal")) == NULL)
+	if ((journal = getgrnam(env->readers)) == NULL)
 		return 0;
 	if (getegid() == journal->gr_gid)
 		return 1;
@@ -178,7 +178,7 @@ observe_journal_reader(const struct observe_env *env, char *why, size_t whylen)
 		snprintf(why, whylen, "this machine has no journalctl");
 		return 0;
 	}
-	if (!may_read()) {
+	if (!may_read(env)) {
 		snprintf(
 		    why, whylen,
 		    "bastion may not read the system journal: it is neither root nor in the group "

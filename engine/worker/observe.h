@@ -53,6 +53,7 @@ struct observe_env {
 	char systemctl[OBSERVE_PATH_MAX];
 	char ss[OBSERVE_PATH_MAX];
 	char journal[OBSERVE_PATH_MAX]; /* directories of journal files, separated by ':' */
+	char readers[OBSERVE_PATH_MAX]; /* the group whose members may read the journal */
 	char trust[OBSERVE_PATH_MAX];   /* file of trusted certificates; "": the system's store */
 };
 

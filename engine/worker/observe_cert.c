@@ -87,7 +87,7 @@ check(int nargs, const char *const *args, struct observe_args *canon, struct ref
 	if (!is_server_name(args[1]))
 		return refusal_set(
 		    refusal, "observe.name",
-		    "a server name is labels of letters, digits and inner hyphens with dots between, "
+		    "a server name is labels of letters, digits and inner hyphens and dots between, "
 		    "at most %d characters",
 		    NAME_MAX_LEN);
 	for (i = 0; args[1][i] != '\0'; i++)
@@ -351,7 +351,7 @@ ask_each(struct look *k, const struct observe_limits *limits, const struct obser
 	if (k->listener.ndials == 0) {
 		refusal_set(
 		    &k->why, "observe.port_closed",
-		    "what listens on this port is bound to an address that this machine does not hold");
+		    "what listens there is bound to an address that this machine does not hold");
 		return answer_refused(k->out, &k->why, OBSERVE_WRONG);
 	}
 	if ((k->ctx = make_context(env)) == NULL) {

@@ -67,7 +67,7 @@ serve(void **state)
 	(void)state;
 	driver_make(&d);
 	driver_serve_begin(&d, DRIVER_BOX);
-	driver_does(&said, NULL, "host", "init", NULL);
+	driver_does(&said, NULL, "host", "init", "conductor", NULL);
 	driver_serve_begin(&d, DRIVER_HOST);
 	driver_serve_wait(&d, DRIVER_BOX);
 	driver_serve_wait(&d, DRIVER_HOST);
