@@ -186,8 +186,8 @@ scratch_grant(struct scratch *s, const char *op, const char *args, int uses, int
 }
 
 /* tests/invariants.sql: each statement gives (name, detail) rows for what is wrong. */
-static void
-invariants(struct scratch *s)
+void
+scratch_check(struct scratch *s)
 {
 	static char sql[65536];
 	sqlite3_stmt *q;
@@ -218,7 +218,7 @@ scratch_drop(struct scratch *s)
 	char command[128];
 
 	clock_fix(-1);
-	invariants(s);
+	scratch_check(s);
 	store_close(s->db);
 	key_free(s->key);
 	home_close(&s->home);

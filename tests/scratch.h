@@ -57,6 +57,13 @@ int64_t scratch_grant(struct scratch *s, const char *op, const char *args, int u
 		      int64_t ttl_ms);
 
 /**
+ * scratch_check(s):
+ * Run tests/invariants.sql over the database as it is, on s->db opened anew without a role; fail
+ * the test on any row of it.
+ */
+void scratch_check(struct scratch *s);
+
+/**
  * scratch_drop(s):
  * Run tests/invariants.sql over the database that the test leaves, fail on any row of it, and
  * remove the directory.

@@ -14,15 +14,6 @@
 static const char STEP_DONE[] = "INSERT INTO schema_step (version, name, sha256, applied_at)"
 				" VALUES (:version, :name, sha256(CAST(:text AS BLOB)), now_ms())";
 
-static int
-run(struct store *db, const char *sql)
-{
-	if (sqlite3_exec(store_handle(db), sql, NULL, NULL, NULL) == SQLITE_OK)
-		return 0;
-	return refusal_set(store_refusal(db), "store.failed", "the database answered: %s",
-			   sqlite3_errmsg(store_handle(db)));
-}
-
 /* A check that answers anything but what it should is a refusal. */
 static int
 sound(struct store *db)
@@ -82,7 +73,8 @@ step_take(struct store *db, int version)
 		return 0;
 	}
 	snprintf(sql, sizeof(sql), "PRAGMA user_version = %d", version);
-	if (run(db, step->text) != 0 || run(db, sql) != 0 || (q = store_sql(db, STEP_DONE)) == NULL)
+	if (store_exec(db, step->text) != 0 || store_exec(db, sql) != 0 ||
+	    (q = store_sql(db, STEP_DONE)) == NULL)
 		return store_rollback(db);
 	stmt_int(q, ":version", version);
 	stmt_text(q, ":name", step->name);
@@ -118,8 +110,9 @@ copy_before(const struct home *home, struct store *db, int version)
 	rc = sqlite3_backup_finish(backup);
 	sqlite3_close(to);
 	if (rc != SQLITE_OK)
-		return refusal_set(store_refusal(db), "store.failed", "%s: %s", path,
-				   sqlite3_errstr(rc));
+		return refusal_set(store_refusal(db),
+				   rc == SQLITE_FULL ? "store.full" : "store.failed", "%s: %s",
+				   path, sqlite3_errstr(rc));
 	if ((copy = store_open_file(path, ROLE_MIGRATE, NULL, store_refusal(db))) == NULL)
 		return -1;
 	rc = sound(copy);
@@ -142,7 +135,8 @@ migrate_steps(const struct home *home, struct store *db)
 		    "the database has schema version %d, this bastion knows up to %d", from,
 		    embedded_versions);
 	if (from == 0 &&
-	    run(db, "PRAGMA journal_mode = WAL; PRAGMA application_id = " APPLICATION_ID) != 0)
+	    store_exec(db, "PRAGMA journal_mode = WAL; PRAGMA application_id = " APPLICATION_ID) !=
+		0)
 		return -1;
 	if (from > 0 && (step_known(db, from) != 0 ||
 			 (from < embedded_versions && copy_before(home, db, from) != 0)))

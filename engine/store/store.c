@@ -91,8 +91,8 @@ store_failed(struct store *db, int rc)
 	return refusal_set(&db->refusal, code_of(rc), "the database answered: %s", text);
 }
 
-static int
-exec(struct store *db, const char *sql)
+int
+store_exec(struct store *db, const char *sql)
 {
 	int rc = sqlite3_exec(db->handle, sql, NULL, NULL, NULL);
 
@@ -151,7 +151,7 @@ store_setup(struct store *db, const char *path, enum store_role role)
 	sqlite3_busy_timeout(db->handle, GATE_WAIT_MS);
 	if (function_register(db->handle, &db->ctx) != 0)
 		return store_failed(db, SQLITE_NOMEM);
-	if (exec(db, SETUP) != 0)
+	if (store_exec(db, SETUP) != 0)
 		return -1;
 	sqlite3_wal_autocheckpoint(db->handle, WAL_PAGES);
 	if (role != ROLE_MIGRATE && schema_known(db) != 0)
@@ -281,7 +281,7 @@ store_synchronous(struct store *db, bool soft)
 {
 	if (db->soft == soft)
 		return 0;
-	if (exec(db, soft ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL") != 0)
+	if (store_exec(db, soft ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = FULL") != 0)
 		return -1;
 	db->soft = soft;
 	return 0;

@@ -157,6 +157,13 @@ struct sqlite3 *store_handle(struct store *db);
 struct stmt *store_sql(struct store *db, const char *sql);
 
 /**
+ * store_exec(db, sql):
+ * Run the statements ${sql}, as many as they are, without keeping them.  For migrations.  Return 0
+ * or -1.
+ */
+int store_exec(struct store *db, const char *sql);
+
+/**
  * store_shows(db, sql):
  * Return 0 where the statements ${sql} show no secret column that ${db}'s role may not read, or -1
  * with store.role.  store_sql asks this itself; whoever prepares on store_handle asks it first.
