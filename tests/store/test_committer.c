@@ -1,0 +1,297 @@
+/* test_committer.c: decisions in batches: alone in failing, together in being durable. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/store/committer.h"
+#include "engine/store/gate.h"
+#include "tests/scratch.h"
+
+#define JOBS 64
+
+struct ask {
+	struct commit_job job; /* first: the committer knows only this */
+	const char *sql;
+	pthread_t run_in, done_in;
+	bool done;
+	struct harness *h;
+	struct ask *then; /* asked for when this one is done */
+};
+
+struct harness {
+	struct scratch s;
+	struct loop *loop;
+	struct committer *c;
+	struct ask asks[JOBS];
+	int made, told, goal;
+	int commits; /* the committer's thread counts, and is done when it is read */
+	int gate;
+};
+
+static int
+count_commit(void *ctx)
+{
+	++*(int *)ctx;
+	return 0;
+}
+
+static int
+ask_run(struct store *db, struct commit_job *job)
+{
+	struct ask *ask = (struct ask *)job;
+
+	ask->run_in = pthread_self();
+	sqlite3_commit_hook(store_handle(db), count_commit, &ask->h->commits);
+	return stmt_run(store_sql(db, ask->sql));
+}
+
+static void
+ask_done(struct commit_job *job)
+{
+	struct ask *ask = (struct ask *)job;
+
+	ask->done_in = pthread_self();
+	ask->done = true;
+	if (ask->then != NULL)
+		committer_submit(ask->h->c, &ask->then->job);
+	if (++ask->h->told == ask->h->goal)
+		loop_stop(ask->h->loop);
+}
+
+static struct ask *
+ask_for(struct harness *h, const char *sql)
+{
+	struct ask *ask = &h->asks[h->made++];
+
+	*ask = (struct ask){.job = {.run = ask_run, .done = ask_done}, .sql = sql, .h = h};
+	return ask;
+}
+
+static void
+start(struct harness *h)
+{
+	struct refusal r = {0};
+
+	memset(h, 0, sizeof(*h));
+	scratch_make(&h->s, HOME_BOX);
+	assert_non_null(h->loop = loop_new());
+	h->c = committer_start(&h->s.home, ROLE_NET, &h->s.keys, "test:committer", h->loop, &r);
+	if (h->c == NULL)
+		fail_msg("%s: %s", r.code, r.why);
+	assert_true((h->gate = home_file(&h->s.home, "bastion.gate", &r)) >= 0);
+}
+
+static void
+finish(struct harness *h)
+{
+	committer_stop(h->c);
+	loop_free(h->loop);
+	close(h->gate);
+	scratch_drop(&h->s);
+}
+
+static void
+all_told(struct harness *h, int n)
+{
+	h->goal = h->told + n;
+	assert_int_equal(loop_run(h->loop), 0);
+	assert_int_equal(committer_pending(h->c), 0);
+}
+
+#define GOOD                                                  \
+	"INSERT INTO refused (at, surface, asked, code, why)" \
+	" VALUES (now_ms(), 'lane', 'x', 'op.unknown', 'y')"
+#define BAD                                                                                       \
+	"INSERT INTO op_run (pairing_id, op, args, nonce, queued_at) VALUES (1, 'x:y', '[]', ''," \
+	" now_ms())"
+
+/* DESIGN §3: what arrives while a commit is in flight shares the next one: one fsync for all. */
+static void
+a_batch_shares_a_commit(void **state)
+{
+	struct harness h;
+	int i;
+
+	(void)state;
+	start(&h);
+	/* The commit in flight: the gate is shut under it. */
+	assert_int_equal(gate_enter(h.gate, 1000), 0);
+	for (i = 0; i < 40; i++)
+		committer_submit(h.c, &ask_for(&h, GOOD)->job);
+	assert_int_equal(committer_pending(h.c), 40);
+	gate_leave(h.gate);
+	all_told(&h, 40);
+	for (i = 0; i < 40; i++)
+		assert_int_equal(h.asks[i].job.result, 0);
+	/* The first may have come alone, before the others were there. */
+	assert_in_range(h.commits, 1, 2);
+	assert_int_equal(scratch_value(&h.s, "SELECT count(*) FROM refused"), 40);
+	assert_int_equal(scratch_value(&h.s, "SELECT count(*) FROM audit"
+					     " WHERE who = 'test:committer'"),
+			 40);
+	finish(&h);
+}
+
+/* A job that is refused undoes itself alone, and says why. */
+static void
+one_fails_alone(void **state)
+{
+	struct harness h;
+	int i;
+
+	(void)state;
+	start(&h);
+	assert_int_equal(gate_enter(h.gate, 1000), 0);
+	for (i = 0; i < 9; i++)
+		committer_submit(h.c, &ask_for(&h, i % 3 == 1 ? BAD : GOOD)->job);
+	gate_leave(h.gate);
+	all_told(&h, 9);
+	for (i = 0; i < 9; i++) {
+		assert_int_equal(h.asks[i].job.result, i % 3 == 1 ? -1 : 0);
+		if (i % 3 == 1)
+			assert_string_equal(h.asks[i].job.refusal.code, "pairing.inactive");
+	}
+	assert_int_equal(scratch_value(&h.s, "SELECT count(*) FROM refused"), 6);
+	finish(&h);
+}
+
+/* SQLite itself undoes the transaction of this job, as a full disk makes it do. */
+static int
+undo_all(struct store *db, struct commit_job *job)
+{
+	(void)job;
+	sqlite3_set_authorizer(store_handle(db), NULL, NULL);
+	if (sqlite3_exec(store_handle(db), "ROLLBACK", NULL, NULL, NULL) != SQLITE_OK)
+		return 0;
+	return refusal_set(store_refusal(db), "store.full", "as SQLite would say");
+}
+
+/* Where the batch cannot be made durable none of it was decided, before the failure or behind it.
+ */
+static void
+a_failed_commit_fails_all(void **state)
+{
+	struct harness h;
+	struct ask *ask;
+	int i;
+
+	(void)state;
+	start(&h);
+	assert_int_equal(gate_enter(h.gate, 1000), 0);
+	/* The first batch may hold the first job alone: the failing one is in the other. */
+	committer_submit(h.c, &ask_for(&h, GOOD)->job);
+	for (i = 0; i < 7; i++) {
+		ask = ask_for(&h, GOOD);
+		if (i == 3)
+			ask->job.run = undo_all;
+		committer_submit(h.c, &ask->job);
+	}
+	gate_leave(h.gate);
+	all_told(&h, 8);
+	for (i = 1; i < 8; i++) {
+		assert_int_equal(h.asks[i].job.result, -1);
+		assert_string_equal(h.asks[i].job.refusal.code, "store.full");
+	}
+	assert_int_equal(scratch_value(&h.s, "SELECT count(*) FROM refused"),
+			 h.asks[0].job.result == 0 ? 1 : 0);
+	/* And the next one is decided as ever. */
+	committer_submit(h.c, &ask_for(&h, GOOD)->job);
+	all_told(&h, 1);
+	assert_int_equal(h.asks[8].job.result, 0);
+	finish(&h);
+}
+
+/* Jobs run in the committer's thread; whoever asked is told in the loop's. */
+static void
+done_is_in_the_loop(void **state)
+{
+	struct harness h;
+	int i;
+
+	(void)state;
+	start(&h);
+	for (i = 0; i < 20; i++) {
+		committer_submit(h.c, &ask_for(&h, GOOD)->job);
+		all_told(&h, 1);
+		assert_true(pthread_equal(h.asks[i].done_in, pthread_self()));
+		assert_false(pthread_equal(h.asks[i].run_in, pthread_self()));
+	}
+	finish(&h);
+}
+
+/* Stopping finishes what was asked, what is asked meanwhile too; late mail finds nobody in. */
+static void
+stop_finishes(void **state)
+{
+	struct harness h;
+	struct ask *late;
+	int i;
+
+	(void)state;
+	start(&h);
+	late = ask_for(&h, GOOD);
+	for (i = 0; i < 10; i++) {
+		committer_submit(h.c, &ask_for(&h, GOOD)->job);
+		h.asks[1].then = late;
+	}
+	committer_stop(h.c);
+	h.c = NULL;
+	for (i = 0; i < 11; i++) {
+		assert_true(h.asks[i].done);
+		assert_int_equal(h.asks[i].job.result, 0);
+		assert_true(pthread_equal(h.asks[i].done_in, pthread_self()));
+	}
+	/* The loop goes on, and comes to what was posted before the stop. */
+	loop_stop(h.loop);
+	assert_int_equal(loop_run(h.loop), 0);
+	loop_stop(h.loop);
+	assert_int_equal(loop_run(h.loop), 0);
+	assert_int_equal(scratch_value(&h.s, "SELECT count(*) FROM refused"), 11);
+	committer_stop(NULL);
+	finish(&h);
+}
+
+/* A committer that cannot open its database says so. */
+static void
+start_is_refused(void **state)
+{
+	struct refusal r = {0};
+	struct scratch s;
+	struct loop *loop;
+
+	(void)state;
+	scratch_make(&s, HOME_BOX);
+	assert_non_null(loop = loop_new());
+	assert_int_equal(renameat(s.home.fd, "bastion.db", s.home.fd, "kept"), 0);
+	assert_null(committer_start(&s.home, ROLE_NET, NULL, "x", loop, &r));
+	assert_string_equal(r.code, "store.missing");
+	assert_int_equal(renameat(s.home.fd, "kept", s.home.fd, "bastion.db"), 0);
+	loop_free(loop);
+	scratch_drop(&s);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_batch_shares_a_commit),
+	    cmocka_unit_test(one_fails_alone),
+	    cmocka_unit_test(a_failed_commit_fails_all),
+	    cmocka_unit_test(done_is_in_the_loop),
+	    cmocka_unit_test(stop_finishes),
+	    cmocka_unit_test(start_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
