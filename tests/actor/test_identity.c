@@ -33,7 +33,7 @@ ourselves(void **state)
 	assert_false(identity_alive(me.boot_id, (int64_t)INT_MAX + 1 + getpid(), me.start_ticks));
 }
 
-/* RF-30, LU-19: another start time is another process, another boot an end to all of them. */
+/* RF-30, LU-19, SQ-7: another start time is another process, another boot an end to all of them. */
 static void
 reused_pid_and_other_boot(void **state)
 {
