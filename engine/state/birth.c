@@ -22,8 +22,8 @@ role_name(const struct home *home)
 static bool
 is_name_character(char c)
 {
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-	    c == '-';
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       c == '.' || c == '-';
 }
 
 bool
@@ -59,8 +59,8 @@ is_there(const struct home *home, const char *file)
 }
 
 /*
- * The key comes before the database, so a birth that is cut short leaves a key alone, which the next start
- * takes up; never a database without one.
+ * The key comes before the database, so a birth that is cut short leaves a key alone, which the
+ * next start takes up; never a database without one.
  */
 int
 birth_key(const struct home *home, struct store_keys *keys, struct refusal *r)
@@ -71,8 +71,9 @@ birth_key(const struct home *home, struct store_keys *keys, struct refusal *r)
 	home_path(home, "bastion.key", path);
 	if (!is_there(home, "bastion.key")) {
 		if (is_there(home, "bastion.db"))
-			return refusal_set(
-			    r, "key.missing", "there is a database in %s, but its key is gone", home->state);
+			return refusal_set(r, "key.missing",
+					   "there is a database in %s, but its key is gone",
+					   home->state);
 		if (key_create(path, r) == -1)
 			return -1;
 	}
@@ -97,7 +98,8 @@ bring_up(const struct home *home, bool migrate, struct refusal *r)
 		return 0;
 	if (version != 0 && version < embedded_versions && !migrate)
 		return refusal_set(r, "store.older",
-		    "the database has schema version %d, this bastion needs %d", version, embedded_versions);
+				   "the database has schema version %d, this bastion needs %d",
+				   version, embedded_versions);
 	return migrate_up(home, r) < 0 ? -1 : 0;
 }
 
@@ -122,17 +124,20 @@ box_born(const struct home *home, struct store *db, const char *name, const stru
 
 /* The row that is there must be of this role and of this key. */
 static int
-box_is_ours(const struct home *home, struct store *db, struct stmt *q, const struct store_keys *keys)
+box_is_ours(const struct home *home, struct store *db, struct stmt *q,
+	    const struct store_keys *keys)
 {
 	const void *identity = stmt_get_blob(q, 1, sizeof(keys->identity));
 	int rc = 0;
 
 	if (strcmp(stmt_get_text(q, 0), role_name(home)) != 0)
-		rc = refusal_set(store_refusal(db), "box.identity", "the state in %s is that of a %s",
-		    home->state, stmt_get_text(q, 0));
+		rc = refusal_set(store_refusal(db), "box.identity",
+				 "the state in %s is that of a %s", home->state,
+				 stmt_get_text(q, 0));
 	else if (identity == NULL || memcmp(identity, keys->identity, sizeof(keys->identity)) != 0)
 		rc = refusal_set(store_refusal(db), "key.other",
-		    "the key in %s is not the one that its database was born with", home->state);
+				 "the key in %s is not the one that its database was born with",
+				 home->state);
 	stmt_done(q);
 	return rc;
 }
@@ -156,8 +161,8 @@ box_known(const struct home *home, const struct store_keys *keys, struct refusal
 }
 
 int
-birth_database(const struct home *home, const char *name, const struct store_keys *keys, bool migrate,
-    struct refusal *r)
+birth_database(const struct home *home, const char *name, const struct store_keys *keys,
+	       bool migrate, struct refusal *r)
 {
 	struct store *db;
 	int rc;

@@ -4,8 +4,9 @@
 
 #include "engine/store/store.h"
 
-#define PAIRING_LANE "lane.sock" /* of the run directory: where a box takes the asks of its Host \
-				  */
+#define PAIRING_LANE                                                                \
+	"lane.sock" /* of the run directory: where a box takes the asks of its Host \
+		     */
 
 struct pairing {
 	int64_t id;

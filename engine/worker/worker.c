@@ -13,13 +13,16 @@
 #include "engine/worker/runner.h"
 #include "engine/worker/worker.h"
 
-static const char QUEUED[] = "SELECT id, op, args ->> 0, args ->> 1, json_array_length(args) FROM op_run"
-			     " WHERE state = 'queued' ORDER BY id LIMIT 1";
+static const char QUEUED[] =
+    "SELECT id, op, args ->> 0, args ->> 1, json_array_length(args) FROM op_run"
+    " WHERE state = 'queued' ORDER BY id LIMIT 1";
 
-static const char RUNNING[] = "UPDATE op_run SET state = 'running', started_at = now_ms() WHERE id = :id";
+static const char RUNNING[] =
+    "UPDATE op_run SET state = 'running', started_at = now_ms() WHERE id = :id";
 
 static const char WALK[] = "INSERT INTO folder_walk (op_run_id) VALUES (:id)";
-static const char WALK_MOVE[] = "UPDATE folder_walk SET state = :state WHERE op_run_id = :id AND state <> :state";
+static const char WALK_MOVE[] =
+    "UPDATE folder_walk SET state = :state WHERE op_run_id = :id AND state <> :state";
 
 static const char FRAME[] = "INSERT INTO op_output (op_run_id, seq, frame)"
 			    " SELECT id, last_seq + 1, :frame FROM op_run WHERE id = :id";
@@ -48,7 +51,7 @@ struct run {
 	struct worker *worker;
 	int64_t id;
 	uint64_t process; /* the runner's number for it */
-	int fd;		  /* of its answer; -1 once it is read to its end */
+	int fd;           /* of its answer; -1 once it is read to its end */
 	struct pump pump;
 	struct frame *frames, **last;
 	uint64_t timer;
@@ -149,7 +152,8 @@ finish_insert(struct store *db, struct run *run)
 	return stmt_run_one(q);
 }
 
-/* Frames alone may be lost with the power, the newest first; with the end of the run they are durable. */
+/* Frames alone may be lost with the power, the newest first; with the end of the run they are
+ * durable. */
 static int
 run_commit(struct run *run, bool ended)
 {
@@ -159,7 +163,8 @@ run_commit(struct run *run, bool ended)
 	if ((ended ? store_begin(db) : store_begin_soft(db)) != 0)
 		return -1;
 	if (frames_insert(db, run) != 0 ||
-	    (ended && (walk_move(db, run, run->left ? "stuck" : "done") != 0 || finish_insert(db, run) != 0)))
+	    (ended && (walk_move(db, run, run->left ? "stuck" : "done") != 0 ||
+		       finish_insert(db, run) != 0)))
 		return store_rollback(db);
 	if (store_commit(db) != 0)
 		return -1;
@@ -236,7 +241,8 @@ static void
 run_say(struct run *run, const char *code, const char *why)
 {
 	char frame[512];
-	int n = snprintf(frame, sizeof(frame), "{\"e\":{\"code\":\"%s\",\"why\":\"%s\"}}", code, why);
+	int n =
+	    snprintf(frame, sizeof(frame), "{\"e\":{\"code\":\"%s\",\"why\":\"%s\"}}", code, why);
 
 	frame_keep(run, frame, (size_t)n);
 }
@@ -263,14 +269,17 @@ run_start(struct run *run, const char *op, int n, const struct observe_word *wor
 
 	limits_read(w->env->db, &limits, &env);
 	if (observe_check(op, n, words, &args, &r) != 0 ||
-	    runner_spawn(&w->runner, observe_find(op), &args, &limits, &env, &run->fd, &run->process, &r) != 0) {
+	    runner_spawn(&w->runner, observe_find(op), &args, &limits, &env, &run->fd,
+			 &run->process, &r) != 0) {
 		run->fd = -1;
 		run->exit_code = 1;
 		run_say(run, r.code, r.why);
 		return -1;
 	}
-	pump_init(&run->pump, run->fd, limits.frame_max, store_setting(w->env->db, "op.output"), frame_keep, run);
-	run->timer = loop_after(w->env->loop, store_setting(w->env->db, "op.time_ms"), run_late, run);
+	pump_init(&run->pump, run->fd, limits.frame_max, store_setting(w->env->db, "op.output"),
+		  frame_keep, run);
+	run->timer =
+	    loop_after(w->env->loop, store_setting(w->env->db, "op.time_ms"), run_late, run);
 	return loop_add(w->env->loop, run->fd, EPOLLIN, answer_read, run);
 }
 
@@ -373,7 +382,8 @@ exit_of(struct run *run, const struct runner_event *event)
 		run_say(run, "op.time", "the run took longer than the setting op.time_ms allows");
 		return 124;
 	}
-	return WIFEXITED(event->status) ? WEXITSTATUS(event->status) : 128 + WTERMSIG(event->status);
+	return WIFEXITED(event->status) ? WEXITSTATUS(event->status)
+					: 128 + WTERMSIG(event->status);
 }
 
 /* The kernel let go of what was left behind: its walk no longer counts against new ones. */
@@ -433,7 +443,8 @@ runner_told(void *ctx, uint32_t events)
 			run_told(run, &event);
 	if (n == 0)
 		return;
-	/* Without it nothing can run: a new worker comes with a new one, and our runs read as lost. */
+	/* Without it nothing can run: a new worker comes with a new one, and our runs read as lost.
+	 */
 	fprintf(stderr, "bastion: worker: the runner ended\n");
 	exit(1);
 }

@@ -47,7 +47,8 @@ static const char FAILED[] =
     "UPDATE call SET state = 'failed', finished_at = now_ms(), exit_code = 1,"
     " code = :code, why = :why WHERE id = :id";
 
-static const char HEARD[] = "UPDATE host_box SET heard_at = now_ms() WHERE id = :box AND state = 'active'";
+static const char HEARD[] =
+    "UPDATE host_box SET heard_at = now_ms() WHERE id = :box AND state = 'active'";
 
 static const char EXIT[] =
     "SELECT CASE WHEN json_type(:frame, '$.x') = 'integer' THEN :frame ->> '$.x' END";
@@ -396,7 +397,8 @@ carry_one(struct link *link)
 	return 1;
 }
 
-/* Sign for a box that came in: the actor that let it in holds no key.  Return 1, 0 without one, -1. */
+/* Sign for a box that came in: the actor that let it in holds no key.  Return 1, 0 without one, -1.
+ */
 static int
 welcome_one(struct link *link)
 {
@@ -413,15 +415,16 @@ welcome_one(struct link *link)
 		return n;
 	id = stmt_get_int(q, 0);
 	claim = (struct enroll_claim){.token_digest = stmt_get_blob(q, 1, 32),
-	    .box = stmt_get_text(q, 2),
-	    .box_key = stmt_get_blob(q, 3, 32),
-	    .lane = stmt_get_text(q, 4),
-	    .host = stmt_get_text(q, 5),
-	    .host_key = stmt_get_blob(q, 6, 32)};
+				      .box = stmt_get_text(q, 2),
+				      .box_key = stmt_get_blob(q, 3, 32),
+				      .lane = stmt_get_text(q, 4),
+				      .host = stmt_get_text(q, 5),
+				      .host_key = stmt_get_blob(q, 6, 32)};
 	n = enroll_sign(link->env->keys.secret, &claim, signature);
 	stmt_done(q);
 	if (n != 0)
-		return refusal_set(store_refusal(db), "pairing.refused", "the enrollment could not be signed");
+		return refusal_set(store_refusal(db), "pairing.refused",
+				   "the enrollment could not be signed");
 	if (store_begin(db) != 0)
 		return -1;
 	if ((q = store_sql(db, WELCOME)) == NULL)

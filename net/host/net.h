@@ -48,7 +48,8 @@ int lane_ops(struct http_exchange *x, void *net);
 
 /**
  * enroll_redeem(x, net), enroll_wake(net):
- * The Host's end of a pairing (enroll.c): a box redeems an invitation; it is answered once link has signed.
+ * The Host's end of a pairing (enroll.c): a box redeems an invitation; it is answered once link has
+ * signed.
  */
 void enroll_wake(struct net *net);
 int enroll_redeem(struct http_exchange *x, void *net);

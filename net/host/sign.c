@@ -43,7 +43,8 @@ sign_check(const unsigned char pk[32], const struct sign_request *request, const
 	size_t n;
 	int len;
 
-	/* libsodium 1.0.18 takes bytes over 0x7f for '/', so one signature would have many spellings. */
+	/* libsodium 1.0.18 takes bytes over 0x7f for '/', so one signature would have many
+	 * spellings. */
 	for (n = 0; signature[n] != '\0'; n++)
 		if (!isascii((unsigned char)signature[n]))
 			return -1;

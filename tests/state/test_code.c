@@ -385,7 +385,8 @@ the_tables_hold(void **state)
 	person_refused(&s, "box.identity", "UPDATE host_box SET box_key = zeroblob(32)");
 	person_refused(&s, "box.kept", "DELETE FROM host_box");
 	assert_int_equal(scratch_sql(&s, "UPDATE host_box SET state = 'gone', gone_at = 9"), 0);
-	person_refused(&s, "box.transition", "UPDATE host_box SET state = 'active', gone_at = NULL");
+	person_refused(&s, "box.transition",
+		       "UPDATE host_box SET state = 'active', gone_at = NULL");
 	person_refused(&s, "invitation.used",
 		       "UPDATE invitation SET state = 'open', ended_at = NULL");
 	scratch_drop(&s);
