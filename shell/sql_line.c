@@ -184,6 +184,15 @@ take_line(struct cli *cli, struct sql *s, struct talk *t, const char *line, size
 	return is_ready(t) ? run_statement(cli, s, t) : 0;
 }
 
+/* The terminal is the editor's before the prompt is shown, not a moment later: what follows the
+ * prompt is a key. */
+static const char *
+next_line(struct talk *t, int *n)
+{
+	el_set(t->el, EL_PREP_TERM, 1);
+	return el_gets(t->el, n);
+}
+
 int
 sql_converse(struct cli *cli, struct sql *s)
 {
@@ -196,8 +205,11 @@ sql_converse(struct cli *cli, struct sql *s)
 		refusal_set(&cli->refusal, "store.failed", "the terminal cannot be used");
 		return cli_refuse(cli);
 	}
+	/* Between two prompts Ctrl-C has nothing to end; while a query runs, run_statement takes
+	 * it. */
+	signal(SIGINT, SIG_IGN);
 	puts(".help has the commands, .tables the tables; Ctrl-D leaves.");
-	while (over == 0 && (line = el_gets(t.el, &n)) != NULL && (n > 0 || t.cancelled))
+	while (over == 0 && (line = next_line(&t, &n)) != NULL && (n > 0 || t.cancelled))
 		over = take_line(cli, s, &t, line, (size_t)n);
 	if (over == 0)
 		putchar('\n');
