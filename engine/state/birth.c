@@ -169,8 +169,13 @@ birth_database(const struct home *home, const char *name, const struct store_key
 
 	if (name != NULL && !birth_name(name))
 		return refusal_set(r, "box.name", "a machine cannot have this name");
-	if (bring_up(home, migrate, r) == -1 || (rc = box_known(home, keys, r)) == -1)
-		return -1;
+	/* A machine of this version, which is the rule, is opened once. */
+	if ((rc = box_known(home, keys, r)) == -1) {
+		if (strcmp(r->code, "store.missing") != 0 && strcmp(r->code, "store.older") != 0)
+			return -1;
+		if (bring_up(home, migrate, r) == -1 || (rc = box_known(home, keys, r)) == -1)
+			return -1;
+	}
 	if (rc == 1)
 		return 0;
 	if ((db = store_open(home, ROLE_MIGRATE, keys, r)) == NULL)

@@ -54,7 +54,7 @@ struct run {
 	int fd;           /* of its answer; -1 once it is read to its end */
 	struct pump pump;
 	struct frame *frames, **last;
-	uint64_t timer;
+	uint64_t timer, hold;
 	int exit_code; /* -1 while it runs */
 	bool walk, late, left, answered;
 };
@@ -99,6 +99,7 @@ run_free(struct run *run)
 		close(run->fd);
 	}
 	loop_cancel(run->worker->env->loop, run->timer);
+	loop_cancel(run->worker->env->loop, run->hold);
 	pump_free(&run->pump);
 	if (!run->left)
 		run->worker->live--;
@@ -186,10 +187,14 @@ run_end(struct run *run)
 
 	if (run_commit(run, true) != 0)
 		complain(w, "the end of a run could not be kept");
-	if (run->left)
+	if (run->left) {
 		w->live--; /* remembered until the kernel lets go of it */
-	else
+		loop_cancel(w->env->loop, run->timer);
+		loop_cancel(w->env->loop, run->hold);
+		run->timer = run->hold = 0;
+	} else {
 		run_free(run);
+	}
 	if (w->draining && w->live == 0)
 		loop_stop(w->env->loop);
 	else
@@ -215,22 +220,56 @@ frame_keep(void *ctx, const char *text, size_t len)
 }
 
 static void
+run_flush(void *ctx)
+{
+	struct run *run = ctx;
+
+	run->hold = 0;
+	if (run->frames != NULL && run_commit(run, false) != 0)
+		complain(run->worker, "an answer could not be kept");
+}
+
+/* It has said all and does not end: a walk that a dead file system holds. */
+static void
+run_lingers(void *ctx)
+{
+	struct run *run = ctx;
+
+	run->timer = 0;
+	runner_kill(&run->worker->runner, run->process);
+}
+
+static void
+answer_ends(struct run *run)
+{
+	struct worker *w = run->worker;
+
+	loop_del(w->env->loop, run->fd);
+	close(run->fd);
+	run->fd = -1;
+	loop_cancel(w->env->loop, run->timer);
+	run->timer =
+	    loop_after(w->env->loop, store_setting(w->env->db, "op.kill_ms"), run_lingers, run);
+}
+
+/* Output is committed as it comes. A result is the last word: the end of the run, and one commit
+ * for both, follow. */
+static void
 answer_read(void *ctx, uint32_t events)
 {
 	struct run *run = ctx;
-	int more;
+	struct actor_env *env = run->worker->env;
 
 	(void)events;
-	more = pump_read(&run->pump);
-	if (more != 1) {
-		loop_del(run->worker->env->loop, run->fd);
-		close(run->fd);
-		run->fd = -1;
-	}
+	if (pump_read(&run->pump) != 1)
+		answer_ends(run);
 	if (run->fd == -1 && run->exit_code != -1)
 		run_end(run);
-	else if (run->frames != NULL && run_commit(run, false) != 0)
-		complain(run->worker, "an answer could not be kept");
+	else if (!run->answered)
+		run_flush(run);
+	else if (run->hold == 0)
+		run->hold =
+		    loop_after(env->loop, store_setting(env->db, "op.gather_ms"), run_flush, run);
 }
 
 /*
@@ -301,13 +340,13 @@ run_new(struct worker *w, int64_t id, bool walk)
 	return run;
 }
 
-/* The row says running, durably, before anything runs. */
+/* The row that authorises the run is durable already; this says that it began, before it does. */
 static int
 mark_running(struct store *db, int64_t id, bool walk)
 {
 	struct stmt *q;
 
-	if (store_begin(db) != 0)
+	if (store_begin_soft(db) != 0)
 		return -1;
 	if ((q = store_sql(db, RUNNING)) == NULL)
 		return store_rollback(db);

@@ -173,7 +173,23 @@ carried_add(struct carried *c, const char *data, size_t len)
 	return 0;
 }
 
-/* Frames are committed as they come, so that whoever waits sees them; only the end is made durable.
+/* Whether the last whole line is the exit: then the end of the answer is here. */
+static bool
+at_exit(const struct carried *c)
+{
+	static const char exit_frame[] = "{\"x\":";
+	const char *line;
+
+	if (c->len < 2 || c->text[c->len - 1] != '\n')
+		return false;
+	line = memrchr(c->text, '\n', c->len - 1);
+	line = line == NULL ? c->text : line + 1;
+	return strncmp(line, exit_frame, sizeof(exit_frame) - 1) == 0;
+}
+
+/*
+ * Frames are committed as they come, so that whoever waits sees them; only the end is made durable,
+ * and what comes together with it goes into the same transaction.
  */
 static int
 answer_chunk(void *ctx, struct http_call *call, const char *data, size_t len)
@@ -183,7 +199,7 @@ answer_chunk(void *ctx, struct http_call *call, const char *data, size_t len)
 
 	if (carried_add(c, data, len) != 0)
 		return -1;
-	if (http_call_status(call) != 200 || memchr(data, '\n', len) == NULL)
+	if (http_call_status(call) != 200 || memchr(data, '\n', len) == NULL || at_exit(c))
 		return 0;
 	if (store_begin_soft(db) != 0)
 		return -1;
@@ -236,6 +252,8 @@ carried_end(struct carried *c, int status, const struct refusal *failed)
 	int bad = -1;
 
 	if (store_begin(db) == 0) {
+		if (failed == NULL && status == 200 && lines_keep(c) != 0)
+			failed = &c->refusal;
 		if ((q = ending(c, status, failed)) != NULL) {
 			stmt_int(q, ":id", c->id);
 			bad = stmt_run_one(q);
@@ -318,7 +336,7 @@ mark_sent(struct store *db, int64_t id)
 {
 	struct stmt *q;
 
-	if (store_begin(db) != 0)
+	if (store_begin_soft(db) != 0)
 		return -1;
 	if ((q = store_sql(db, SENT)) == NULL)
 		return store_rollback(db);
@@ -365,8 +383,8 @@ carried_new(struct link *link, struct stmt *q)
 	return c;
 }
 
-/* Take the oldest ask that waits.  It is marked as sent, durably, before it leaves.  Return 1, 0
- * without one, -1. */
+/* Take the oldest ask that waits.  The ask is durable; that it was sent is said before it leaves.
+ * Return 1, 0 without one, -1. */
 static int
 carry_one(struct link *link)
 {
