@@ -15,9 +15,9 @@ PREFIX  ?= /usr/local
 CC      ?= gcc
 VERSION := $(shell sed -n '1,/^\#\# /s/^\#\# \([0-9.]*\).*/\1/p' CHANGELOG.md)
 
-PACKAGES := sqlite3 libsodium openssl libseccomp libedit
-# Loaded when first used (net/http/lazy.h): linking them would triple the start of every verb.
-LAZY     := libcurl libmicrohttpd
+PACKAGES := sqlite3 libsodium libseccomp
+# Loaded when first used (engine/library.h): linking them would triple the start of every verb.
+LAZY     := libcurl libmicrohttpd openssl libedit
 
 WARN     := -Wall -Wextra -Werror -Wshadow -Wpointer-arith -Wstrict-prototypes \
             -Wmissing-prototypes -Wformat=2 -Wundef -Wvla -Wcast-qual
@@ -180,7 +180,7 @@ install: $(BUILD)/bastion $(MANUAL) $(COMPLETIONS) $(UNITS)
 
 # A suite is one file of cmocka tests, linked with the harness and everything but main.
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(HARNESS) $(LIBRARY)
-	$(call QUIET,LINK,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka
+	$(call QUIET,LINK,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka -lssl -lcrypto
 
 # A fuzz target has no main: libFuzzer brings it.  A bench has its own.
 $(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(LIBRARY)

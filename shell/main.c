@@ -20,7 +20,7 @@
 #include "shell/table.h"
 #include "shell/verb.h"
 
-#define HEAP_BYTES (512 * 1024)
+#define HEAP_BYTES (1024 * 1024)
 
 /*
  * A standard descriptor that is closed would be given to the next file opened, and messages would

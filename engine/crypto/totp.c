@@ -2,11 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <sodium.h>
 
 #include "engine/crypto/base32.h"
+#include "engine/crypto/openssl.h"
 #include "engine/crypto/totp.h"
 
 #define SHA1_SIZE 20
@@ -21,12 +20,15 @@ secret_ok(size_t len)
 static int
 truncated_mac(const uint8_t *secret, size_t len, uint64_t counter, uint32_t *bits)
 {
+	const struct openssl_crypto *crypto = openssl_crypto(NULL);
 	uint8_t text[8], mac[EVP_MAX_MD_SIZE], *at;
 	unsigned i, size = 0;
 
 	for (i = 0; i < 8; i++)
 		text[i] = (uint8_t)(counter >> (56 - 8 * i));
-	if (HMAC(EVP_sha1(), secret, (int)len, text, sizeof(text), mac, &size) == NULL ||
+	if (crypto == NULL ||
+	    crypto->HMAC(crypto->EVP_sha1(), secret, (int)len, text, sizeof(text), mac, &size) ==
+		NULL ||
 	    size != SHA1_SIZE)
 		return -1;
 	at = mac + (mac[SHA1_SIZE - 1] & 15);

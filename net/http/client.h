@@ -48,7 +48,7 @@ struct http_answer {
 
 /**
  * http_client_new(loop, refusal):
- * Return a client on ${loop}; or NULL with ${refusal} http.library or http.memory.
+ * Return a client on ${loop}; or NULL with ${refusal} library.missing or http.memory.
  */
 struct http_client *http_client_new(struct loop *loop, struct refusal *refusal);
 

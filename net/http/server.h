@@ -64,7 +64,7 @@ struct http_server_config {
 
 /**
  * http_server_new(loop, config, refusal):
- * Return a server on ${loop}, with no listener yet; or NULL with ${refusal} http.library or
+ * Return a server on ${loop}, with no listener yet; or NULL with ${refusal} library.missing or
  * http.memory.  ${config} is copied.
  */
 struct http_server *http_server_new(struct loop *loop, const struct http_server_config *config,
