@@ -92,13 +92,13 @@ bench: deps
 FORMATTED = $(shell git ls-files '*.c' '*.h')
 
 format:
-	clang-format -i $(FORMATTED)
+	@clang-format -i $(FORMATTED)
 
 check: deps
-	clang-format --dry-run --Werror $(FORMATTED)
-	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability \
+	@clang-format --dry-run --Werror $(FORMATTED)
+	@cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability \
 	    --suppressions-list=.ci/cppcheck -D_GNU_SOURCE -I. engine net shell
-	shellcheck .ci/run .ci/deps $(shell git ls-files '*.sh')
+	@shellcheck .ci/run .ci/deps $(shell git ls-files '*.sh')
 
 # Ten minutes for each parser: make fuzz; or one: make fuzz FUZZ=fuzz_json SECONDS=60
 FUZZ    ?= $(basename $(notdir $(wildcard tests/fuzz/fuzz_*.c)))

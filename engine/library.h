@@ -24,6 +24,6 @@ struct library_symbol {
  * install.
  */
 int library_load(const char *soname, const char *package, const struct library_symbol *symbols,
-		 void *table, struct refusal *r);
+    void *table, struct refusal *r);
 
 #endif

@@ -61,10 +61,10 @@ list_show(struct cli *cli, const char *name, const char *list)
 	snprintf(columns, sizeof(columns), "%s", stmt_get_text(q, 0));
 	stmt_done(q);
 	snprintf(sql, sizeof(sql), "SELECT %s FROM json_each(?1)",
-		 columns[0] == '\0' ? "value" : columns);
+	    columns[0] == '\0' ? "value" : columns);
 	if (sqlite3_prepare_v2(store_handle(cli->db), sql, -1, &rows, NULL) != SQLITE_OK)
 		return refusal_set(store_refusal(cli->db), "call.failed",
-				   "the answer's list %s cannot be shown", name);
+		    "the answer's list %s cannot be shown", name);
 	sqlite3_bind_text(rows, 1, list, -1, SQLITE_STATIC);
 	table_style(cli->mode, &style);
 	style.quiet = true;

@@ -253,7 +253,7 @@ short_option(const struct option *all, char c)
  */
 static int
 take_option(struct cli *cli, int argc, char **argv, int i, const struct option *all,
-	    int (*fn)(void *ctx, int val, const char *arg), void *ctx)
+    int (*fn)(void *ctx, int val, const char *arg), void *ctx)
 {
 	const char *word = argv[i], *value = NULL;
 	const struct option *o;
@@ -264,8 +264,8 @@ take_option(struct cli *cli, int argc, char **argv, int i, const struct option *
 		value = strchr(word, '=');
 		if (value == NULL && common_option(cli, word + 2))
 			return 0;
-		o = long_option(all, word + 2,
-				value == NULL ? strlen(word + 2) : (size_t)(value - word - 2));
+		o = long_option(
+		    all, word + 2, value == NULL ? strlen(word + 2) : (size_t)(value - word - 2));
 		value = value == NULL ? NULL : value + 1;
 	} else {
 		o = short_option(all, word[1]);
@@ -304,7 +304,7 @@ give_help(const struct cli *cli)
 
 int
 cli_options(struct cli *cli, int argc, char **argv, const struct option *longopts,
-	    int (*fn)(void *ctx, int val, const char *arg), void *ctx)
+    int (*fn)(void *ctx, int val, const char *arg), void *ctx)
 {
 	int i, first = argc;
 

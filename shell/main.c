@@ -45,7 +45,7 @@ finish(int code)
 	if (fflush(stdout) == 0 && !ferror(stdout) && fclose(stdout) == 0)
 		return code;
 	fprintf(stderr, "bastion: standard output: %s\n",
-		errno != 0 ? strerror(errno) : "not everything could be written");
+	    errno != 0 ? strerror(errno) : "not everything could be written");
 	return code == 0 ? 1 : code;
 }
 

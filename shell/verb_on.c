@@ -73,8 +73,8 @@ on_args(struct cli *cli, struct on *on, int n, char **words)
 			return -1;
 		if (strlen(stmt_get_text(q, 0)) >= sizeof(on->args)) {
 			stmt_done(q);
-			return refusal_set(store_refusal(cli->db), "op.args",
-					   "the arguments are too long");
+			return refusal_set(
+			    store_refusal(cli->db), "op.args", "the arguments are too long");
 		}
 		strcpy(on->args, stmt_get_text(q, 0));
 		stmt_done(q);
@@ -150,12 +150,11 @@ on_ended(struct cli *cli, struct on *on, int *code)
 	cli->refusal.code[0] = '\0';
 	if (strcmp(stmt_get_text(q, 0), "done") != 0)
 		refusal_set(&cli->refusal,
-			    strcmp(stmt_get_text(q, 0), "lost") == 0 ? "call.lost"
-								     : stmt_get_text(q, 2),
-			    "%s",
-			    strcmp(stmt_get_text(q, 0), "lost") == 0
-				? "the ask was open when the Host stopped"
-				: stmt_get_text(q, 3));
+		    strcmp(stmt_get_text(q, 0), "lost") == 0 ? "call.lost" : stmt_get_text(q, 2),
+		    "%s",
+		    strcmp(stmt_get_text(q, 0), "lost") == 0
+			? "the ask was open when the Host stopped"
+			: stmt_get_text(q, 3));
 	cli->refusal.retry_at = stmt_get_int(q, 5);
 	stmt_done(q);
 	return on->seq < last ? on_show(cli, on) == 0 : 1;
@@ -180,7 +179,7 @@ on_wait(struct cli *cli, struct on *on)
 	while ((n = on_show(cli, on)) == 0 && (n = on_ended(cli, on, &code)) == 0) {
 		if (clock_now() >= end) {
 			refusal_set(&cli->refusal, "call.waiting",
-				    "no answer yet; the ask goes on as number %" PRId64, on->id);
+			    "no answer yet; the ask goes on as number %" PRId64, on->id);
 			return cli_refuse(cli);
 		}
 		on_pause(cli);
@@ -214,10 +213,8 @@ int
 verb_on(struct cli *cli, int argc, char **argv)
 {
 	static const struct option options[] = {{"uses", required_argument, NULL, 'u'},
-						{"for", required_argument, NULL, 'f'},
-						{"wait", required_argument, NULL, 'w'},
-						{"anew", no_argument, NULL, 'a'},
-						{NULL, 0, NULL, 0}};
+	    {"for", required_argument, NULL, 'f'}, {"wait", required_argument, NULL, 'w'},
+	    {"anew", no_argument, NULL, 'a'}, {NULL, 0, NULL, 0}};
 	static struct on on = {.wait_ms = WAIT_MS};
 	int first;
 

@@ -37,7 +37,7 @@ verb_version(struct cli *cli, int argc, char **argv)
 		   : "bastion %s, schema %d\n"
 		     "SQLite %s, libsodium %s, OpenSSL %s\n"
 		     "%s %s %s\n",
-	       BASTION_VERSION, embedded_versions, sqlite3_libversion(), sodium_version_string(),
-	       ssl, u.sysname, u.release, u.machine);
+	    BASTION_VERSION, embedded_versions, sqlite3_libversion(), sodium_version_string(), ssl,
+	    u.sysname, u.release, u.machine);
 	return 0;
 }

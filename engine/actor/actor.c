@@ -85,8 +85,9 @@ on_term(void *ctx, int signo)
 }
 
 /*
- * The supervisor sends nothing after the order: whatever comes here is its end, and ours. Nothing more is
- * written, so what was in flight reads as lost, whichever of this and the kernel's signal comes first.
+ * The supervisor sends nothing after the order: whatever comes here is its end, and ours. Nothing
+ * more is written, so what was in flight reads as lost, whichever of this and the kernel's signal
+ * comes first.
  */
 static void
 on_control(void *ctx, uint32_t events)

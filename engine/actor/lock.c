@@ -33,7 +33,7 @@ lock_check(int fd, int dirfd, const char *name, struct refusal *r)
 		return refusal_set(r, LOCK_CODE, "%s belongs to another user", name);
 	if ((st.st_mode & 07177) != 0)
 		return refusal_set(r, LOCK_CODE, "%s may be opened by others (mode %04o)", name,
-				   st.st_mode & 07777U);
+		    st.st_mode & 07777U);
 	return 0;
 }
 
@@ -51,8 +51,8 @@ lock_open(int dirfd, const char *name, struct refusal *r)
 {
 	int fd;
 
-	fd = openat(dirfd, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY,
-		    0600);
+	fd = openat(
+	    dirfd, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
 	if (fd == -1 && errno == ELOOP)
 		return refusal_set(r, LOCK_CODE, "%s is a symbolic link", name);
 	if (fd == -1)

@@ -200,7 +200,7 @@ supervisor_ready(struct supervisor *sup)
 	}
 	sup->ready = true;
 	printf("bastion: serving (pid %ld, state %s, sockets %s)\n", (long)getpid(),
-	       sup->home.state, sup->home.run);
+	    sup->home.state, sup->home.run);
 	fflush(stdout);
 	notify_send("READY=1", NOTICE_MS);
 }
@@ -257,7 +257,7 @@ child_delay(struct child *child)
 	if (child->ready && ran >= store_setting(db, "actor.steady_ms"))
 		child->crashes = 0;
 	base = backoff_base(child->crashes, store_setting(db, "actor.backoff_ms"),
-			    store_setting(db, "actor.backoff_cap_ms"));
+	    store_setting(db, "actor.backoff_cap_ms"));
 	child->crashes++;
 	return backoff_jitter(base);
 }
@@ -367,8 +367,8 @@ child_start(void *ctx)
 	child->timer = 0;
 	if (sup->draining)
 		return;
-	if (instance_run_begin(sup->db, sup->instance_id, child->actor->name, &child->run,
-			       &attempt) == -1) {
+	if (instance_run_begin(
+		sup->db, sup->instance_id, child->actor->name, &child->run, &attempt) == -1) {
 		child->run = 0;
 		r = *store_refusal(sup->db);
 		child_ended(child, &how, &r);
@@ -420,8 +420,8 @@ own_state(struct supervisor *sup, struct refusal *r)
 	if (home->owner == sup->who.uid)
 		return 0;
 	return refusal_set(r, "store.directory",
-			   "%s belongs to user %u, but the actors run as user %u", home->state,
-			   (unsigned)home->owner, (unsigned)sup->who.uid);
+	    "%s belongs to user %u, but the actors run as user %u", home->state,
+	    (unsigned)home->owner, (unsigned)sup->who.uid);
 }
 
 /* A directory for sockets that is made here is that user's as well. */
@@ -449,10 +449,10 @@ take_lock(struct supervisor *sup, struct refusal *r)
 	if (sup->lock != LOCK_BUSY)
 		return -1;
 	if (holder == 0)
-		return refusal_set(r, "instance.running", "another process serves %s",
-				   sup->home.state);
+		return refusal_set(
+		    r, "instance.running", "another process serves %s", sup->home.state);
 	return refusal_set(r, "instance.running", "the process %" PRId64 " already serves %s",
-			   holder, sup->home.state);
+	    holder, sup->home.state);
 }
 
 /*
@@ -471,8 +471,8 @@ take_keys(struct supervisor *sup, struct refusal *r)
 }
 
 static int
-supervisor_prepare(struct supervisor *sup, const struct supervisor_options *options,
-		   struct refusal *r)
+supervisor_prepare(
+    struct supervisor *sup, const struct supervisor_options *options, struct refusal *r)
 {
 	if (privilege_find(options->user, &sup->who, r) == -1)
 		return -1;

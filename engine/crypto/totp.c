@@ -40,7 +40,7 @@ truncated_mac(const uint8_t *secret, size_t len, uint64_t counter, uint32_t *bit
 
 int
 totp_code(const uint8_t *secret, size_t len, uint64_t counter, unsigned digits,
-	  char code[TOTP_DIGITS_MAX + 1])
+    char code[TOTP_DIGITS_MAX + 1])
 {
 	uint32_t bits;
 	unsigned i;
@@ -72,7 +72,7 @@ six_digits(const char *code)
  */
 static int
 find_step(const uint8_t *secret, size_t len, int64_t first, int64_t last, const char *code,
-	  int64_t *found)
+    int64_t *found)
 {
 	char want[TOTP_DIGITS_MAX + 1];
 	int64_t step;
@@ -91,7 +91,7 @@ find_step(const uint8_t *secret, size_t len, int64_t first, int64_t last, const 
 
 int
 totp_match(const uint8_t *secret, size_t len, int64_t now_ms, const char *code, unsigned window,
-	   int64_t last_counter, int64_t *counter, struct refusal *r)
+    int64_t last_counter, int64_t *counter, struct refusal *r)
 {
 	int64_t now, first, found;
 
@@ -151,8 +151,8 @@ totp_uri(const uint8_t *secret, size_t len, const char *label, char uri[TOTP_URI
 	    base32_encode(secret, len, text, sizeof(text)) == -1)
 		return -1;
 	escape(label, name);
-	n = snprintf(uri, TOTP_URI_SIZE, "otpauth://totp/bastion:%s?secret=%s&issuer=bastion", name,
-		     text);
+	n = snprintf(
+	    uri, TOTP_URI_SIZE, "otpauth://totp/bastion:%s?secret=%s&issuer=bastion", name, text);
 	sodium_memzero(text, sizeof(text));
 	return n > 0 && n < TOTP_URI_SIZE ? 0 : -1;
 }

@@ -72,8 +72,7 @@ birth_key(const struct home *home, struct store_keys *keys, struct refusal *r)
 	if (!is_there(home, "bastion.key")) {
 		if (is_there(home, "bastion.db"))
 			return refusal_set(r, "key.missing",
-					   "there is a database in %s, but its key is gone",
-					   home->state);
+			    "there is a database in %s, but its key is gone", home->state);
 		if (key_create(path, r) == -1)
 			return -1;
 	}
@@ -98,8 +97,8 @@ bring_up(const struct home *home, bool migrate, struct refusal *r)
 		return 0;
 	if (version != 0 && version < embedded_versions && !migrate)
 		return refusal_set(r, "store.older",
-				   "the database has schema version %d, this bastion needs %d",
-				   version, embedded_versions);
+		    "the database has schema version %d, this bastion needs %d", version,
+		    embedded_versions);
 	return migrate_up(home, r) < 0 ? -1 : 0;
 }
 
@@ -124,20 +123,18 @@ box_born(const struct home *home, struct store *db, const char *name, const stru
 
 /* The row that is there must be of this role and of this key. */
 static int
-box_is_ours(const struct home *home, struct store *db, struct stmt *q,
-	    const struct store_keys *keys)
+box_is_ours(
+    const struct home *home, struct store *db, struct stmt *q, const struct store_keys *keys)
 {
 	const void *identity = stmt_get_blob(q, 1, sizeof(keys->identity));
 	int rc = 0;
 
 	if (strcmp(stmt_get_text(q, 0), role_name(home)) != 0)
 		rc = refusal_set(store_refusal(db), "box.identity",
-				 "the state in %s is that of a %s", home->state,
-				 stmt_get_text(q, 0));
+		    "the state in %s is that of a %s", home->state, stmt_get_text(q, 0));
 	else if (identity == NULL || memcmp(identity, keys->identity, sizeof(keys->identity)) != 0)
 		rc = refusal_set(store_refusal(db), "key.other",
-				 "the key in %s is not the one that its database was born with",
-				 home->state);
+		    "the key in %s is not the one that its database was born with", home->state);
 	stmt_done(q);
 	return rc;
 }
@@ -162,7 +159,7 @@ box_known(const struct home *home, const struct store_keys *keys, struct refusal
 
 int
 birth_database(const struct home *home, const char *name, const struct store_keys *keys,
-	       bool migrate, struct refusal *r)
+    bool migrate, struct refusal *r)
 {
 	struct store *db;
 	int rc;

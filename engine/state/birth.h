@@ -28,7 +28,7 @@ int birth_key(const struct home *home, struct store_keys *keys, struct refusal *
  * says.
  */
 int birth_database(const struct home *home, const char *name, const struct store_keys *keys,
-		   bool migrate, struct refusal *r);
+    bool migrate, struct refusal *r);
 
 /**
  * birth_create(home, name, r):

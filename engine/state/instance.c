@@ -76,7 +76,7 @@ instance_begin(struct store *db, enum home_role role, const char *run_dir, int64
 		return store_rollback(db);
 	if ((holder = stmt_value(store_sql(db, INSTANCE_HOLDER), -1)) != -1) {
 		refusal_set(store_refusal(db), "instance.running",
-			    "the process %" PRId64 " already serves this state", holder);
+		    "the process %" PRId64 " already serves this state", holder);
 		return store_rollback(db);
 	}
 	if (insert_instance(db, role, run_dir) == -1)

@@ -15,7 +15,7 @@
  * wiped and the refusal of ${db}: box.name, invitation.open, invitation.ttl, code.invalid.
  */
 int invitation_make(struct store *db, const char *box_name, int64_t ttl_ms, const char *path,
-		    char code[CODE_MAX + 1]);
+    char code[CODE_MAX + 1]);
 
 /* What a box says when it redeems; ${peer_uid} is what the kernel says of it. */
 struct enrollment {

@@ -170,8 +170,8 @@ keeper_checkpoint(struct actor_env *env)
 	if (k->checkpoint_at > loop_now())
 		return k->checkpoint_at - loop_now();
 	k->checkpoint_at = 0;
-	rc = sqlite3_wal_checkpoint_v2(store_handle(env->db), NULL, SQLITE_CHECKPOINT_PASSIVE,
-				       &frames, &folded);
+	rc = sqlite3_wal_checkpoint_v2(
+	    store_handle(env->db), NULL, SQLITE_CHECKPOINT_PASSIVE, &frames, &folded);
 	if (rc == SQLITE_OK && frames == folded)
 		return NEVER;
 
@@ -241,8 +241,8 @@ keeper_wake(struct actor_env *env)
 	/* Nothing here is urgent: let a burst of commits pass, and those who wait for an answer
 	 * first. */
 	if (k->gather == 0)
-		k->gather = loop_after(env->loop, store_setting(env->db, "keeper.gather_ms"),
-				       keeper_gathered, env);
+		k->gather = loop_after(
+		    env->loop, store_setting(env->db, "keeper.gather_ms"), keeper_gathered, env);
 }
 
 static void
@@ -271,8 +271,8 @@ keeper_drain(struct actor_env *env)
 
 	/* Only if nobody reads or writes right now: what is not folded today is tomorrow. */
 	sqlite3_busy_timeout(store_handle(env->db), 0);
-	sqlite3_wal_checkpoint_v2(store_handle(env->db), NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL,
-				  NULL);
+	sqlite3_wal_checkpoint_v2(
+	    store_handle(env->db), NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
 	loop_stop(env->loop);
 }
 

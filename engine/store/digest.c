@@ -26,8 +26,8 @@ migrate_digest(struct sqlite3 *handle, unsigned char digest[32])
 		return -1;
 	crypto_generichash_init(&state, NULL, 0, 32);
 	while ((rc = sqlite3_step(q)) == SQLITE_ROW)
-		crypto_generichash_update(&state, sqlite3_column_text(q, 0),
-					  (unsigned)sqlite3_column_bytes(q, 0) + 1);
+		crypto_generichash_update(
+		    &state, sqlite3_column_text(q, 0), (unsigned)sqlite3_column_bytes(q, 0) + 1);
 	crypto_generichash_final(&state, digest, 32);
 	return sqlite3_finalize(q) == SQLITE_OK && rc == SQLITE_DONE ? 0 : -1;
 }

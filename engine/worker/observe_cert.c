@@ -86,8 +86,7 @@ check(int nargs, const char *const *args, struct observe_args *canon, struct ref
 	if (nargs == 1)
 		return 0;
 	if (!is_server_name(args[1]))
-		return refusal_set(
-		    refusal, "observe.name",
+		return refusal_set(refusal, "observe.name",
 		    "a server name is labels of letters, digits and inner hyphens and dots between, "
 		    "at most %d characters",
 		    NAME_MAX_LEN);
@@ -188,8 +187,8 @@ set_host_name(struct look *k)
 		void *out;
 	} name = {.in = k->name};
 
-	return tls->SSL_ctrl(k->ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
-			     name.out);
+	return tls->SSL_ctrl(
+	    k->ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, name.out);
 }
 
 static int
@@ -278,7 +277,7 @@ add_name(struct look *k, const GENERAL_NAME *name)
 		s = name->d.iPAddress;
 		if ((crypto->ASN1_STRING_length(s) == 4 || crypto->ASN1_STRING_length(s) == 16) &&
 		    inet_ntop(crypto->ASN1_STRING_length(s) == 4 ? AF_INET : AF_INET6,
-			      crypto->ASN1_STRING_get0_data(s), text, sizeof(text)) != NULL)
+			crypto->ASN1_STRING_get0_data(s), text, sizeof(text)) != NULL)
 			answer_rows(k->out, NAME_ADD, "tt", "ip", text);
 	}
 }
@@ -315,13 +314,13 @@ send_cert(struct look *k, const struct listener_dial *d, const X509 *cert)
 	if (seconds < 0)
 		days--;
 	inet_ntop(d->to.any.sa_family,
-		  d->to.any.sa_family == AF_INET ? (const void *)&d->to.v4.sin_addr
-						 : (const void *)&d->to.v6.sin6_addr,
-		  address, sizeof(address));
+	    d->to.any.sa_family == AF_INET ? (const void *)&d->to.v4.sin_addr
+					   : (const void *)&d->to.v6.sin6_addr,
+	    address, sizeof(address));
 	return answer_result(k->out, RESULT, "itttttttiit", (int64_t)k->listener.port, k->name,
-			     address, tls->SSL_get_version(k->ssl), subject, issuer, from, until,
-			     (int64_t)days, (int64_t)(verdict == X509_V_OK),
-			     crypto->X509_verify_cert_error_string(verdict)) == 0
+		   address, tls->SSL_get_version(k->ssl), subject, issuer, from, until,
+		   (int64_t)days, (int64_t)(verdict == X509_V_OK),
+		   crypto->X509_verify_cert_error_string(verdict)) == 0
 		   ? OBSERVE_DONE
 		   : OBSERVE_FAILED;
 }
@@ -338,7 +337,7 @@ ask(struct look *k, const struct listener_dial *d)
 		refusal_set(&k->why, "observe.handshake", "nothing took the connection in time");
 	else if (shake(k) == -1)
 		refusal_set(&k->why, "observe.handshake",
-			    "what listens there did not complete a TLS handshake");
+		    "what listens there did not complete a TLS handshake");
 	else if ((cert = tls->SSL_get1_peer_certificate(k->ssl)) == NULL)
 		refusal_set(&k->why, "observe.handshake", "the listener presented no certificate");
 	else {
@@ -363,8 +362,7 @@ ask_each(struct look *k, const struct observe_limits *limits, const struct obser
 		return answer_refused(k->out, &k->why, OBSERVE_WRONG);
 	}
 	if (k->listener.ndials == 0) {
-		refusal_set(
-		    &k->why, "observe.port_closed",
+		refusal_set(&k->why, "observe.port_closed",
 		    "what listens there is bound to an address that this machine does not hold");
 		return answer_refused(k->out, &k->why, OBSERVE_WRONG);
 	}
@@ -393,7 +391,7 @@ run(const struct observe_args *args, const struct observe_limits *limits,
 
 	look.listener.port = (uint16_t)strtoul(args->v[0], NULL, 10);
 	if (tool_run(TOOL_LISTENERS, env, &nothing, limits->tool_ms, tool_lines_sink, &lines, why,
-		     sizeof(why)) == -1) {
+		sizeof(why)) == -1) {
 		refusal_set(&look.why, "observe.tool", "%s", why);
 		return answer_refused(out, &look.why, OBSERVE_MISSING);
 	}

@@ -158,8 +158,8 @@ send_request(struct runner *r, const struct runner_wire_request *request, int fd
 
 int
 runner_spawn(struct runner *r, const struct observe_op *op, const struct observe_args *args,
-	     const struct observe_limits *limits, const struct observe_env *env, int *out_fd,
-	     uint64_t *id, struct refusal *refusal)
+    const struct observe_limits *limits, const struct observe_env *env, int *out_fd, uint64_t *id,
+    struct refusal *refusal)
 {
 	struct runner_wire_request request = {.kind = WIRE_RUN};
 	int out[2], busy;
@@ -179,7 +179,7 @@ runner_spawn(struct runner *r, const struct observe_op *op, const struct observe
 		close(out[1]);
 		if (busy)
 			return refusal_set(refusal, "runner.busy",
-					   "the process that starts runs does not keep up");
+			    "the process that starts runs does not keep up");
 		return refusal_set(refusal, "runner.gone", "the process that starts runs is gone");
 	}
 	close(out[1]);

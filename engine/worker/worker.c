@@ -165,7 +165,7 @@ run_commit(struct run *run, bool ended)
 		return -1;
 	if (frames_insert(db, run) != 0 ||
 	    (ended && (walk_move(db, run, run->left ? "stuck" : "done") != 0 ||
-		       finish_insert(db, run) != 0)))
+			  finish_insert(db, run) != 0)))
 		return store_rollback(db);
 	if (store_commit(db) != 0)
 		return -1;
@@ -309,14 +309,14 @@ run_start(struct run *run, const char *op, int n, const struct observe_word *wor
 	limits_read(w->env->db, &limits, &env);
 	if (observe_check(op, n, words, &args, &r) != 0 ||
 	    runner_spawn(&w->runner, observe_find(op), &args, &limits, &env, &run->fd,
-			 &run->process, &r) != 0) {
+		&run->process, &r) != 0) {
 		run->fd = -1;
 		run->exit_code = 1;
 		run_say(run, r.code, r.why);
 		return -1;
 	}
 	pump_init(&run->pump, run->fd, limits.frame_max, store_setting(w->env->db, "op.output"),
-		  frame_keep, run);
+	    frame_keep, run);
 	run->timer =
 	    loop_after(w->env->loop, store_setting(w->env->db, "op.time_ms"), run_late, run);
 	return loop_add(w->env->loop, run->fd, EPOLLIN, answer_read, run);

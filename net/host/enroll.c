@@ -72,7 +72,7 @@ refused_keep(struct store *db, const struct refusal *r)
  * older view than the transaction needs. */
 static int
 form_read(struct store *db, const char *body, size_t len, struct enrollment *e, char **box,
-	  char **lane, struct refusal *r)
+    char **lane, struct refusal *r)
 {
 	struct stmt *q;
 	int rc = 0;
@@ -84,8 +84,7 @@ form_read(struct store *db, const char *body, size_t len, struct enrollment *e, 
 		return -1;
 	if (stmt_get_int(q, 0) != 1 || hex_read(stmt_get_text(q, 1), e->token) != 0 ||
 	    hex_read(stmt_get_text(q, 2), e->box_key) != 0)
-		rc = refusal_set(
-		    r, "code.invalid",
+		rc = refusal_set(r, "code.invalid",
 		    "an enrollment is {\"token\":hex,\"box\":name,\"box_key\":hex,\"lane\":path}");
 	else if ((*box = strdup(stmt_get_text(q, 3))) == NULL ||
 		 (*lane = strdup(stmt_get_text(q, 4))) == NULL)
@@ -97,7 +96,7 @@ form_read(struct store *db, const char *body, size_t len, struct enrollment *e, 
 /* Take the body apart and let the box in. */
 static int
 guest_enter(struct net *net, struct http_exchange *x, const char *body, size_t len, int64_t *box,
-	    struct refusal *r)
+    struct refusal *r)
 {
 	struct store *db = net->env->db;
 	struct enrollment e = {.peer_uid = (int64_t)http_peer(x)->uid};
@@ -132,7 +131,7 @@ enroll_wake(struct net *net)
 		if (stmt_step(q) != 1)
 			continue;
 		http_reply(g->x, 200, "application/json", NULL, stmt_get_text(q, 0),
-			   strlen(stmt_get_text(q, 0)));
+		    strlen(stmt_get_text(q, 0)));
 		stmt_done(q);
 		guest_free(g);
 	}

@@ -126,8 +126,8 @@ line_keep(struct carried *c, const char *line, size_t len)
 	exit_code = stmt_is_null(q, 0) ? -1 : stmt_get_int(q, 0);
 	stmt_done(q);
 	if (exit_code > 255)
-		return refusal_set(&c->refusal, "call.failed",
-				   "the box answered with an exit that is none");
+		return refusal_set(
+		    &c->refusal, "call.failed", "the box answered with an exit that is none");
 	if ((c->exit_code = exit_code) != -1)
 		return 0;
 	if ((q = store_sql(db, FRAME)) == NULL)
@@ -160,7 +160,7 @@ carried_add(struct carried *c, const char *data, size_t len)
 
 	if (len > c->line_max || c->len + len > 2 * c->line_max)
 		return refusal_set(&c->refusal, "call.failed",
-				   "the box answered with a frame over %zu bytes", c->line_max);
+		    "the box answered with a frame over %zu bytes", c->line_max);
 	if (c->len + len + 1 > c->size) {
 		if ((more = realloc(c->text, c->len + len + 1)) == NULL)
 			return refusal_set(&c->refusal, "call.failed", "out of memory");
@@ -234,7 +234,7 @@ ending(struct carried *c, int status, const struct refusal *failed)
 	}
 	if (failed == NULL)
 		refusal_set(&c->refusal, "call.failed",
-			    "the box's answer (status %d) is not in the form", status);
+		    "the box's answer (status %d) is not in the form", status);
 	else if (c->refusal.code[0] == '\0')
 		refusal_set(&c->refusal, "call.failed", "%s", failed->why);
 	if ((q = store_sql(db, FAILED)) != NULL) {
@@ -265,8 +265,8 @@ carried_end(struct carried *c, int status, const struct refusal *failed)
 		bad = bad == 0 ? store_commit(db) : store_rollback(db);
 	}
 	if (bad != 0)
-		fprintf(stderr, "bastion: link: ask %" PRId64 ": %s\n", c->id,
-			store_refusal(db)->why);
+		fprintf(
+		    stderr, "bastion: link: ask %" PRId64 ": %s\n", c->id, store_refusal(db)->why);
 	carried_free(c);
 }
 
@@ -284,8 +284,8 @@ box_verify(void *ctx, const struct http_peer *peer, struct refusal *refusal)
 
 	if ((int64_t)peer->uid == c->peer_uid)
 		return 0;
-	return refusal_set(refusal, "call.failed",
-			   "another user serves the box's socket than when it paired");
+	return refusal_set(
+	    refusal, "call.failed", "another user serves the box's socket than when it paired");
 }
 
 /*
@@ -293,36 +293,33 @@ box_verify(void *ctx, const struct http_peer *peer, struct refusal *refusal)
  */
 
 static int
-carried_start(struct link *link, struct carried *c, const char *lane, const char *nonce,
-	      const char *body)
+carried_start(
+    struct link *link, struct carried *c, const char *lane, const char *nonce, const char *body)
 {
 	struct store *db = link->env->db;
 	char signature[SIGN_BASE64], key[65], time[24];
 	struct sign_request sign = {.method = "POST",
-				    .path = PATH,
-				    .time = clock_now(),
-				    .nonce = nonce,
-				    .body = body,
-				    .len = strlen(body)};
+	    .path = PATH,
+	    .time = clock_now(),
+	    .nonce = nonce,
+	    .body = body,
+	    .len = strlen(body)};
 	const struct http_field headers[] = {{"Content-Type", "application/json"},
-					     {"Bastion-Key", key},
-					     {"Bastion-Time", time},
-					     {"Bastion-Nonce", nonce},
-					     {"Bastion-Signature", signature},
-					     {NULL, NULL}};
+	    {"Bastion-Key", key}, {"Bastion-Time", time}, {"Bastion-Nonce", nonce},
+	    {"Bastion-Signature", signature}, {NULL, NULL}};
 	const struct http_request request = {.socket_path = lane,
-					     .method = "POST",
-					     .url = "http://bastion" PATH,
-					     .headers = headers,
-					     .body = body,
-					     .body_len = strlen(body),
-					     .connect_ms = store_setting(db, "call.connect_ms"),
-					     .total_ms = store_setting(db, "call.answer_ms"),
-					     .reply_max = (size_t)store_setting(db, "call.total"),
-					     .verify = box_verify,
-					     .chunk = answer_chunk,
-					     .done = answer_done,
-					     .ctx = c};
+	    .method = "POST",
+	    .url = "http://bastion" PATH,
+	    .headers = headers,
+	    .body = body,
+	    .body_len = strlen(body),
+	    .connect_ms = store_setting(db, "call.connect_ms"),
+	    .total_ms = store_setting(db, "call.answer_ms"),
+	    .reply_max = (size_t)store_setting(db, "call.total"),
+	    .verify = box_verify,
+	    .chunk = answer_chunk,
+	    .done = answer_done,
+	    .ctx = c};
 
 	if (sign_make(link->env->keys.secret, &sign, signature) != 0)
 		return refusal_set(&c->refusal, "call.failed", "the ask could not be signed");
@@ -433,16 +430,16 @@ welcome_one(struct link *link)
 		return n;
 	id = stmt_get_int(q, 0);
 	claim = (struct enroll_claim){.token_digest = stmt_get_blob(q, 1, 32),
-				      .box = stmt_get_text(q, 2),
-				      .box_key = stmt_get_blob(q, 3, 32),
-				      .lane = stmt_get_text(q, 4),
-				      .host = stmt_get_text(q, 5),
-				      .host_key = stmt_get_blob(q, 6, 32)};
+	    .box = stmt_get_text(q, 2),
+	    .box_key = stmt_get_blob(q, 3, 32),
+	    .lane = stmt_get_text(q, 4),
+	    .host = stmt_get_text(q, 5),
+	    .host_key = stmt_get_blob(q, 6, 32)};
 	n = enroll_sign(link->env->keys.secret, &claim, signature);
 	stmt_done(q);
 	if (n != 0)
-		return refusal_set(store_refusal(db), "pairing.refused",
-				   "the enrollment could not be signed");
+		return refusal_set(
+		    store_refusal(db), "pairing.refused", "the enrollment could not be signed");
 	if (store_begin(db) != 0)
 		return -1;
 	if ((q = store_sql(db, WELCOME)) == NULL)

@@ -28,8 +28,8 @@ extern const struct http_route net_routes[];
  * Refuse ${x} as ${refusal} says, with the status, exit code and advice of the table refusal.
  * ${extra} is NULL or one more JSON member ("\"approval\":3").
  */
-void net_refuse(struct net *net, struct http_exchange *x, const struct refusal *refusal,
-		const char *extra);
+void net_refuse(
+    struct net *net, struct http_exchange *x, const struct refusal *refusal, const char *extra);
 
 /**
  * net_answer(net, x, q):

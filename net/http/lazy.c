@@ -79,7 +79,7 @@ lazy_mhd(struct refusal *refusal)
 	pthread_mutex_lock(&lock);
 	if (!loaded)
 		loaded = library_load("libmicrohttpd.so.12", "libmicrohttpd12", mhd_symbols, &table,
-				      refusal) == 0;
+			     refusal) == 0;
 	usable = loaded;
 	pthread_mutex_unlock(&lock);
 	return usable ? &table : NULL;

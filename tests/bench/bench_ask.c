@@ -99,8 +99,8 @@ commit(void)
 {
 	static int n;
 
-	driver_does(&said, NULL, "settings", "set", "cert.wait_ms", ++n % 2 ? "4000" : "4001",
-		    NULL);
+	driver_does(
+	    &said, NULL, "settings", "set", "cert.wait_ms", ++n % 2 ? "4000" : "4001", NULL);
 }
 
 static void
@@ -131,14 +131,14 @@ measure(void **state)
 	asked = median(ask);
 	walked = median(walk);
 	run = (double)driver_value(&d, DRIVER_BOX,
-				   "SELECT cast(1000 * avg(finished_at - started_at) AS INTEGER)"
-				   " FROM op_run WHERE state = 'done'") /
+		  "SELECT cast(1000 * avg(finished_at - started_at) AS INTEGER)"
+		  " FROM op_run WHERE state = 'done'") /
 	      1000;
 	printf("ask beyond the walk (ms) | %.2f | %.2f | %.2f | < %.0f\n", asked - walked, walked,
-	       asked / walked, TARGET);
+	    asked / walked, TARGET);
 	printf("  of it: the run, from start to end in its row (ms) | %.2f | - | - | -\n", run);
 	printf("  of it: the command line starts and ends (ms) | %.2f | - | - | -\n",
-	       median(command_line));
+	    median(command_line));
 	printf("  of it: one HTTP request and answer (ms) | %.2f | - | - | -\n", median(request));
 	printf("  of it: a verb that commits once (ms) | %.2f | - | - | -\n", median(commit));
 	driver_drop(&d);

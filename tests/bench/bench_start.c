@@ -134,8 +134,8 @@ cache_make(void)
 	driver_first_day(&d);
 	answers_fill();
 	shell("rm -rf %s && mkdir -p %s", CACHE, CACHE);
-	shell("mv %s/bastion.db %s/bastion.key %s", d.state[DRIVER_BOX], d.state[DRIVER_BOX],
-	      CACHE);
+	shell(
+	    "mv %s/bastion.db %s/bastion.key %s", d.state[DRIVER_BOX], d.state[DRIVER_BOX], CACHE);
 	driver_make(&d);
 }
 
@@ -205,7 +205,7 @@ measure(void **state)
 	    "start to ready, %.2f GiB (ms; peer: an empty database) | %.1f | %.1f | %.2f | < %.0f\n",
 	    (double)st.st_size / 1073741824.0, large, small, large / small, TARGET);
 	printf("memory of all processes, PSS (MiB) | %.1f | %.1f | %.2f | -\n", (double)kib / 1024,
-	       (double)small_kib / 1024, (double)kib / (double)small_kib);
+	    (double)small_kib / 1024, (double)kib / (double)small_kib);
 	shell("rm -rf %s", d.dir);
 	assert_true(large < TARGET);
 }

@@ -75,8 +75,8 @@ box_value(const char *sql)
 static void
 hold(void)
 {
-	struct sockaddr_in name = {.sin_family = AF_INET,
-				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in name = {
+	    .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	socklen_t len = sizeof(name);
 
 	held = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -116,9 +116,9 @@ ask_becomes_a_question(void **state)
 {
 	(void)state;
 	driver_refused(&said, 77, "approval.needed", NULL, "on", d.box, "observe:folders", tree,
-		       "1", "--uses", "2", NULL);
+	    "1", "--uses", "2", NULL);
 	driver_refused(&said, 77, "approval.needed", NULL, "on", d.box, "observe:folders", tree,
-		       "1", "--uses", "2", NULL);
+	    "1", "--uses", "2", NULL);
 	assert_int_equal(box_value("SELECT count(*) FROM open_approvals"), 1);
 	assert_int_equal(box_value("SELECT count(*) FROM op_run"), 0);
 	driver_does(&said, NULL, "approvals", NULL);
@@ -138,17 +138,17 @@ code_approves_once(void **state)
 	driver_does(&said, NULL, "on", d.box, "observe:folders", tree, "1", "--json", NULL);
 	assert_non_null(strstr(said.out, "{\"r\":{\"path\":"));
 	assert_non_null(strstr(said.out, "{\"x\":0}\n"));
-	driver_refused(&said, 126, "grant.args", NULL, "on", d.box, "observe:folders", "/etc",
-		       NULL);
+	driver_refused(
+	    &said, 126, "grant.args", NULL, "on", d.box, "observe:folders", "/etc", NULL);
 	driver_does(&said, NULL, "on", d.box, "observe:folders", tree, "1", NULL);
 	assert_int_equal(box_value("SELECT count(*) FROM op_run WHERE state = 'done'"), 2);
-	assert_int_equal(box_value("SELECT state = 'spent' FROM grant ORDER BY id DESC LIMIT 1"),
-			 1);
+	assert_int_equal(
+	    box_value("SELECT state = 'spent' FROM grant ORDER BY id DESC LIMIT 1"), 1);
 	/* Spent: it is a question again, and the code that was used does not answer it. */
-	driver_refused(&said, 77, "approval.needed", NULL, "on", d.box, "observe:folders", tree,
-		       "1", NULL);
-	driver_refused(&said, 126, "factor.used", last_code, "approve", number(driver_question(&d)),
-		       NULL);
+	driver_refused(
+	    &said, 77, "approval.needed", NULL, "on", d.box, "observe:folders", tree, "1", NULL);
+	driver_refused(
+	    &said, 126, "factor.used", last_code, "approve", number(driver_question(&d)), NULL);
 	assert_int_equal(box_value("SELECT count(*) FROM live_grants"), 0);
 }
 
@@ -161,10 +161,10 @@ denied_stays_denied(void **state)
 
 	(void)state;
 	driver_does(&said, NULL, "deny", number(id), NULL);
-	driver_refused(&said, 126, "approval.decided", driver_code(&d, code), "approve", number(id),
-		       NULL);
-	driver_refused(&said, 77, "approval.needed", NULL, "on", d.box, "observe:folders", tree,
-		       "1", NULL);
+	driver_refused(
+	    &said, 126, "approval.decided", driver_code(&d, code), "approve", number(id), NULL);
+	driver_refused(
+	    &said, 77, "approval.needed", NULL, "on", d.box, "observe:folders", tree, "1", NULL);
 	assert_true(driver_question(&d) > id);
 }
 
@@ -175,10 +175,10 @@ grant_runs_out(void **state)
 	(void)state;
 	driver_grant(&d, "observe:folders", tree, "2", "5", "1s");
 	driver_until(&d, DRIVER_BOX, 0, "SELECT count(*) FROM live_grants");
-	driver_refused(&said, 77, "approval.needed", NULL, "on", d.box, "observe:folders", tree,
-		       "2", NULL);
-	driver_until(&d, DRIVER_BOX, 1,
-		     "SELECT state = 'expired' FROM grant ORDER BY id DESC LIMIT 1");
+	driver_refused(
+	    &said, 77, "approval.needed", NULL, "on", d.box, "observe:folders", tree, "2", NULL);
+	driver_until(
+	    &d, DRIVER_BOX, 1, "SELECT state = 'expired' FROM grant ORDER BY id DESC LIMIT 1");
 }
 
 /* What a shell makes of the command ${format}. */
@@ -209,7 +209,7 @@ signature_approves(void **state)
 	shell("ssh-keygen -q -t ed25519 -N '' -C me -f %s/me", d.dir);
 	driver_does(&said, NULL, "factor", "add", "ssh", path, NULL);
 	driver_refused(&said, 77, "approval.needed", NULL, "on", d.box, "observe:folders", tree,
-		       "3", "--uses", "3", NULL);
+	    "3", "--uses", "3", NULL);
 	id = driver_question(&d);
 	driver_does(&said, NULL, "approvals", "show", number(id), "--bytes", NULL);
 	snprintf(path, sizeof(path), "%s/terms", d.dir);
@@ -217,10 +217,10 @@ signature_approves(void **state)
 	assert_true(fputs(said.out, f) >= 0 && fclose(f) == 0);
 	/* In another namespace it is another statement. */
 	shell("cd %s && ssh-keygen -q -Y sign -n file -f me terms 2>/dev/null", d.dir);
-	driver_refused(&said, 126, "factor.signature", NULL, "approve", number(id), "--signature",
-		       file, NULL);
+	driver_refused(
+	    &said, 126, "factor.signature", NULL, "approve", number(id), "--signature", file, NULL);
 	shell("cd %s && rm terms.sig && ssh-keygen -q -Y sign -n bastion -f me terms 2>/dev/null",
-	      d.dir);
+	    d.dir);
 	driver_does(&said, NULL, "approve", number(id), "--signature", file, NULL);
 	driver_does(&said, NULL, "on", d.box, "observe:folders", tree, "3", NULL);
 }
@@ -233,17 +233,17 @@ wrong_codes_close_the_door(void **state)
 	int i;
 
 	(void)state;
-	driver_refused(&said, 77, "approval.needed", NULL, "on", d.box, "observe:logins", "1",
-		       NULL);
+	driver_refused(
+	    &said, 77, "approval.needed", NULL, "on", d.box, "observe:logins", "1", NULL);
 	driver_code(&d, code);
 	snprintf(wrong, sizeof(wrong), "%s", code);
 	for (i = 0; i < 5; i++) {
 		wrong[i] = wrong[i] == '9' ? '0' : (char)(wrong[i] + 1);
-		driver_refused(&said, 126, "factor.code", wrong, "approve",
-			       number(driver_question(&d)), NULL);
+		driver_refused(
+		    &said, 126, "factor.code", wrong, "approve", number(driver_question(&d)), NULL);
 	}
-	driver_refused(&said, 75, "factor.throttled", code, "approve", number(driver_question(&d)),
-		       NULL);
+	driver_refused(
+	    &said, 75, "factor.throttled", code, "approve", number(driver_question(&d)), NULL);
 	driver_does(&said, NULL, "settings", "set", "factor.throttle_ms", "1000", NULL);
 	driver_until(&d, DRIVER_BOX, 0, "SELECT wrong FROM factor_throttle");
 	driver_does(&said, code, "approve", number(driver_question(&d)), NULL);
@@ -261,11 +261,11 @@ sign_as_host(const char *body, char *headers, size_t size)
 	struct refusal r = {0};
 	struct key *host;
 	struct sign_request request = {.method = "POST",
-				       .path = "/v1/ops",
-				       .time = clock_now(),
-				       .nonce = nonce,
-				       .body = body,
-				       .len = strlen(body)};
+	    .path = "/v1/ops",
+	    .time = clock_now(),
+	    .nonce = nonce,
+	    .body = body,
+	    .len = strlen(body)};
 
 	snprintf(path, sizeof(path), "%s/bastion.key", d.state[DRIVER_HOST]);
 	assert_non_null(host = key_load(path, &r));
@@ -275,9 +275,9 @@ sign_as_host(const char *body, char *headers, size_t size)
 	assert_int_equal(sign_make(host, &request, signature), 0);
 	key_free(host);
 	snprintf(headers, size,
-		 "Bastion-Key: %s\r\nBastion-Time: %" PRId64 "\r\nBastion-Nonce: %s\r\n"
-		 "Bastion-Signature: %s\r\n",
-		 key, request.time, nonce, signature);
+	    "Bastion-Key: %s\r\nBastion-Time: %" PRId64 "\r\nBastion-Nonce: %s\r\n"
+	    "Bastion-Signature: %s\r\n",
+	    key, request.time, nonce, signature);
 }
 
 static void
@@ -297,9 +297,9 @@ same_everywhere(const char *op, const char *a, const char *code)
 	wire_ask(lane, "POST", "/v1/ops", headers, body, strlen(body), &answer);
 	assert_string_equal(answer.refused, code);
 	assert_non_null(strstr(answer.body, mark));
-	assert_int_equal(answer.status,
-			 driver_value(&d, DRIVER_BOX,
-				      "SELECT http_status FROM refusal WHERE code = '%s'", code));
+	assert_int_equal(
+	    answer.status, driver_value(&d, DRIVER_BOX,
+			       "SELECT http_status FROM refusal WHERE code = '%s'", code));
 }
 
 /* RF-1: a rule has one name: at the command line, in JSON, as HTTP status and header. */
@@ -341,8 +341,8 @@ run_is_over(struct job *job)
 	let_go();
 	driver_finish(job, &said);
 	driver_until(&d, DRIVER_BOX, 0, "SELECT count(*) FROM live_runs");
-	driver_text(&d, DRIVER_BOX, is, sizeof(is),
-		    "SELECT state FROM op_run ORDER BY id DESC LIMIT 1");
+	driver_text(
+	    &d, DRIVER_BOX, is, sizeof(is), "SELECT state FROM op_run ORDER BY id DESC LIMIT 1");
 	assert_true(strcmp(is, "queued") != 0 && strcmp(is, "running") != 0);
 	assert_int_not_equal(said.code, 0); /* it had no certificate to show */
 	driver_until(&d, DRIVER_HOST, 0, "SELECT count(*) FROM call WHERE finished_at IS NULL");
@@ -360,8 +360,8 @@ sigterm_leaves_nothing_open(void **state)
 	status = driver_end(&d, DRIVER_BOX, SIGTERM);
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 	run_is_over(&job);
-	assert_int_equal(box_value("SELECT state = 'ended' FROM instance ORDER BY id DESC LIMIT 1"),
-			 1);
+	assert_int_equal(
+	    box_value("SELECT state = 'ended' FROM instance ORDER BY id DESC LIMIT 1"), 1);
 	driver_serve(&d, DRIVER_BOX);
 	driver_does(&said, NULL, "on", d.box, "observe:folders", tree, "3", NULL);
 }
@@ -392,9 +392,9 @@ killed_actors_lose_nothing(void **state)
 	static const struct {
 		enum driver_side side;
 		const char *actor;
-	} actors[] = {{DRIVER_BOX, "net"},    {DRIVER_BOX, "worker"}, {DRIVER_BOX, "keeper"},
-		      {DRIVER_BOX, "runner"}, {DRIVER_HOST, "net"},   {DRIVER_HOST, "link"},
-		      {DRIVER_HOST, "keeper"}};
+	} actors[] = {{DRIVER_BOX, "net"}, {DRIVER_BOX, "worker"}, {DRIVER_BOX, "keeper"},
+	    {DRIVER_BOX, "runner"}, {DRIVER_HOST, "net"}, {DRIVER_HOST, "link"},
+	    {DRIVER_HOST, "keeper"}};
 	struct job job;
 	size_t i;
 
@@ -420,8 +420,8 @@ killed_supervisor_loses_its_runs(void **state)
 	driver_end(&d, DRIVER_BOX, SIGKILL);
 	driver_serve(&d, DRIVER_BOX);
 	run_is_over(&job);
-	assert_int_equal(box_value("SELECT state = 'lost' FROM op_run ORDER BY id DESC LIMIT 1"),
-			 1);
+	assert_int_equal(
+	    box_value("SELECT state = 'lost' FROM op_run ORDER BY id DESC LIMIT 1"), 1);
 	long_run(&job);
 	driver_end(&d, DRIVER_HOST, SIGKILL);
 	let_go();
@@ -458,10 +458,10 @@ audit_is_whole(void **state)
 static void
 files_are_private(void **state)
 {
-	static const char *const files[] = {"bastion.db",  "bastion.db-wal", "bastion.db-shm",
-					    "bastion.key", "bastion.lock",   "bastion.gate"};
-	static const char *const socks[2][2] = {{"control.sock", "lane.sock"},
-						{"control.sock", "enroll.sock"}};
+	static const char *const files[] = {"bastion.db", "bastion.db-wal", "bastion.db-shm",
+	    "bastion.key", "bastion.lock", "bastion.gate"};
+	static const char *const socks[2][2] = {
+	    {"control.sock", "lane.sock"}, {"control.sock", "enroll.sock"}};
 	struct stat st;
 	char path[128];
 	size_t i;
@@ -613,20 +613,20 @@ unpaired_host_is_nobody(void **state)
 	assert_true(box_value("SELECT count(*) FROM live_grants") > 0);
 	driver_does(&said, NULL, "unpair", "conductor", NULL);
 	assert_int_equal(box_value("SELECT count(*) FROM live_grants"), 0);
-	driver_refused(&said, 126, "lane.host", NULL, "on", d.box, "observe:folders", tree, "1",
-		       NULL);
+	driver_refused(
+	    &said, 126, "lane.host", NULL, "on", d.box, "observe:folders", tree, "1", NULL);
 	driver_does(&said, NULL, "host", "invite", d.box, NULL);
 	snprintf(invitation, sizeof(invitation), "%.1000s", said.out);
 	driver_does(&said, invitation, "pair", "-", NULL);
 	driver_run(&said, invitation, "pair", "-", NULL);
 	assert_int_equal(said.code, 3);
-	driver_refused(&said, 77, "approval.needed", NULL, "on", d.box, "observe:folders", tree,
-		       "1", NULL);
+	driver_refused(
+	    &said, 77, "approval.needed", NULL, "on", d.box, "observe:folders", tree, "1", NULL);
 	/* For the search of secrets. */
-	assert_int_equal(sodium_base642bin(text, sizeof(text) - 1, invitation + 4,
-					   strcspn(invitation, "\n") - 4, NULL, &len, NULL,
-					   sodium_base64_VARIANT_URLSAFE_NO_PADDING),
-			 0);
+	assert_int_equal(
+	    sodium_base642bin(text, sizeof(text) - 1, invitation + 4, strcspn(invitation, "\n") - 4,
+		NULL, &len, NULL, sodium_base64_VARIANT_URLSAFE_NO_PADDING),
+	    0);
 	memcpy(other.out, text, len);
 	other.out[len] = '\0';
 }
@@ -643,14 +643,14 @@ dropped_is_dropped(void **state)
 	driver_does(&said, NULL, "grants", "drop", number(grant), NULL);
 	driver_does(&said, NULL, "grants", "drop", number(grant), NULL);
 	driver_refused(&said, 77, "approval.needed", NULL, "on", d.box, "observe:folders", tree,
-		       "1", "--uses", "4", NULL);
+	    "1", "--uses", "4", NULL);
 	driver_approve(&d, driver_question(&d));
 	driver_does(&said, NULL, "factor", "drop",
-		    number(box_value("SELECT id FROM factor WHERE kind = 'totp'")), NULL);
+	    number(box_value("SELECT id FROM factor WHERE kind = 'totp'")), NULL);
 	assert_int_equal(box_value("SELECT count(*) FROM live_grants"), 0);
 	assert_int_equal(box_value("SELECT count(*) FROM factor WHERE secret IS NOT NULL"), 0);
-	driver_refused(&said, 77, "approval.needed", NULL, "on", d.box, "observe:folders", tree,
-		       "1", NULL);
+	driver_refused(
+	    &said, 77, "approval.needed", NULL, "on", d.box, "observe:folders", tree, "1", NULL);
 }
 
 int

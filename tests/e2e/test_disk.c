@@ -112,12 +112,12 @@ full_disk_refuses_and_recovers(void **state)
 	/* What is in the log already may be written over: so many rows that it has to grow. */
 	for (rows = 0; rows < 400; rows++)
 		if (driver_run(&said, NULL, "settings", "set", "cert.wait_ms",
-			       rows % 2 == 0 ? "4001" : "4002", NULL) != 0)
+			rows % 2 == 0 ? "4001" : "4002", NULL) != 0)
 			break;
 	assert_int_equal(said.code, 1);
 	assert_non_null(strstr(said.err, "[store.full]\n"));
-	driver_refused(&said, 1, "store.full", NULL, "factor", "add", "totp", "--label", "during",
-		       NULL);
+	driver_refused(
+	    &said, 1, "store.full", NULL, "factor", "add", "totp", "--label", "during", NULL);
 	driver_does(&said, NULL, "factor", NULL);
 	assert_non_null(strstr(said.out, "before"));
 	assert_null(strstr(said.out, "during"));
@@ -216,13 +216,13 @@ newer_database_is_left_alone(void **state)
 	driver_serve(&d, DRIVER_BOX);
 	driver_end(&d, DRIVER_BOX, SIGTERM);
 	snprintf(command, sizeof(command), "sqlite3 %s/bastion.db 'PRAGMA user_version = 9999'",
-		 d.state[DRIVER_BOX]);
+	    d.state[DRIVER_BOX]);
 	assert_int_equal(system(command), 0);
 	driver_refused(&said, 3, "store.newer", NULL, "serve", NULL);
 	driver_refused(&said, 3, "store.newer", NULL, "serve", "--migrate", NULL);
 	driver_refused(&said, 3, "store.newer", NULL, "status", NULL);
 	snprintf(command, sizeof(command), "sqlite3 %s/bastion.db 'PRAGMA user_version = 1'",
-		 d.state[DRIVER_BOX]);
+	    d.state[DRIVER_BOX]);
 	assert_int_equal(system(command), 0);
 }
 

@@ -58,8 +58,8 @@ static void
 client_ask(int i)
 {
 	char path[256];
-	const char *const words[] = {"on",     d.box, "observe:folders", spelt(asked, path), "1",
-				     "--json", NULL};
+	const char *const words[] = {
+	    "on", d.box, "observe:folders", spelt(asked, path), "1", "--json", NULL};
 
 	if (asked == ASKS_MAX)
 		return;
@@ -111,10 +111,9 @@ kill_one(void)
 	static const struct {
 		enum driver_side side;
 		const char *actor;
-	} victims[] = {{DRIVER_BOX, "supervisor"}, {DRIVER_BOX, "net"},
-		       {DRIVER_BOX, "worker"},     {DRIVER_BOX, "keeper"},
-		       {DRIVER_BOX, "runner"},     {DRIVER_HOST, "supervisor"},
-		       {DRIVER_HOST, "net"},       {DRIVER_HOST, "link"}};
+	} victims[] = {{DRIVER_BOX, "supervisor"}, {DRIVER_BOX, "net"}, {DRIVER_BOX, "worker"},
+	    {DRIVER_BOX, "keeper"}, {DRIVER_BOX, "runner"}, {DRIVER_HOST, "supervisor"},
+	    {DRIVER_HOST, "net"}, {DRIVER_HOST, "link"}};
 	size_t i = (size_t)(random() % (long)(sizeof(victims) / sizeof(victims[0])));
 	enum driver_side side = victims[i].side;
 	pid_t pid;
@@ -139,17 +138,16 @@ holds_now(const char *killed)
 	int64_t open, unpaid, over;
 
 	open = driver_value(&d, DRIVER_BOX,
-			    "SELECT count(*) FROM op_run WHERE finished_at IS NULL AND queued_at"
-			    " < (SELECT max(started_at) FROM instance)");
-	unpaid = driver_value(
-	    &d, DRIVER_BOX,
+	    "SELECT count(*) FROM op_run WHERE finished_at IS NULL AND queued_at"
+	    " < (SELECT max(started_at) FROM instance)");
+	unpaid = driver_value(&d, DRIVER_BOX,
 	    "SELECT count(*) FROM op_run WHERE id NOT IN (SELECT op_run_id FROM grant_use)");
 	over = driver_value(&d, DRIVER_BOX,
-			    "SELECT count(*) FROM grant AS g WHERE uses"
-			    " < (SELECT count(*) FROM grant_use WHERE grant_id = g.id)");
+	    "SELECT count(*) FROM grant AS g WHERE uses"
+	    " < (SELECT count(*) FROM grant_use WHERE grant_id = g.id)");
 	if (open + unpaid + over != 0)
 		fail_msg("after %s: %d open, %d unpaid, %d over their uses", killed, (int)open,
-			 (int)unpaid, (int)over);
+		    (int)unpaid, (int)over);
 }
 
 /* Now and then somebody gets an answer before the next blow. */
@@ -173,8 +171,8 @@ question(bool yes)
 	int code;
 
 	serve_all();
-	code = driver_run(&said, NULL, "on", d.box, "observe:folders", tree, yes ? "2" : "3",
-			  "--anew", NULL);
+	code = driver_run(
+	    &said, NULL, "on", d.box, "observe:folders", tree, yes ? "2" : "3", "--anew", NULL);
 	if (code != 77) /* somebody died under it */
 		return;
 	snprintf(number, sizeof(number), "%lld", (long long)driver_question(&d));
@@ -184,9 +182,9 @@ question(bool yes)
 		return;
 	}
 	snprintf(command, sizeof(command),
-		 "cd %s && rm -f t t.sig && $BASTION_AT approvals show %s --bytes > t &&"
-		 " ssh-keygen -q -Y sign -n bastion -f me t 2>/dev/null",
-		 d.dir, number);
+	    "cd %s && rm -f t t.sig && $BASTION_AT approvals show %s --bytes > t &&"
+	    " ssh-keygen -q -Y sign -n bastion -f me t 2>/dev/null",
+	    d.dir, number);
 	assert_int_equal(system(command), 0);
 	snprintf(command, sizeof(command), "%s/t.sig", d.dir);
 	driver_does(&said, NULL, "approve", number, "--signature", command, NULL);
@@ -204,8 +202,8 @@ setting_up(void **state)
 	driver_first_day(&d);
 	for (i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
 		driver_does(&said, NULL, "settings", "set", settings[i][0], settings[i][1], NULL);
-		driver_does(&said, NULL, "settings", "set", settings[i][0], settings[i][1],
-			    "--host", NULL);
+		driver_does(
+		    &said, NULL, "settings", "set", settings[i][0], settings[i][1], "--host", NULL);
 	}
 	snprintf(tree, sizeof(tree), "%s/tree", d.dir);
 	assert_int_equal(mkdir(tree, 0700), 0);
@@ -262,16 +260,16 @@ both_ends_agree(sqlite3 *db)
 	sqlite3_stmt *q;
 
 	snprintf(sql, sizeof(sql),
-		 "SELECT c.id, c.state, c.exit_code, r.state FROM call AS c"
-		 " LEFT JOIN box.op_run AS r ON r.nonce = c.nonce WHERE c.state = 'done' AND CASE"
-		 " WHEN c.exit_code = 0 THEN r.state IS NOT 'done' OR %s IS NOT %s"
-		 " ELSE r.state IS NULL OR r.state NOT IN ('failed', 'cancelled', 'lost') END",
-		 FRAMES_OF_CALL, FRAMES_OF_RUN);
+	    "SELECT c.id, c.state, c.exit_code, r.state FROM call AS c"
+	    " LEFT JOIN box.op_run AS r ON r.nonce = c.nonce WHERE c.state = 'done' AND CASE"
+	    " WHEN c.exit_code = 0 THEN r.state IS NOT 'done' OR %s IS NOT %s"
+	    " ELSE r.state IS NULL OR r.state NOT IN ('failed', 'cancelled', 'lost') END",
+	    FRAMES_OF_CALL, FRAMES_OF_RUN);
 	assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &q, NULL), SQLITE_OK);
 	if (sqlite3_step(q) == SQLITE_ROW)
 		fail_msg("call %d is %s (exit %d), but its run is %s", sqlite3_column_int(q, 0),
-			 (const char *)sqlite3_column_text(q, 1), sqlite3_column_int(q, 2),
-			 (const char *)sqlite3_column_text(q, 3));
+		    (const char *)sqlite3_column_text(q, 1), sqlite3_column_int(q, 2),
+		    (const char *)sqlite3_column_text(q, 3));
 	sqlite3_finalize(q);
 }
 
@@ -286,15 +284,15 @@ client_saw_the_truth(sqlite3 *db, int i)
 	if (asks[i].code != 0)
 		return 0;
 	snprintf(sql, sizeof(sql),
-		 "SELECT %s FROM call AS c JOIN box.op_run AS r ON r.nonce = c.nonce"
-		 " WHERE c.args ->> 0 = ?1 AND c.state = 'done' AND r.state = 'done'",
-		 FRAMES_OF_RUN);
+	    "SELECT %s FROM call AS c JOIN box.op_run AS r ON r.nonce = c.nonce"
+	    " WHERE c.args ->> 0 = ?1 AND c.state = 'done' AND r.state = 'done'",
+	    FRAMES_OF_RUN);
 	assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &q, NULL), SQLITE_OK);
 	sqlite3_bind_text(q, 1, spelt(i, path), -1, SQLITE_TRANSIENT);
 	if (sqlite3_step(q) != SQLITE_ROW)
 		fail_msg("ask %d was answered, but no run of it is done: %s", i, asks[i].out);
-	snprintf(whole, sizeof(whole), "%.900s\n{\"x\":0}\n",
-		 (const char *)sqlite3_column_text(q, 0));
+	snprintf(
+	    whole, sizeof(whole), "%.900s\n{\"x\":0}\n", (const char *)sqlite3_column_text(q, 0));
 	assert_string_equal(asks[i].out, whole);
 	assert_int_equal(sqlite3_step(q), SQLITE_DONE);
 	sqlite3_finalize(q);
@@ -346,7 +344,7 @@ nothing_is_half_after_kills(void **state)
 		answered += client_saw_the_truth(db, i);
 	sqlite3_close(db);
 	print_message("%d kills in %d s; %d asks, %d answered\n", n,
-		      (int)((driver_now() - began) / 1000), asked, answered);
+	    (int)((driver_now() - began) / 1000), asked, answered);
 	assert_true(answered > 0);
 }
 

@@ -53,10 +53,10 @@ invite(const char *name, const char *time, char token[65])
 
 	driver_does(&said, NULL, "host", "invite", name, "--for", time, NULL);
 	assert_memory_equal(said.out, "bst_", 4);
-	assert_int_equal(sodium_base642bin(text, sizeof(text) - 1, said.out + 4,
-					   strcspn(said.out, "\n") - 4, NULL, &len, NULL,
-					   sodium_base64_VARIANT_URLSAFE_NO_PADDING),
-			 0);
+	assert_int_equal(
+	    sodium_base642bin(text, sizeof(text) - 1, said.out + 4, strcspn(said.out, "\n") - 4,
+		NULL, &len, NULL, sodium_base64_VARIANT_URLSAFE_NO_PADDING),
+	    0);
 	text[len] = '\0';
 	assert_non_null(at = strstr((const char *)text, "\"t\":\""));
 	snprintf(token, 65, "%.64s", at + 5);
@@ -67,8 +67,7 @@ body_of(const char *token, const char *box, const char *key)
 {
 	static char body[512];
 
-	snprintf(
-	    body, sizeof(body),
+	snprintf(body, sizeof(body),
 	    "{\"token\":\"%s\",\"box\":\"%s\",\"box_key\":\"%s\",\"lane\":\"/run/x/lane.sock\"}",
 	    token, box, key);
 	return body;
@@ -78,7 +77,7 @@ static void
 enroll(const char *body)
 {
 	wire_ask(door, "POST", "/v1/enroll", "Content-Type: application/json\r\n", body,
-		 strlen(body), &answer);
+	    strlen(body), &answer);
 }
 
 static void
@@ -89,7 +88,7 @@ refused(const char *body, int status, const char *code)
 	enroll(body);
 	if (answer.status != status || strcmp(answer.refused, code) != 0)
 		fail_msg("%s: %d %s instead of %d %s", body, answer.status, answer.refused, status,
-			 code);
+		    code);
 	assert_int_equal(driver_value(&d, DRIVER_HOST, "SELECT count(*) FROM host_box"), before);
 }
 
@@ -112,8 +111,7 @@ garbage_is_refused(void **state)
 	strcpy(body + strlen(body) - 1, ",\"more\":1}");
 	refused(body, 422, "code.invalid");
 	snprintf(body, sizeof(body),
-		 "{\"token\":\"%s\",\"box\":7,\"box_key\":\"%s\",\"lane\":\"/x\"}", no_token,
-		 key_a);
+	    "{\"token\":\"%s\",\"box\":7,\"box_key\":\"%s\",\"lane\":\"/x\"}", no_token, key_a);
 	refused(body, 422, "code.invalid");
 }
 
@@ -126,7 +124,7 @@ unknown_token_is_refused(void **state)
 	assert_int_equal(driver_value(&d, DRIVER_HOST, "SELECT count(*) FROM refused"), 1);
 	assert_int_equal(
 	    driver_value(&d, DRIVER_HOST,
-			 "SELECT count(*) FROM refused WHERE asked || why LIKE '%%%s%%'", no_token),
+		"SELECT count(*) FROM refused WHERE asked || why LIKE '%%%s%%'", no_token),
 	    0);
 }
 
@@ -155,8 +153,7 @@ expired_code_is_refused(void **state)
 
 	(void)state;
 	invite("box-d", "1s", token);
-	driver_until(
-	    &d, DRIVER_HOST, 0,
+	driver_until(&d, DRIVER_HOST, 0,
 	    "SELECT count(*) FROM invitation WHERE state = 'open' AND expires_at > now_ms()");
 	refused(body_of(token, "box-d", key_a), 410, "invitation.expired");
 }
@@ -215,8 +212,8 @@ vanished_guest_leaves_the_door_open(void **state)
 	fd = wire_dial(door);
 	wire_request(fd, "POST", "/v1/enroll", "", body, strlen(body));
 	close(fd);
-	driver_until(&d, DRIVER_HOST, 0,
-		     "SELECT count(*) FROM live_instance WHERE state <> 'ready'");
+	driver_until(
+	    &d, DRIVER_HOST, 0, "SELECT count(*) FROM live_instance WHERE state <> 'ready'");
 	assert_int_equal(wire_ask(door, "GET", "/v1/openapi.json", "", "", 0, &answer), 200);
 	invite("box-h", "15m", token);
 	enroll(body_of(token, "box-h", key_a));

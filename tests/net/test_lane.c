@@ -175,19 +175,18 @@ ask_headers(const struct ask *ask, const char *body, size_t len, char *out, size
 	const struct key *by = ask->by != NULL ? ask->by : host_key;
 	unsigned char pk[32];
 	struct sign_request request = {.method = ask->method != NULL ? ask->method : "POST",
-				       .path = "/v1/ops",
-				       .time = clock_now() + ask->shift,
-				       .nonce = ask->nonce != NULL ? ask->nonce : nonce,
-				       .body = body,
-				       .len = len};
+	    .path = "/v1/ops",
+	    .time = clock_now() + ask->shift,
+	    .nonce = ask->nonce != NULL ? ask->nonce : nonce,
+	    .body = body,
+	    .len = len};
 
 	key_public(by, KEY_IDENTITY, pk);
 	sodium_bin2hex(key, sizeof(key), pk, sizeof(pk));
 	random_hex(nonce);
 	snprintf(time, sizeof(time), "%" PRId64, request.time);
 	assert_int_equal(sign_make(by, &request, signature), 0);
-	snprintf(
-	    out, size,
+	snprintf(out, size,
 	    "Bastion-Key: %s\r\nBastion-Time: %s\r\nBastion-Nonce: %s\r\nBastion-Signature: %s\r\n",
 	    ask->key != NULL ? ask->key : key, ask->time != NULL ? ask->time : time, request.nonce,
 	    ask->signature != NULL ? ask->signature : signature);
@@ -204,8 +203,7 @@ ask_send(const struct ask *ask)
 	int fd = wire_dial(lane);
 
 	ask_headers(ask, ask->signed_body != NULL ? ask->signed_body : body,
-		    ask->signed_body != NULL ? strlen(ask->signed_body) : len, headers,
-		    sizeof(headers));
+	    ask->signed_body != NULL ? strlen(ask->signed_body) : len, headers, sizeof(headers));
 	wire_request(fd, ask->method != NULL ? ask->method : "POST", "/v1/ops", headers, body, len);
 	return fd;
 }
@@ -285,7 +283,7 @@ refused(const struct ask *ask, int status, const char *code, int rows)
 	ask_make(ask);
 	if (strcmp(answer.refused, code) != 0 || (status != ANY && answer.status != status))
 		fail_msg("%s: %d %s instead of %d %s: %s", ask->body != NULL ? ask->body : "",
-			 answer.status, answer.refused, status, code, answer.body);
+		    answer.status, answer.refused, status, code, answer.body);
 	snprintf(text, sizeof(text), "{\"error\":{\"code\":\"%s\"", code);
 	assert_true(strncmp(answer.body, text, strlen(text)) == 0);
 	count(&after);
@@ -294,10 +292,10 @@ refused(const struct ask *ask, int status, const char *code, int rows)
 	assert_int_equal(after.grants, before.grants);
 	if (after.refused - before.refused != rows)
 		fail_msg("%s left %d rows instead of %d", code,
-			 (int)(after.refused - before.refused), rows);
+		    (int)(after.refused - before.refused), rows);
 	if (rows > 0) {
 		driver_text(&d, DRIVER_BOX, text, sizeof(text),
-			    "SELECT code FROM refused ORDER BY id DESC LIMIT 1");
+		    "SELECT code FROM refused ORDER BY id DESC LIMIT 1");
 		assert_string_equal(text, code);
 	}
 }
@@ -310,8 +308,8 @@ refused(const struct ask *ask, int status, const char *code, int rows)
 static void
 unsigned_requests_are_refused(void **state)
 {
-	static const char *const lines[] = {"Bastion-Key", "Bastion-Time", "Bastion-Nonce",
-					    "Bastion-Signature"};
+	static const char *const lines[] = {
+	    "Bastion-Key", "Bastion-Time", "Bastion-Nonce", "Bastion-Signature"};
 	char headers[4096], *at;
 	size_t i;
 
@@ -326,8 +324,8 @@ unsigned_requests_are_refused(void **state)
 		assert_string_equal(answer.refused, "lane.signature");
 	}
 	refused(&(struct ask){.key = "00"}, 403, "lane.signature", 0);
-	refused(&(struct ask){.nonce = "0123456789ABCDEF0123456789ABCDEF"}, 403, "lane.signature",
-		0);
+	refused(
+	    &(struct ask){.nonce = "0123456789ABCDEF0123456789ABCDEF"}, 403, "lane.signature", 0);
 }
 
 /* LN-2: a key that is not paired here asks in vain, however well it signs. */
@@ -354,7 +352,7 @@ bad_signatures_are_refused(void **state)
 	sodium_bin2hex(key, sizeof(key), pk, sizeof(pk));
 	refused(&(struct ask){.by = other, .key = key}, 403, "lane.signature", 1);
 	refused(&(struct ask){.signed_body = "{\"op\":\"observe:logins\",\"args\":[\"1\"]}"}, 403,
-		"lane.signature", 1);
+	    "lane.signature", 1);
 	refused(&(struct ask){.time = "1"}, 403, "lane.signature", 1);
 	refused(&(struct ask){.signature = ""}, 403, "lane.signature", 1);
 	key_free(other);
@@ -523,7 +521,7 @@ bodies_that_are_no_ask_are_refused(void **state)
 	    {"{\"op\":\"observe:logins\",\"args\":[\"\\ud800\"]}", "json.invalid", 400},
 	    {"{\"op\":\"observe:logins\",\"args\":[\"\xff\"]}", "json.invalid", 400},
 	    {"{\"op\":\"observe:logins\",\"op\":\"observe:cert\",\"args\":[]}", "json.duplicate",
-	     400},
+		400},
 	    {"{\"op\":\"observe:logins\",\"args\":[],\"\\u0061rgs\":[]}", "json.duplicate", 400},
 	    {"[]", "op.args", 422},
 	    {"7", "op.args", 422},
@@ -548,7 +546,7 @@ bodies_that_are_no_ask_are_refused(void **state)
 	    {"{\"op\":\"observe:logins\",\"args\":[],\"uses\":-1}", "approval.uses", 422},
 	    {"{\"op\":\"observe:logins\",\"args\":[],\"uses\":1001}", "approval.uses", 422},
 	    {"{\"op\":\"observe:logins\",\"args\":[],\"uses\":9223372036854775807}",
-	     "approval.uses", 422},
+		"approval.uses", 422},
 	    {"{\"op\":\"observe:logins\",\"args\":[],\"ttl_ms\":999}", "approval.ttl", 422},
 	    {"{\"op\":\"observe:logins\",\"args\":[],\"ttl_ms\":1500}", "approval.ttl", 422},
 	    {"{\"op\":\"observe:logins\",\"args\":[],\"ttl_ms\":2592000001}", "approval.ttl", 422},
@@ -578,7 +576,7 @@ bodies_out_of_bounds_are_refused(void **state)
 	strcat(deep, "}");
 	refused(&(struct ask){.body = deep}, 400, "json.depth", 1);
 	refused(&(struct ask){.body = "{\"op\":\"observe:logins\",\"args\":[]}\0 ", .len = 36}, 400,
-		"json.invalid", 1);
+	    "json.invalid", 1);
 	memset(text, ' ', 70000);
 	memcpy(text, "{\"op\":\"observe:logins\",\"args\":[]}", 33);
 	/* That is refused before it is read, so nobody is known yet. */
@@ -619,8 +617,8 @@ arguments_outside_their_walls_are_refused(void **state)
 
 	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		snprintf(body, sizeof(body), "{\"op\":\"%s\",\"args\":%s}", cases[i].op,
-			 cases[i].args);
+		snprintf(
+		    body, sizeof(body), "{\"op\":\"%s\",\"args\":%s}", cases[i].op, cases[i].args);
 		refused(&(struct ask){.body = body}, 422, cases[i].code, 1);
 		assert_null(strstr(answer.body, "secretword"));
 	}
@@ -636,15 +634,15 @@ spellings_of_an_ask_are_one(void **state)
 	(void)state;
 	grant_folders(small, 3);
 	snprintf(other, sizeof(other),
-		 "{ \"args\" : [\"/.//%s/./\", \"1\"], \"op\":\"observe:\\u0066olders\" }", small);
+	    "{ \"args\" : [\"/.//%s/./\", \"1\"], \"op\":\"observe:\\u0066olders\" }", small);
 	assert_int_equal(ask_make(&(struct ask){.body = other}), 200);
-	assert_int_equal(ask_make(&(struct ask){.body = body_of(body, sizeof(body), small, "")}),
-			 200);
+	assert_int_equal(
+	    ask_make(&(struct ask){.body = body_of(body, sizeof(body), small, "")}), 200);
 	/* LN-13: while it is held, other arguments are outside of it. */
-	refused(&(struct ask){.body = body_of(body, sizeof(body), "/usr", "")}, 403, "grant.args",
-		1);
-	assert_int_equal(ask_make(&(struct ask){.body = body_of(body, sizeof(body), small, "")}),
-			 200);
+	refused(
+	    &(struct ask){.body = body_of(body, sizeof(body), "/usr", "")}, 403, "grant.args", 1);
+	assert_int_equal(
+	    ask_make(&(struct ask){.body = body_of(body, sizeof(body), small, "")}), 200);
 }
 
 /*
@@ -661,10 +659,10 @@ answer_is_kept(int back)
 	assert_int_equal(answer.status, 200);
 	assert_true(answer.whole);
 	driver_text(&d, DRIVER_BOX, kept, sizeof(kept),
-		    "SELECT group_concat(frame, char(10)) || char(10) || '{\"x\":0}' || char(10)"
-		    " FROM (SELECT frame FROM op_output"
-		    "   WHERE op_run_id = (SELECT max(id) - %d FROM op_run) ORDER BY seq)",
-		    back);
+	    "SELECT group_concat(frame, char(10)) || char(10) || '{\"x\":0}' || char(10)"
+	    " FROM (SELECT frame FROM op_output"
+	    "   WHERE op_run_id = (SELECT max(id) - %d FROM op_run) ORDER BY seq)",
+	    back);
 	assert_string_equal(answer.body, kept);
 }
 
@@ -710,8 +708,8 @@ vanished_reader_does_not_stop_the_run(void **state)
 	fd = ask_send(&(struct ask){.body = body});
 	sip(fd, 2000);
 	close(fd);
-	driver_until(&d, DRIVER_BOX, 1,
-		     "SELECT state = 'done' FROM op_run ORDER BY id DESC LIMIT 1");
+	driver_until(
+	    &d, DRIVER_BOX, 1, "SELECT state = 'done' FROM op_run ORDER BY id DESC LIMIT 1");
 	/* Or before the first byte of it. */
 	fd = ask_send(&(struct ask){.body = body});
 	close(fd);
@@ -767,9 +765,9 @@ crowd_is_served_within_the_grant(void **state)
 	assert_int_equal(served, 12);
 	assert_int_equal(held, CROWD - 12);
 	assert_int_equal(driver_value(&d, DRIVER_BOX,
-				      "SELECT count(*) FROM grant_use"
-				      " WHERE grant_id = (SELECT max(id) FROM grant)"),
-			 12);
+			     "SELECT count(*) FROM grant_use"
+			     " WHERE grant_id = (SELECT max(id) FROM grant)"),
+	    12);
 }
 
 /* LN-14: the same nonce many times at once runs once. */

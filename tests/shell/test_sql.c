@@ -54,7 +54,7 @@ statements_run_in_turn(void **state)
 	assert_string_equal(p.out, "a\r\n1\r\n");
 	program_free(&p);
 	program_run(&p, s, "SELECT 'from\n standard input' AS t",
-		    (const char *const[]){"sql", "--json", NULL});
+	    (const char *const[]){"sql", "--json", NULL});
 	assert_string_equal(p.out, "[{\"t\":\"from\\n standard input\"}]\n");
 	program_free(&p);
 	RUN(&p, s, "SELECT 1", "SELECT 2");

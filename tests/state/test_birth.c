@@ -162,15 +162,9 @@ a_birth_cut_short_goes_on(void **state)
 static void
 names(void **state)
 {
-	static const char *const bad[] = {"",
-					  "-a",
-					  "a b",
-					  "a/b",
-					  "a_b",
-					  "\xc3\xa9",
-					  "a\n",
-					  "0123456789012345678901234567890123456789"
-					  "0123456789012345678901234"};
+	static const char *const bad[] = {"", "-a", "a b", "a/b", "a_b", "\xc3\xa9", "a\n",
+	    "0123456789012345678901234567890123456789"
+	    "0123456789012345678901234"};
 	struct cradle *c = *state;
 	size_t i;
 

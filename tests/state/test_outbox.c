@@ -101,10 +101,10 @@ add_rows(int n)
 	char sql[512];
 
 	snprintf(sql, sizeof(sql),
-		 ENTRY "SELECT 'op', 'test', value, 'added', 'laptop', json_object('n', value)"
-		       " FROM (WITH RECURSIVE c (value) AS (SELECT 1 UNION ALL SELECT value + 1"
-		       " FROM c WHERE value < %d) SELECT value FROM c)",
-		 n);
+	    ENTRY "SELECT 'op', 'test', value, 'added', 'laptop', json_object('n', value)"
+		  " FROM (WITH RECURSIVE c (value) AS (SELECT 1 UNION ALL SELECT value + 1"
+		  " FROM c WHERE value < %d) SELECT value FROM c)",
+	    n);
 	run(sql);
 }
 

@@ -203,8 +203,8 @@ links_are_not_followed(void **state)
 static void
 links_into_proc(void **state)
 {
-	static const char *const targets[] = {"/proc/1", "/sys/kernel", "/dev",
-					      "/proc/self/root/proc", "/dev/shm"};
+	static const char *const targets[] = {
+	    "/proc/1", "/sys/kernel", "/dev", "/proc/self/root/proc", "/dev/shm"};
 	static struct ask a;
 	size_t i;
 

@@ -99,9 +99,9 @@ ask(struct bench *b, const char *op, const char *args, int nonce)
 	int64_t grant = scratch_grant(&b->s, op, args, 1, 60000);
 
 	snprintf(sql, sizeof(sql),
-		 "INSERT INTO op_run (pairing_id, op, args, nonce, grant_id, queued_at)"
-		 " VALUES (1, '%s', '%s', printf('%%032x', %d), %lld, now_ms())",
-		 op, args, nonce, (long long)grant);
+	    "INSERT INTO op_run (pairing_id, op, args, nonce, grant_id, queued_at)"
+	    " VALUES (1, '%s', '%s', printf('%%032x', %d), %lld, now_ms())",
+	    op, args, nonce, (long long)grant);
 	if (scratch_sql(&b->s, sql) != 0)
 		fail_msg("%s", b->s.error);
 }
@@ -117,8 +117,8 @@ a_queued_run_answers_into_rows(void **state)
 	begin(&b);
 	ask(&b, "observe:folders", "[\"/usr/share\",\"1\"]", 1);
 	run_until(&b, "SELECT count(*) FROM op_run WHERE finished_at IS NOT NULL");
-	assert_int_equal(scratch_value(&b.s, "SELECT state = 'done' AND exit_code = 0 FROM op_run"),
-			 1);
+	assert_int_equal(
+	    scratch_value(&b.s, "SELECT state = 'done' AND exit_code = 0 FROM op_run"), 1);
 	assert_int_equal(
 	    scratch_value(
 		&b.s, "SELECT count(*) FROM op_output WHERE json_type(frame, '$.r') = 'object'"),
@@ -200,8 +200,8 @@ a_late_run_is_ended(void **state)
 	run_until(&b, "SELECT count(*) FROM op_run WHERE finished_at IS NOT NULL");
 	assert_int_equal(scratch_value(&b.s, "SELECT exit_code FROM op_run"), 124);
 	assert_int_equal(
-	    scratch_value(&b.s,
-			  "SELECT count(*) FROM op_output WHERE frame ->> '$.e.code' = 'op.time'"),
+	    scratch_value(
+		&b.s, "SELECT count(*) FROM op_output WHERE frame ->> '$.e.code' = 'op.time'"),
 	    1);
 	close(fd);
 	end(&b);
