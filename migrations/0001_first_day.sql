@@ -730,11 +730,12 @@ END;
 
 CREATE TRIGGER invitation_moves BEFORE UPDATE ON invitation
 BEGIN
-    SELECT RAISE(ABORT, 'invitation.used|this invitation was used, withdrawn or ran out')
+    SELECT RAISE(ABORT, 'invitation.expired|this invitation ran out')
+     WHERE NEW.state = 'redeemed'
+       AND (OLD.state = 'expired' OR (OLD.state = 'open' AND OLD.expires_at <= now_ms()));
+    SELECT RAISE(ABORT, 'invitation.used|this invitation was used or withdrawn')
      WHERE NOT EXISTS (SELECT 1 FROM state_rule
            WHERE entity = 'invitation' AND from_state = OLD.state AND to_state = NEW.state);
-    SELECT RAISE(ABORT, 'invitation.expired|this invitation ran out')
-     WHERE NEW.state = 'redeemed' AND OLD.expires_at <= now_ms();
     SELECT RAISE(ABORT, 'invitation.fixed|an invitation keeps its name, token and end')
      WHERE NEW.box_name IS NOT OLD.box_name OR NEW.token_digest IS NOT OLD.token_digest
         OR NEW.created_at IS NOT OLD.created_at OR NEW.expires_at IS NOT OLD.expires_at;
@@ -813,7 +814,8 @@ END;
 
 CREATE TRIGGER host_box_moves BEFORE UPDATE ON host_box
 BEGIN
-    SELECT RAISE(ABORT, 'box.final|a box that is gone is history') WHERE OLD.state = 'gone';
+    SELECT RAISE(ABORT, 'box.final|a box that is gone is history')
+     WHERE OLD.state = 'gone' AND NEW.state IS OLD.state;
     SELECT RAISE(ABORT, 'box.transition|a box that is gone is invited again')
      WHERE NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM state_rule
            WHERE entity = 'host_box' AND from_state = OLD.state AND to_state = NEW.state);
@@ -1357,7 +1359,6 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('http.busy', 75, 503, 'close idle connections, then try again'),
     ('http.headers', 2, 431, 'send fewer and shorter header fields'),
     ('http.internal', 1, 500, 'this is a fault in bastion: please report it'),
-    ('http.library', 3, 500, 'install the Debian package that the message names'),
     ('http.memory', 1, 503, 'free some memory, then try again'),
     ('http.method', 2, 405, 'see GET /v1/openapi.json for what is served'),
     ('http.protocol', 1, 502, 'check that a bastion answers at that address'),
@@ -1397,15 +1398,22 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('lease.fence', 126, 409, 'take the lease again'),
     ('lease.held', 75, 409, 'wait for its holder, or for the lease to run out'),
     ('lease.kept', 126, 409, 'free the lease instead'),
+    ('library.missing', 3, 500, 'install the Debian package that the message names'),
+    ('observe.answer', 1, 500, 'ask for less, or raise the setting op.frame'),
     ('observe.args', 2, 422, 'see bastion ops for how it is asked'),
+    ('observe.depth', 2, 422, 'ask for 1 to 3 levels'),
     ('observe.folder', 2, 422, 'name a folder that is there'),
     ('observe.handshake', 1, 502, 'check that the listener speaks TLS'),
+    ('observe.hours', 2, 422, 'ask for 1 to 168 hours'),
+    ('observe.minutes', 2, 422, 'ask for 1 to 60 minutes'),
     ('observe.name', 2, 422, 'give a plain server name'),
     ('observe.path', 2, 422, 'give an absolute path without .., outside /proc, /sys and /dev'),
+    ('observe.port', 2, 422, 'name a port from 1 to 65535'),
     ('observe.port_closed', 2, 404, 'see what listens: ss -ltn'),
     ('observe.stuck', 75, 429, 'wait until the file system answers, or unmount it'),
     ('observe.tool', 3, 501, 'install the program that the message names'),
     ('observe.unit', 2, 422, 'give the name of a systemd unit of this machine'),
+    ('observe.unit_unknown', 2, 404, 'pick one of the near names'),
     ('op.args', 2, 422, 'see bastion ops for how it is asked'),
     ('op.busy', 75, 429, 'wait for earlier runs to end'),
     ('op.cancelled', 1, 409, 'ask again'),
@@ -1505,7 +1513,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('http.body', 65536, 'bytes', 1024, 16777216, 'longest request body'),
     ('http.connections', 256, 'rows', 1, 65536, 'connections served at once'),
     ('http.depth', 32, 'levels', 2, 32, 'deepest nesting of a JSON body'),
-    ('http.header', 16384, 'bytes', 1024, 1048576, 'longest head of a request'),
+    ('http.header', 8192, 'bytes', 1024, 1048576, 'longest head of a request'),
     ('http.headers', 64, 'rows', 8, 1000, 'header fields of a request'),
     ('http.idle_ms', 60000, 'ms', 100, 3600000, 'how long a connection may say nothing'),
     ('http.per_uid', 128, 'rows', 1, 65536, 'connections of one user served at once'),
@@ -1513,6 +1521,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('http.stall_ms', 30000, 'ms', 100, 3600000, 'how long a client may stop reading its answer'),
     ('http.stream', 262144, 'bytes', 4096, 16777216, 'bytes of an answer that wait for a slow reader'),
     ('invitation.ttl_ms', 900000, 'ms', 1000, 86400000, 'how long a pairing code can be used'),
+    ('keeper.gather_ms', 50, 'ms', 0, 60000, 'how long the keeper lets commits gather before it looks at them'),
     ('lane.skew_ms', 60000, 'ms', 1000, 3600000, 'how far the clock of a signed ask may be off'),
     ('journal.lines', 5000, 'lines', 1, 100000, 'most lines of a journal answer'),
     ('journal.bytes', 200000, 'bytes', 1000, 16000000, 'longest journal answer'),
@@ -1525,6 +1534,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('op.output', 16777216, 'bytes', 4096, 1073741824, 'longest answer of one run'),
     ('op.time_ms', 60000, 'ms', 1000, 3600000, 'time for one run'),
     ('op.tool_ms', 15000, 'ms', 100, 600000, 'time for one program that a run starts'),
+    ('op.gather_ms', 20, 'ms', 0, 1000, 'how long a result waits for the end of its run, to be committed with it'),
     ('op.kill_ms', 3000, 'ms', 10, 60000, 'grace between asking a run to end and ending it'),
     ('pairing.wait_ms', 10000, 'ms', 100, 600000, 'how long a Host may take to answer a pairing'),
     ('store.checkpoint_ms', 5000, 'ms', 100, 3600000, 'how often the keeper folds the log into the database'),

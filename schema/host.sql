@@ -35,11 +35,12 @@ END;
 
 CREATE TRIGGER invitation_moves BEFORE UPDATE ON invitation
 BEGIN
-    SELECT RAISE(ABORT, 'invitation.used|this invitation was used, withdrawn or ran out')
+    SELECT RAISE(ABORT, 'invitation.expired|this invitation ran out')
+     WHERE NEW.state = 'redeemed'
+       AND (OLD.state = 'expired' OR (OLD.state = 'open' AND OLD.expires_at <= now_ms()));
+    SELECT RAISE(ABORT, 'invitation.used|this invitation was used or withdrawn')
      WHERE NOT EXISTS (SELECT 1 FROM state_rule
            WHERE entity = 'invitation' AND from_state = OLD.state AND to_state = NEW.state);
-    SELECT RAISE(ABORT, 'invitation.expired|this invitation ran out')
-     WHERE NEW.state = 'redeemed' AND OLD.expires_at <= now_ms();
     SELECT RAISE(ABORT, 'invitation.fixed|an invitation keeps its name, token and end')
      WHERE NEW.box_name IS NOT OLD.box_name OR NEW.token_digest IS NOT OLD.token_digest
         OR NEW.created_at IS NOT OLD.created_at OR NEW.expires_at IS NOT OLD.expires_at;
@@ -118,7 +119,8 @@ END;
 
 CREATE TRIGGER host_box_moves BEFORE UPDATE ON host_box
 BEGIN
-    SELECT RAISE(ABORT, 'box.final|a box that is gone is history') WHERE OLD.state = 'gone';
+    SELECT RAISE(ABORT, 'box.final|a box that is gone is history')
+     WHERE OLD.state = 'gone' AND NEW.state IS OLD.state;
     SELECT RAISE(ABORT, 'box.transition|a box that is gone is invited again')
      WHERE NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM state_rule
            WHERE entity = 'host_box' AND from_state = OLD.state AND to_state = NEW.state);

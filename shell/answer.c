@@ -9,7 +9,10 @@
 
 static const char OUTPUT[] = "SELECT :frame ->> '$.o'";
 
-static const char ERROR[] = "SELECT (:frame ->> '$.e.why') || ' [' || (:frame ->> '$.e.code') || ']'";
+/* A run that ended by a rule says so as an error, or in its result. */
+static const char ERROR[] =
+    "SELECT (e ->> '$.why') || ' [' || (e ->> '$.code') || ']'"
+    "  FROM (SELECT coalesce(:frame -> '$.e', :frame -> '$.r.refused') AS e)";
 
 /* The scalars of a result, then its lists. */
 static const char MEMBERS[] =
@@ -57,9 +60,11 @@ list_show(struct cli *cli, const char *name, const char *list)
 		return -1;
 	snprintf(columns, sizeof(columns), "%s", stmt_get_text(q, 0));
 	stmt_done(q);
-	snprintf(sql, sizeof(sql), "SELECT %s FROM json_each(?1)", columns[0] == '\0' ? "value" : columns);
+	snprintf(sql, sizeof(sql), "SELECT %s FROM json_each(?1)",
+	    columns[0] == '\0' ? "value" : columns);
 	if (sqlite3_prepare_v2(store_handle(cli->db), sql, -1, &rows, NULL) != SQLITE_OK)
-		return refusal_set(store_refusal(cli->db), "call.failed", "the answer's list %s cannot be shown", name);
+		return refusal_set(store_refusal(cli->db), "call.failed",
+		    "the answer's list %s cannot be shown", name);
 	sqlite3_bind_text(rows, 1, list, -1, SQLITE_STATIC);
 	table_style(cli->mode, &style);
 	style.quiet = true;
@@ -130,7 +135,7 @@ answer_show(struct cli *cli, const char *frame)
 {
 	if (strncmp(frame, "{\"o\":", 5) == 0)
 		return text_of(cli, OUTPUT, frame, output_show);
-	if (strncmp(frame, "{\"e\":", 5) == 0)
+	if (strncmp(frame, "{\"e\":", 5) == 0 || strncmp(frame, "{\"r\":{\"refused\":", 17) == 0)
 		return text_of(cli, ERROR, frame, error_show);
 	return result_show(cli, frame);
 }

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
-#include <pwd.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdarg.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "engine/crypto/key.h"
+#include "engine/state/person.h"
 #include "engine/store/embed.h"
 #include "shell/cli.h"
 #include "shell/table.h"
@@ -22,17 +22,15 @@
 
 static const char REFUSAL[] = "SELECT exit_code, advice FROM refusal WHERE code = ?1";
 
+/* A directory that hangs costs the name, not the verb. */
 static void
 act_as_person(struct cli *cli)
 {
-	struct passwd pw, *found = NULL;
-	char text[4096];
-	uid_t uid = getuid();
+	char name[PERSON_NAME_MAX + 1];
+	struct refusal ignored;
 
-	if (getpwuid_r(uid, &pw, text, sizeof(text), &found) == 0 && found != NULL)
-		store_acting(cli->db, "person:%.64s(%u)", pw.pw_name, (unsigned)uid);
-	else
-		store_acting(cli->db, "person:(%u)", (unsigned)uid);
+	person_name(getuid(), name, &ignored);
+	store_acting(cli->db, "person:%s(%u)", name, (unsigned)getuid());
 }
 
 static int
@@ -255,7 +253,7 @@ short_option(const struct option *all, char c)
  */
 static int
 take_option(struct cli *cli, int argc, char **argv, int i, const struct option *all,
-	    int (*fn)(void *ctx, int val, const char *arg), void *ctx)
+    int (*fn)(void *ctx, int val, const char *arg), void *ctx)
 {
 	const char *word = argv[i], *value = NULL;
 	const struct option *o;
@@ -266,8 +264,8 @@ take_option(struct cli *cli, int argc, char **argv, int i, const struct option *
 		value = strchr(word, '=');
 		if (value == NULL && common_option(cli, word + 2))
 			return 0;
-		o = long_option(all, word + 2,
-				value == NULL ? strlen(word + 2) : (size_t)(value - word - 2));
+		o = long_option(
+		    all, word + 2, value == NULL ? strlen(word + 2) : (size_t)(value - word - 2));
 		value = value == NULL ? NULL : value + 1;
 	} else {
 		o = short_option(all, word[1]);
@@ -306,7 +304,7 @@ give_help(const struct cli *cli)
 
 int
 cli_options(struct cli *cli, int argc, char **argv, const struct option *longopts,
-	    int (*fn)(void *ctx, int val, const char *arg), void *ctx)
+    int (*fn)(void *ctx, int val, const char *arg), void *ctx)
 {
 	int i, first = argc;
 

@@ -68,7 +68,7 @@ int cli_usage(struct cli *cli, const char *fmt, ...) __attribute__((format(print
  */
 struct option;
 int cli_options(struct cli *cli, int argc, char **argv, const struct option *longopts,
-		int (*fn)(void *ctx, int val, const char *arg), void *ctx);
+    int (*fn)(void *ctx, int val, const char *arg), void *ctx);
 
 /**
  * cli_show(cli, q):

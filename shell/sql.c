@@ -33,8 +33,8 @@ look_at_clock(void *ctx)
 {
 	struct sql *s = ctx;
 
-	s->expired = s->spent_ms + steady_ms() - s->began_ms > s->limit_ms;
-	return s->expired;
+	s->expired = s->limit_ms > 0 && s->spent_ms + steady_ms() - s->began_ms > s->limit_ms;
+	return s->expired || s->interrupted;
 }
 
 /* A step on the clock: only SQLite's time counts, not that of a pager that takes the output. */
@@ -82,10 +82,9 @@ refuse_write(struct sql *s, const char *statement)
 	word[n] = '\0';
 	if (strcmp(word, "SELECT") == 0 || strcmp(word, "WITH") == 0)
 		return refusal_set(s->refusal, "sql.refused",
-				   "this connection only reads, and the statement does more: %s",
-				   message);
-	return refusal_set(s->refusal, "sql.refused",
-			   "this connection only reads, and %s is not for it", word);
+		    "this connection only reads, and the statement does more: %s", message);
+	return refusal_set(
+	    s->refusal, "sql.refused", "this connection only reads, and %s is not for it", word);
 }
 
 /* Where in the text an offset is, as a person counts: lines and characters from 1. */
@@ -116,7 +115,7 @@ refuse_error(struct sql *s, const char *text, const char *statement)
 		return refusal_set(s->refusal, "sql.error", "%s", sqlite3_errmsg(handle));
 	place(text, (size_t)(statement - text) + (size_t)offset, &line, &column);
 	return refusal_set(s->refusal, "sql.error", "%s (line %d, column %d)",
-			   sqlite3_errmsg(handle), line, column);
+	    sqlite3_errmsg(handle), line, column);
 }
 
 static int
@@ -129,23 +128,22 @@ failed(struct sql *s, int rc, const char *text, const char *statement)
 	case SQLITE_READONLY:
 		return refuse_write(s, statement);
 	case SQLITE_INTERRUPT:
-		s->interrupted = !s->expired;
-		if (s->interrupted)
-			return refusal_set(s->refusal, "sql.interrupted",
-					   "the query was interrupted");
+		if (!s->expired)
+			return refusal_set(
+			    s->refusal, "sql.interrupted", "the query was interrupted");
 		return refusal_set(s->refusal, "sql.timeout", "the query took longer than %.1f s",
-				   (double)s->limit_ms / 1000);
+		    (double)s->limit_ms / 1000);
 	case SQLITE_BUSY:
 	case SQLITE_LOCKED:
 		return refusal_set(s->refusal, "store.busy", "the database answered: %s", message);
 	case SQLITE_CORRUPT:
 	case SQLITE_NOTADB:
-		return refusal_set(s->refusal, "store.corrupt", "the database answered: %s",
-				   message);
+		return refusal_set(
+		    s->refusal, "store.corrupt", "the database answered: %s", message);
 	case SQLITE_NOMEM:
 	case SQLITE_IOERR:
-		return refusal_set(s->refusal, "store.failed", "the database answered: %s",
-				   message);
+		return refusal_set(
+		    s->refusal, "store.failed", "the database answered: %s", message);
 	default:
 		/* Some of what is held comes as a plain error, and only its words tell. */
 		if (strncmp(message, "not authorized", 14) == 0 ||
@@ -210,9 +208,8 @@ run_all(struct sql *s, const char *text)
 	int rc = 0;
 
 	s->spent_ms = 0;
-	s->expired = s->interrupted = false;
-	if (s->limit_ms > 0)
-		sqlite3_progress_handler(store_handle(s->db), PROGRESS_STEPS, look_at_clock, s);
+	s->expired = false;
+	sqlite3_progress_handler(store_handle(s->db), PROGRESS_STEPS, look_at_clock, s);
 	while (rc == 0 && *at != '\0') {
 		rc = run_one(s, text, at, &next);
 		at = next;
@@ -281,7 +278,7 @@ dot_help(struct sql *s, const char *word)
 	      ".help            this\n"
 	      ".quit            leave, as does Ctrl-D\n"
 	      "A statement ends with a semicolon. Ctrl-C ends a running query.\n",
-	      stdout);
+	    stdout);
 	return 0;
 }
 
@@ -307,9 +304,9 @@ run_dot(struct sql *s, const char *text)
 		const char *name;
 		bool argument;
 		int (*run)(struct sql *s, const char *argument);
-	} dots[] = {{".exit", false, dot_quit},    {".help", false, dot_help},
-		    {".mode", true, dot_mode},     {".quit", false, dot_quit},
-		    {".schema", true, dot_schema}, {".tables", false, dot_tables}};
+	} dots[] = {{".exit", false, dot_quit}, {".help", false, dot_help},
+	    {".mode", true, dot_mode}, {".quit", false, dot_quit}, {".schema", true, dot_schema},
+	    {".tables", false, dot_tables}};
 	char word[64], argument[128];
 	const char *rest = dot_split(text, word, argument);
 	size_t i;

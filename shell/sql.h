@@ -2,6 +2,7 @@
 #ifndef SHELL_SQL_H
 #define SHELL_SQL_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -14,7 +15,8 @@ struct sql {
 	int64_t limit_ms;           /* time for the queries of one run, without that of whoever */
 				    /* takes the output; 0: no limit */
 	int64_t spent_ms, began_ms; /* sql.c's own */
-	bool expired, interrupted;
+	bool expired;
+	volatile sig_atomic_t interrupted; /* set by whoever wants the run to end */
 };
 
 /**

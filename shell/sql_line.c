@@ -3,13 +3,44 @@
 #include <limits.h>
 #include <signal.h>
 #include <sqlite3.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <wchar.h>
 
+#include "engine/library.h"
 #include "shell/sql.h"
 
 #define REMEMBERED 1000 /* lines of the history */
+
+/* The line editor, which only a conversation needs. */
+struct editor {
+	typeof(&el_init) el_init;
+	typeof(&el_end) el_end;
+	typeof(&el_get) el_get;
+	typeof(&el_set) el_set;
+	typeof(&el_wset) el_wset;
+	typeof(&el_gets) el_gets;
+	typeof(&history) history;
+	typeof(&history_init) history_init;
+	typeof(&history_end) history_end;
+};
+
+static const struct library_symbol editor_symbols[] = {
+    {"el_init", offsetof(struct editor, el_init)},
+    {"el_end", offsetof(struct editor, el_end)},
+    {"el_get", offsetof(struct editor, el_get)},
+    {"el_set", offsetof(struct editor, el_set)},
+    {"el_wset", offsetof(struct editor, el_wset)},
+    {"el_gets", offsetof(struct editor, el_gets)},
+    {"history", offsetof(struct editor, history)},
+    {"history_init", offsetof(struct editor, history_init)},
+    {"history_end", offsetof(struct editor, history_end)},
+    {NULL, 0},
+};
+
+static struct editor edit;
 
 struct talk {
 	EditLine *el;
@@ -20,13 +51,15 @@ struct talk {
 	bool cancelled; /* Ctrl-C at the prompt */
 };
 
-static sqlite3 *running; /* what Ctrl-C interrupts */
+static struct sql *running; /* what Ctrl-C interrupts */
 
 static void
 interrupt(int sig)
 {
 	(void)sig;
-	sqlite3_interrupt(running);
+	/* SQLite forgets an interrupt that comes between two statements; the flag is kept. */
+	running->interrupted = 1;
+	sqlite3_interrupt(store_handle(running->db));
 }
 
 static char *
@@ -35,7 +68,7 @@ prompt(EditLine *el)
 	static char first[] = "bastion> ", more[] = "    ...> ";
 	struct talk *t;
 
-	el_get(el, EL_CLIENTDATA, &t);
+	edit.el_get(el, EL_CLIENTDATA, &t);
 	return t->len == 0 ? first : more;
 }
 
@@ -45,7 +78,7 @@ cancel_line(EditLine *el, int c)
 	struct talk *t;
 
 	(void)c;
-	el_get(el, EL_CLIENTDATA, &t);
+	edit.el_get(el, EL_CLIENTDATA, &t);
 	t->cancelled = true;
 	return CC_NEWLINE;
 }
@@ -69,25 +102,25 @@ begin_talk(struct talk *t)
 {
 	HistEvent event;
 
-	memset(t, 0, sizeof(*t));
-	if ((t->el = el_init("bastion", stdin, stdout, stderr)) == NULL)
+	if ((t->el = edit.el_init("bastion", stdin, stdout, stderr)) == NULL)
 		return -1;
-	if ((t->history = history_init()) == NULL)
+	if ((t->history = edit.history_init()) == NULL)
 		return -1;
 	find_history(t);
-	history(t->history, &event, H_SETSIZE, REMEMBERED);
-	history(t->history, &event, H_SETUNIQUE, 1);
+	edit.history(t->history, &event, H_SETSIZE, REMEMBERED);
+	edit.history(t->history, &event, H_SETUNIQUE, 1);
 	if (t->file[0] != '\0')
-		history(t->history, &event, H_LOAD, t->file);
-	el_set(t->el, EL_CLIENTDATA, t);
-	el_set(t->el, EL_PROMPT, prompt);
-	el_set(t->el, EL_EDITOR, "emacs");
-	el_set(t->el, EL_HIST, history, t->history);
+		edit.history(t->history, &event, H_LOAD, t->file);
+	edit.el_set(t->el, EL_CLIENTDATA, t);
+	edit.el_set(t->el, EL_PROMPT, prompt);
+	edit.el_set(t->el, EL_EDITOR, "emacs");
+	edit.el_set(t->el, EL_HIST, edit.history, t->history);
 	/* At the prompt Ctrl-C is a key like any other; while a query runs it is a signal. */
-	el_set(t->el, EL_SETTY, "-d", "-isig", NULL);
-	el_set(t->el, EL_ADDFN, "cancel-line", "Empty the line", cancel_line);
-	el_set(t->el, EL_BIND, "^C", "cancel-line", NULL);
-	el_set(t->el, EL_BIND, "^R", "em-inc-search-prev", NULL);
+	edit.el_set(t->el, EL_SETTY, "-d", "-isig", NULL);
+	/* Wide, since of narrow names libedit makes copies that it never frees. */
+	edit.el_wset(t->el, EL_ADDFN, L"cancel-line", L"Empty the line", cancel_line);
+	edit.el_set(t->el, EL_BIND, "^C", "cancel-line", NULL);
+	edit.el_set(t->el, EL_BIND, "^R", "em-inc-search-prev", NULL);
 	return 0;
 }
 
@@ -97,11 +130,11 @@ end_talk(struct talk *t)
 	HistEvent event;
 
 	if (t->history != NULL && t->file[0] != '\0')
-		history(t->history, &event, H_SAVE, t->file);
+		edit.history(t->history, &event, H_SAVE, t->file);
 	if (t->history != NULL)
-		history_end(t->history);
+		edit.history_end(t->history);
 	if (t->el != NULL)
-		el_end(t->el);
+		edit.el_end(t->el);
 	free(t->statement);
 }
 
@@ -146,7 +179,8 @@ run_statement(struct cli *cli, struct sql *s, struct talk *t)
 	int rc;
 
 	sigemptyset(&catching.sa_mask);
-	running = store_handle(s->db);
+	running = s;
+	s->interrupted = 0;
 	sigaction(SIGINT, &catching, &before);
 	rc = sql_run(s, t->statement);
 	fflush(stdout);
@@ -173,10 +207,19 @@ take_line(struct cli *cli, struct sql *s, struct talk *t, const char *line, size
 	}
 	if (t->len == 0 && is_blank(line))
 		return 0;
-	history(t->history, &event, H_ENTER, line);
+	edit.history(t->history, &event, H_ENTER, line);
 	if (add_line(t, line, n) == -1)
 		return -1;
 	return is_ready(t) ? run_statement(cli, s, t) : 0;
+}
+
+/* The terminal is the editor's before the prompt is shown, not a moment later: what follows the
+ * prompt is a key. */
+static const char *
+next_line(struct talk *t, int *n)
+{
+	edit.el_set(t->el, EL_PREP_TERM, 1);
+	return edit.el_gets(t->el, n);
 }
 
 int
@@ -186,13 +229,19 @@ sql_converse(struct cli *cli, struct sql *s)
 	const char *line;
 	int n, over = 0;
 
+	memset(&t, 0, sizeof(t));
+	if (library_load("libedit.so.2", "libedit2", editor_symbols, &edit, &cli->refusal) == -1)
+		return cli_refuse(cli);
 	if (begin_talk(&t) == -1) {
 		end_talk(&t);
 		refusal_set(&cli->refusal, "store.failed", "the terminal cannot be used");
 		return cli_refuse(cli);
 	}
+	/* Between two prompts Ctrl-C has nothing to end; while a query runs, run_statement takes
+	 * it. */
+	signal(SIGINT, SIG_IGN);
 	puts(".help has the commands, .tables the tables; Ctrl-D leaves.");
-	while (over == 0 && (line = el_gets(t.el, &n)) != NULL && (n > 0 || t.cancelled))
+	while (over == 0 && (line = next_line(&t, &n)) != NULL && (n > 0 || t.cancelled))
 		over = take_line(cli, s, &t, line, (size_t)n);
 	if (over == 0)
 		putchar('\n');

@@ -155,15 +155,15 @@ fail:
 static bool
 json_fits(struct table *t, int i)
 {
-	if (t->json == NULL &&
-	    (sqlite3_open(":memory:", &t->json) != SQLITE_OK ||
-	     sqlite3_prepare_v2(t->json, "SELECT json(?1)", -1, &t->json_text, NULL) != SQLITE_OK))
+	if (t->json == NULL && (sqlite3_open(":memory:", &t->json) != SQLITE_OK ||
+				   sqlite3_prepare_v2(t->json, "SELECT json(?1)", -1, &t->json_text,
+				       NULL) != SQLITE_OK))
 		return false;
 	if (t->json_text == NULL)
 		return false;
 	sqlite3_reset(t->json_text);
 	sqlite3_bind_text(t->json_text, 1, (const char *)sqlite3_column_text(t->stmt, i),
-			  sqlite3_column_bytes(t->stmt, i), SQLITE_TRANSIENT);
+	    sqlite3_column_bytes(t->stmt, i), SQLITE_TRANSIENT);
 	return sqlite3_step(t->json_text) == SQLITE_ROW &&
 	       sqlite3_column_type(t->json_text, 0) == SQLITE_TEXT;
 }
@@ -222,8 +222,8 @@ json_value(struct table *t, int i)
 		return;
 	case SQLITE_BLOB:
 		putc('"', t->out);
-		write_hex(t->out, sqlite3_column_blob(t->stmt, i),
-			  sqlite3_column_bytes(t->stmt, i));
+		write_hex(
+		    t->out, sqlite3_column_blob(t->stmt, i), sqlite3_column_bytes(t->stmt, i));
 		putc('"', t->out);
 		return;
 	default:
@@ -283,8 +283,8 @@ csv_value(struct table *t, int i)
 	case SQLITE_NULL: /* an empty text is "", NULL is nothing at all */
 		return 0;
 	case SQLITE_BLOB:
-		write_hex(t->out, sqlite3_column_blob(t->stmt, i),
-			  sqlite3_column_bytes(t->stmt, i));
+		write_hex(
+		    t->out, sqlite3_column_blob(t->stmt, i), sqlite3_column_bytes(t->stmt, i));
 		return 0;
 	case SQLITE_INTEGER:
 		if (!write_time(t, i, when))
@@ -295,7 +295,7 @@ csv_value(struct table *t, int i)
 		break;
 	}
 	return csv_text(t, (const char *)sqlite3_column_text(t->stmt, i),
-			(size_t)sqlite3_column_bytes(t->stmt, i));
+	    (size_t)sqlite3_column_bytes(t->stmt, i));
 }
 
 static int
@@ -440,7 +440,7 @@ write_head(struct table *t, int shown)
 	for (i = 0; i < shown; i++) {
 		fputs(t->style.colour ? "\033[1m" : "", t->out);
 		write_cell(t, i, shown, t->columns[i].name, strlen(t->columns[i].name),
-			   text_width(t->columns[i].name, strlen(t->columns[i].name)));
+		    text_width(t->columns[i].name, strlen(t->columns[i].name)));
 		fputs(t->style.colour ? "\033[0m" : "", t->out);
 	}
 	fputs(t->style.mode == CLI_BOX ? " │\n" : "\n", t->out);

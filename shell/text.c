@@ -214,13 +214,14 @@ bool
 text_time(int64_t ms, bool utc, char out[TEXT_TIME_MAX])
 {
 	int64_t part = ms % 1000;
+	time_t s = (time_t)(ms / 1000);
 	struct tm tm;
-	time_t s;
 	size_t n;
 
-	if (part < 0)
+	if (part < 0) {
 		part += 1000;
-	s = (time_t)((ms - part) / 1000);
+		s--;
+	}
 	if ((utc ? gmtime_r(&s, &tm) : localtime_r(&s, &tm)) == NULL || tm.tm_year > 9999 - 1900 ||
 	    tm.tm_year < -1900) {
 		snprintf(out, TEXT_TIME_MAX, "%" PRId64, ms);

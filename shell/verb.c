@@ -96,7 +96,7 @@ verb_list(FILE *out, int width, const char *first)
 	      "One daemon and one SQLite file between this machine and the AI agents that work on "
 	      "it.\n\n"
 	      "On the machine:\n",
-	      out);
+	    out);
 	n = list_part(out, width, NULL, false);
 	fputs("\nAs a Host, which drives machines:\n", out);
 	n += list_part(out, width, NULL, true);

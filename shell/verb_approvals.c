@@ -75,7 +75,7 @@ terms(struct cli *cli, int64_t id, enum how how)
 	if ((n = stmt_step(q)) != 1)
 		return n == -1 ? -1
 			       : refusal_set(store_refusal(cli->db), "approval.unknown",
-					     "there is no question of this number");
+				     "there is no question of this number");
 	if (how == EXACTLY)
 		fputs(stmt_get_text(q, 0), stdout);
 	if (how == READABLY) {
@@ -95,9 +95,9 @@ show(struct cli *cli, const char *word, bool bytes)
 	if (input_number(word, &id) != 0)
 		return cli_usage(cli, "a question has a number: see bastion approvals");
 	if (cli_open(cli, ROLE_READER) != 0 || terms(cli, id,
-						     bytes                    ? EXACTLY
-						     : cli->mode == CLI_TABLE ? READABLY
-									      : NOT_AT_ALL) != 0)
+						   bytes                    ? EXACTLY
+						   : cli->mode == CLI_TABLE ? READABLY
+									    : NOT_AT_ALL) != 0)
 		return cli_refuse(cli);
 	if (bytes)
 		return 0;

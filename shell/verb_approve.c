@@ -42,11 +42,11 @@ question_refused(struct refusal *r, struct stmt *q, const char *kind)
 	if (stmt_get_int(q, 2) == 0)
 		return refusal_set(r, "approval.decided", "this question is decided already");
 	if (stmt_get_int(q, 3) == 0)
-		return refusal_set(r, "approval.expired",
-				   "this question ran out before it was answered");
+		return refusal_set(
+		    r, "approval.expired", "this question ran out before it was answered");
 	if (stmt_get_int(q, 4) == 0)
 		return refusal_set(r, "factor.none", "no %s is enrolled here",
-				   strcmp(kind, "ssh") == 0 ? "SSH key" : "authenticator");
+		    strcmp(kind, "ssh") == 0 ? "SSH key" : "authenticator");
 	return 0;
 }
 
@@ -65,9 +65,11 @@ question_show(struct cli *cli, int64_t id, const char *kind, unsigned char diges
 	if ((rc = stmt_step(q)) != 1)
 		return rc == -1 ? -1
 				: refusal_set(&cli->refusal, "approval.unknown",
-					      "there is no question of this number");
+				      "there is no question of this number");
 	if ((rc = question_refused(&cli->refusal, q, kind)) == 0) {
-		input_show_terms(stderr, stmt_get_text(q, 0));
+		/* A program that asks for JSON shows the terms itself: approvals show --json. */
+		if (cli->mode != CLI_JSON)
+			input_show_terms(stderr, stmt_get_text(q, 0));
 		if ((found = stmt_get_blob(q, 1, APPROVAL_DIGEST)) != NULL)
 			memcpy(digest, found, APPROVAL_DIGEST);
 	}
@@ -130,8 +132,7 @@ int
 verb_approve(struct cli *cli, int argc, char **argv)
 {
 	static const struct option longopts[] = {{"code", required_argument, NULL, 'c'},
-						 {"signature", required_argument, NULL, 's'},
-						 {NULL, 0, NULL, 0}};
+	    {"signature", required_argument, NULL, 's'}, {NULL, 0, NULL, 0}};
 	char code[CODE_SIZE], armored[SSHSIG_ARMOR_MAX + 2];
 	const char *signature = NULL;
 	int first, rc;

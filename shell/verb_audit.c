@@ -119,8 +119,8 @@ load_key(struct cli *cli, const struct audit_options *o, unsigned char pk[32])
 	if (o->key != NULL) {
 		if (strlen(o->key) != 64 ||
 		    sodium_hex2bin(pk, 32, o->key, 64, NULL, &len, NULL) != 0 || len != 32)
-			return refusal_set(&cli->refusal, "usage.wrong",
-					   "a key is 64 hexadecimal digits");
+			return refusal_set(
+			    &cli->refusal, "usage.wrong", "a key is 64 hexadecimal digits");
 		return 0;
 	}
 	if (cli->home.fd == -1 && home_open(&cli->home, cli->role, false, &cli->refusal) == -1)
@@ -302,7 +302,7 @@ show_progress(void *ctx, int64_t done, int64_t total)
 /* A database begins with its maker's words; anything else is taken for an export. */
 static int
 verify_file(struct cli *cli, const char *path, const unsigned char *pk,
-	    const struct audit_progress *progress, struct audit_report *report)
+    const struct audit_progress *progress, struct audit_report *report)
 {
 	static const char magic[16] = "SQLite format 3";
 	char begin[sizeof(magic)];
@@ -337,20 +337,20 @@ say_report(const struct audit_report *p)
 	if (p->bad != 0)
 		printf("bad: %s\n", p->what);
 	printf("%s: %" PRId64 " rows, %" PRId64 " seals", p->bad != 0 ? "good before it" : "good",
-	       p->rows, p->seals);
+	    p->rows, p->seals);
 	if (p->rows > 0)
 		printf(", from %s to %s", from, to);
 	putchar('\n');
 	if (p->first > 1)
 		printf("the file begins at row %" PRId64 ": what came before is not in it\n",
-		       p->first);
+		    p->first);
 	if (p->sealed == 0)
 		printf("no seal vouches for them\n");
 	else
 		printf("sealed up to row %" PRId64 " at %s, head %s\n", p->sealed, sealed, head);
 	if (p->sealed != 0 && p->behind > 0)
-		printf("%" PRId64 " rows behind that seal are chained, not signed yet\n",
-		       p->behind);
+		printf(
+		    "%" PRId64 " rows behind that seal are chained, not signed yet\n", p->behind);
 }
 
 static void
@@ -373,7 +373,7 @@ say_report_json(const struct audit_report *p)
 	sodium_bin2hex(head, sizeof(head), p->head, sizeof(p->head));
 	printf("{\"good\":%s,\"rows\":%" PRId64 ",\"seals\":%" PRId64 ",\"first\":%" PRId64
 	       ",\"last\":%" PRId64,
-	       p->bad == 0 ? "true" : "false", p->rows, p->seals, p->first, p->last);
+	    p->bad == 0 ? "true" : "false", p->rows, p->seals, p->first, p->last);
 	say_time("first_at", p->first_at);
 	say_time("last_at", p->last_at);
 	printf(",\"sealed\":%" PRId64, p->sealed);

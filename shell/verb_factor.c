@@ -66,7 +66,7 @@ show_totp(const struct cli *cli, const struct factor_totp *totp, const char *lab
 	printf("Factor %" PRId64 ". Put this into the authenticator now; it is not shown again:\n\n"
 	       "    %s\n    %s\n\n"
 	       "(as a QR code: qrencode -t ansiutf8, which reads the second line)\n",
-	       totp->id, totp->secret, totp->uri);
+	    totp->id, totp->secret, totp->uri);
 }
 
 static int
@@ -100,7 +100,7 @@ add_ssh(struct cli *cli, const char *path, const char *label)
 		printf("Factor %" PRId64 ". To approve with it:\n"
 		       "    bastion approvals show ID --bytes | ssh-keygen -Y sign -n %s -f KEY |\n"
 		       "        bastion approve ID --signature -\n",
-		       id, FACTOR_NAMESPACE);
+		    id, FACTOR_NAMESPACE);
 	return 0;
 }
 
@@ -117,7 +117,7 @@ drop(struct cli *cli, const char *word)
 		printf("{\"id\":%" PRId64 ",\"grants\":%" PRId64 "}\n", id, grants);
 	else if (grants > 0)
 		printf("Factor %" PRId64 " is dropped, and with it %" PRId64 " grant%s for good.\n",
-		       id, grants, grants == 1 ? "" : "s");
+		    id, grants, grants == 1 ? "" : "s");
 	else
 		printf("Factor %" PRId64 " is dropped.\n", id);
 	return 0;
@@ -151,8 +151,7 @@ int
 verb_factor(struct cli *cli, int argc, char **argv)
 {
 	static const struct option longopts[] = {{"label", required_argument, NULL, 'l'},
-						 {"all", no_argument, NULL, 'a'},
-						 {NULL, 0, NULL, 0}};
+	    {"all", no_argument, NULL, 'a'}, {NULL, 0, NULL, 0}};
 	struct options o = {NULL, false};
 	int first, words;
 

@@ -131,8 +131,8 @@ drop(struct cli *cli, int words, char **word, bool all)
 	if (cli_open(cli, ROLE_PERSON) != 0)
 		return cli_refuse(cli);
 	if (all)
-		return dropped(cli, grant_drop_all(cli->db, words == 1 ? word[0] : NULL, &count),
-			       count);
+		return dropped(
+		    cli, grant_drop_all(cli->db, words == 1 ? word[0] : NULL, &count), count);
 	return dropped(cli, grant_drop(cli->db, id, &count), count);
 }
 
@@ -150,8 +150,8 @@ drop(struct cli *cli, int words, char **word, bool all)
 int
 verb_grants(struct cli *cli, int argc, char **argv)
 {
-	static const struct option longopts[] = {{"all", no_argument, NULL, 'a'},
-						 {NULL, 0, NULL, 0}};
+	static const struct option longopts[] = {
+	    {"all", no_argument, NULL, 'a'}, {NULL, 0, NULL, 0}};
 	int first, words;
 	bool all = false;
 

@@ -29,8 +29,8 @@ boxes_option(void *ctx, int val, const char *arg)
 int
 verb_host_boxes(struct cli *cli, int argc, char **argv)
 {
-	static const struct option longopts[] = {{"all", no_argument, NULL, 'a'},
-						 {NULL, 0, NULL, 0}};
+	static const struct option longopts[] = {
+	    {"all", no_argument, NULL, 'a'}, {NULL, 0, NULL, 0}};
 	bool all = false;
 	struct stmt *q;
 	int first, rows;

@@ -27,8 +27,8 @@ verb_host_init(struct cli *cli, int argc, char **argv)
 		return cli_refuse(cli);
 	born = birth_create(&cli->home, first < argc ? argv[first] : NULL, &cli->refusal);
 	if (born == 0)
-		refusal_set(&cli->refusal, "box.exists", "there is a Host in %s already",
-			    cli->home.state);
+		refusal_set(
+		    &cli->refusal, "box.exists", "there is a Host in %s already", cli->home.state);
 	if (born != 1)
 		return cli_refuse(cli);
 	if (cli->mode != CLI_JSON)

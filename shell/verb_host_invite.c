@@ -33,12 +33,12 @@ advise(struct cli *cli, const char *name)
 		minutes = stmt_value(q, 0);
 	}
 	fprintf(stderr,
-		"Give this line to bastion pair - on %s, within %" PRId64
-		" min. It works once; whoever has it can take the place of %s.\n",
-		name, minutes, name);
+	    "Give this line to bastion pair - on %s, within %" PRId64
+	    " min. It works once; whoever has it can take the place of %s.\n",
+	    name, minutes, name);
 	if (stmt_value(store_sql(cli->db, SERVING), 0) == 0)
-		fprintf(stderr,
-			"The Host is not serving, and has to by then: bastion host serve\n");
+		fprintf(
+		    stderr, "The Host is not serving, and has to by then: bastion host serve\n");
 }
 
 /*
@@ -53,8 +53,8 @@ advise(struct cli *cli, const char *name)
 int
 verb_host_invite(struct cli *cli, int argc, char **argv)
 {
-	static const struct option longopts[] = {{"for", required_argument, NULL, 'f'},
-						 {NULL, 0, NULL, 0}};
+	static const struct option longopts[] = {
+	    {"for", required_argument, NULL, 'f'}, {NULL, 0, NULL, 0}};
 	char code[CODE_MAX + 1], path[sizeof(cli->home.run) + sizeof(INVITATION_SOCKET) + 1];
 	int64_t ttl_ms = 0;
 	int first;

@@ -25,8 +25,9 @@ static const char ARG[] = "SELECT json_insert(:args, '$[#]', :arg)";
 static const char FRAMES[] = "SELECT seq, frame FROM call_output WHERE call_id = :id AND seq > :seq"
 			     " ORDER BY seq";
 
-static const char ENDED[] = "SELECT state, exit_code, code, why, advice, retry_at, last_seq, approval FROM call"
-			    " WHERE id = :id AND finished_at IS NOT NULL";
+static const char ENDED[] =
+    "SELECT state, exit_code, code, why, advice, retry_at, last_seq, approval FROM call"
+    " WHERE id = :id AND finished_at IS NOT NULL";
 
 struct on {
 	int64_t uses, ttl_ms, wait_ms;
@@ -72,7 +73,8 @@ on_args(struct cli *cli, struct on *on, int n, char **words)
 			return -1;
 		if (strlen(stmt_get_text(q, 0)) >= sizeof(on->args)) {
 			stmt_done(q);
-			return refusal_set(store_refusal(cli->db), "op.args", "the arguments are too long");
+			return refusal_set(
+			    store_refusal(cli->db), "op.args", "the arguments are too long");
 		}
 		strcpy(on->args, stmt_get_text(q, 0));
 		stmt_done(q);
@@ -129,7 +131,8 @@ on_show(struct cli *cli, struct on *on)
 	return n;
 }
 
-/* Return 1 with the exit code in ${*code} when the ask has ended, 0 while it has not, -1 on failure. */
+/* Return 1 with the exit code in ${*code} when the ask has ended, 0 while it has not, -1 on
+ * failure. */
 static int
 on_ended(struct cli *cli, struct on *on, int *code)
 {
@@ -147,9 +150,11 @@ on_ended(struct cli *cli, struct on *on, int *code)
 	cli->refusal.code[0] = '\0';
 	if (strcmp(stmt_get_text(q, 0), "done") != 0)
 		refusal_set(&cli->refusal,
-		    strcmp(stmt_get_text(q, 0), "lost") == 0 ? "call.lost" : stmt_get_text(q, 2), "%s",
-		    strcmp(stmt_get_text(q, 0), "lost") == 0 ? "the ask was open when the Host stopped"
-							     : stmt_get_text(q, 3));
+		    strcmp(stmt_get_text(q, 0), "lost") == 0 ? "call.lost" : stmt_get_text(q, 2),
+		    "%s",
+		    strcmp(stmt_get_text(q, 0), "lost") == 0
+			? "the ask was open when the Host stopped"
+			: stmt_get_text(q, 3));
 	cli->refusal.retry_at = stmt_get_int(q, 5);
 	stmt_done(q);
 	return on->seq < last ? on_show(cli, on) == 0 : 1;
@@ -196,12 +201,13 @@ on_wait(struct cli *cli, struct on *on)
  *
  * usage: bastion on BOX OP [ARG...] [--uses N] [--for TIME] [--anew] [--wait TIME] [--json]
  *
- * Ask a box for an op, as the Host on this machine, and show the answer as it comes. What no grant covers
- * becomes a question to a person at the box, and the ask ends with exit 77; ask again once it is
- * approved. --uses and --for say how often and how long the grant should serve (the box's
+ * Ask a box for an op, as the Host on this machine, and show the answer as it comes. What no grant
+ * covers becomes a question to a person at the box, and the ask ends with exit 77; ask again once
+ * it is approved. --uses and --for say how often and how long the grant should serve (the box's
  * default: once, within an hour); --anew puts the question even where a grant for the op is held.
- * --wait is how long to wait for the answer (default 2m). --json shows the frames of the answer, one a
- * line: {"o":output}, {"r":result}, {"x":exit code}. The exit code is that of the op, or of the refusal.
+ * --wait is how long to wait for the answer (default 2m). --json shows the frames of the answer,
+ * one a line: {"o":output}, {"r":result}, {"x":exit code}. The exit code is that of the op, or of
+ * the refusal.
  */
 int
 verb_on(struct cli *cli, int argc, char **argv)

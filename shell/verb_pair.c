@@ -42,7 +42,7 @@ paired(struct cli *cli, const char *host, int64_t id, int64_t uid)
 	}
 	printf("The Host %s may ask this machine now; user %" PRId64 " serves it.\n"
 	       "What it asks waits for a person: bastion approvals\n",
-	       host, uid);
+	    host, uid);
 	if (stmt_value(store_sql(cli->db, FACTORS), 0) == 0)
 		printf("Nobody can approve yet: bastion factor add totp\n");
 }

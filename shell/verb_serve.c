@@ -32,8 +32,7 @@ int
 verb_serve(struct cli *cli, int argc, char **argv)
 {
 	static const struct option longopts[] = {{"user", required_argument, NULL, 'u'},
-						 {"migrate", no_argument, NULL, 'm'},
-						 {NULL, 0, NULL, 0}};
+	    {"migrate", no_argument, NULL, 'm'}, {NULL, 0, NULL, 0}};
 	struct supervisor_options options = {.user = NULL};
 	int first;
 

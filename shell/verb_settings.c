@@ -27,8 +27,8 @@ find(struct cli *cli, const char *name, struct bounds *b)
 		return -1;
 	stmt_text(q, ":name", name);
 	if ((n = stmt_step(q)) == 0)
-		return refusal_set(&cli->refusal, "setting.unknown",
-				   "there is no setting of this name");
+		return refusal_set(
+		    &cli->refusal, "setting.unknown", "there is no setting of this name");
 	if (n == -1)
 		return -1;
 	snprintf(b->unit, sizeof(b->unit), "%s", stmt_get_text(q, 0));
@@ -79,8 +79,7 @@ set(struct cli *cli, const char *name, const char *text)
 		return cli_usage(cli, "%s is no number of %s", text, b.unit);
 	if (value < b.low || value > b.high) {
 		refusal_set(&cli->refusal, "setting.range",
-			    "%s lies between %" PRId64 " and %" PRId64 " %s", name, b.low, b.high,
-			    b.unit);
+		    "%s lies between %" PRId64 " and %" PRId64 " %s", name, b.low, b.high, b.unit);
 		return cli_refuse(cli);
 	}
 	return change(cli, name, value) == -1 ? cli_refuse(cli) : 0;
@@ -109,8 +108,8 @@ host_option(void *ctx, int val, const char *arg)
 int
 verb_settings(struct cli *cli, int argc, char **argv)
 {
-	static const struct option options[] = {{"host", no_argument, NULL, 'H'},
-						{NULL, 0, NULL, 0}};
+	static const struct option options[] = {
+	    {"host", no_argument, NULL, 'H'}, {NULL, 0, NULL, 0}};
 	int first, words;
 
 	if ((first = cli_options(cli, argc, argv, options, host_option, cli)) < 0)

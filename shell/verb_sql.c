@@ -119,9 +119,8 @@ int
 verb_sql(struct cli *cli, int argc, char **argv)
 {
 	static const struct option options[] = {{"host", no_argument, NULL, 'H'},
-						{"file", required_argument, NULL, 'f'},
-						{"timeout", required_argument, NULL, 't'},
-						{NULL, 0, NULL, 0}};
+	    {"file", required_argument, NULL, 'f'}, {"timeout", required_argument, NULL, 't'},
+	    {NULL, 0, NULL, 0}};
 	struct asked asked = {.cli = cli, .limit_ms = -1};
 	struct sql s = {.refusal = &cli->refusal};
 	const char *word;
@@ -132,8 +131,8 @@ verb_sql(struct cli *cli, int argc, char **argv)
 		return first == -2 ? 0 : 2;
 	word = first < argc ? argv[first] : NULL;
 	if (argc - first > 1)
-		return cli_usage(cli, "unexpected word: %s (quote the whole of SQL)",
-				 argv[first + 1]);
+		return cli_usage(
+		    cli, "unexpected word: %s (quote the whole of SQL)", argv[first + 1]);
 	if (word != NULL && asked.file != NULL)
 		return cli_usage(cli, "SQL comes as a word or from a file, not both");
 	talks = word == NULL && asked.file == NULL && isatty(STDIN_FILENO);

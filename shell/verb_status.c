@@ -154,11 +154,11 @@ time_words(sqlite3_context *c, int n, sqlite3_value **v)
 	else if (s < 3600)
 		snprintf(text, sizeof(text), "%" PRId64 " min", s / 60);
 	else if (s < 86400)
-		snprintf(text, sizeof(text), "%" PRId64 " h %" PRId64 " min", s / 3600,
-			 s / 60 % 60);
+		snprintf(
+		    text, sizeof(text), "%" PRId64 " h %" PRId64 " min", s / 3600, s / 60 % 60);
 	else
-		snprintf(text, sizeof(text), "%" PRId64 " d %" PRId64 " h", s / 86400,
-			 s / 3600 % 24);
+		snprintf(
+		    text, sizeof(text), "%" PRId64 " d %" PRId64 " h", s / 86400, s / 3600 % 24);
 	sqlite3_result_text(c, text, -1, SQLITE_TRANSIENT);
 }
 
@@ -168,15 +168,13 @@ add_functions(struct cli *cli)
 	static const struct {
 		const char *name;
 		void (*fn)(sqlite3_context *, int, sqlite3_value **);
-	} all[] = {{"process_rss", process_rss},
-		   {"rfc3339", rfc3339},
-		   {"size_words", size_words},
-		   {"time_words", time_words}};
+	} all[] = {{"process_rss", process_rss}, {"rfc3339", rfc3339}, {"size_words", size_words},
+	    {"time_words", time_words}};
 	size_t i;
 
 	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		if (sqlite3_create_function(store_handle(cli->db), all[i].name, 1, SQLITE_UTF8,
-					    NULL, all[i].fn, NULL, NULL) != SQLITE_OK)
+			NULL, all[i].fn, NULL, NULL) != SQLITE_OK)
 			return refusal_set(&cli->refusal, "store.failed", "out of memory");
 	}
 	return 0;

@@ -27,10 +27,10 @@ verb_unpair(struct cli *cli, int argc, char **argv)
 		return cli_refuse(cli);
 	if (cli->mode == CLI_JSON)
 		printf("{\"grants\":%" PRId64 ",\"questions\":%" PRId64 ",\"runs\":%" PRId64 "}\n",
-		       end.grants, end.questions, end.runs);
+		    end.grants, end.questions, end.runs);
 	else
 		printf("%s may not ask any more. With the pairing went %" PRId64 " grants, %" PRId64
 		       " open questions and %" PRId64 " waiting runs.\n",
-		       argv[first], end.grants, end.questions, end.runs);
+		    argv[first], end.grants, end.questions, end.runs);
 	return 0;
 }

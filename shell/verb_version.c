@@ -1,10 +1,10 @@
 /* verb_version.c: which bastion this is, and on what it stands. */
-#include <openssl/crypto.h>
 #include <sodium.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <sys/utsname.h>
 
+#include "engine/crypto/openssl.h"
 #include "engine/store/embed.h"
 #include "shell/cli.h"
 
@@ -19,7 +19,9 @@
 int
 verb_version(struct cli *cli, int argc, char **argv)
 {
-	const char *ssl = OpenSSL_version(OPENSSL_VERSION_STRING);
+	const struct openssl_crypto *crypto = openssl_crypto(NULL);
+	const char *ssl =
+	    crypto == NULL ? "missing" : crypto->OpenSSL_version(OPENSSL_VERSION_STRING);
 	struct utsname u;
 	int first;
 
@@ -35,7 +37,7 @@ verb_version(struct cli *cli, int argc, char **argv)
 		   : "bastion %s, schema %d\n"
 		     "SQLite %s, libsodium %s, OpenSSL %s\n"
 		     "%s %s %s\n",
-	       BASTION_VERSION, embedded_versions, sqlite3_libversion(), sodium_version_string(),
-	       ssl, u.sysname, u.release, u.machine);
+	    BASTION_VERSION, embedded_versions, sqlite3_libversion(), sodium_version_string(), ssl,
+	    u.sysname, u.release, u.machine);
 	return 0;
 }

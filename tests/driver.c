@@ -31,8 +31,8 @@
 #define STARTED_MAX 512
 #define PAUSE_NS    2000000
 
-static const char *const variables[2][2] = {{"BASTION_STATE", "BASTION_RUN"},
-					    {"BASTION_HOST_STATE", "BASTION_HOST_RUN"}};
+static const char *const variables[2][2] = {
+    {"BASTION_STATE", "BASTION_RUN"}, {"BASTION_HOST_STATE", "BASTION_HOST_RUN"}};
 static const char *const names[2] = {"box", "host"};
 
 /* What lives because of us. */
@@ -240,7 +240,7 @@ driver_finish(struct job *job, struct said *said)
 	job->pid = 0;
 	if (status == -1)
 		fail_msg("a verb did not end: %s%s", said != NULL ? said->out : "",
-			 said != NULL ? said->err : "");
+		    said != NULL ? said->err : "");
 	return code;
 }
 
@@ -283,8 +283,8 @@ driver_does(struct said *said, const char *input, ...)
 	va_start(ap, input);
 	first = va_arg(ap, const char *);
 	if (said->code != 0)
-		fail_msg("bastion %s … ended with %d: %s%s", first, said->code, said->out,
-			 said->err);
+		fail_msg(
+		    "bastion %s … ended with %d: %s%s", first, said->code, said->out, said->err);
 	va_end(ap);
 }
 
@@ -304,7 +304,7 @@ driver_refused(struct said *said, int exit_code, const char *code, const char *i
 	snprintf(mark, sizeof(mark), "[%s]\n", code);
 	if (said->code != exit_code || strstr(said->err, mark) == NULL)
 		fail_msg("bastion %s … should be refused as %s (exit %d), but ended with %d: %s%s",
-			 first, code, exit_code, said->code, said->out, said->err);
+		    first, code, exit_code, said->code, said->out, said->err);
 }
 
 /*
@@ -346,7 +346,7 @@ driver_serve_begin(struct driver *d, enum driver_side side)
 	close(in);
 }
 
-/* Whether the daemon that was started last has said that it serves. */
+/* Whether the daemon that was started last has said that it serves; and what it said. */
 static bool
 says_serving(const struct driver *d, enum driver_side side, char *text, size_t size)
 {
@@ -362,6 +362,8 @@ says_serving(const struct driver *d, enum driver_side side, char *text, size_t s
 	fclose(f);
 	while ((next = strstr(at, "---- start\n")) != NULL)
 		at = next + 1;
+	memmove(text, at, strlen(at) + 1);
+	at = text;
 	return strstr(at, "bastion: serving") != NULL;
 }
 
@@ -428,8 +430,7 @@ driver_drop(struct driver *d)
 pid_t
 driver_actor(struct driver *d, enum driver_side side, const char *actor)
 {
-	return (pid_t)driver_value(
-	    d, side,
+	return (pid_t)driver_value(d, side,
 	    "SELECT coalesce((SELECT p.pid FROM actor_run AS r JOIN process AS p ON p.id = r.process_id"
 	    " WHERE r.actor = '%s' AND r.state = 'running'"
 	    "   AND process_alive(p.boot_id, p.pid, p.start_ticks)"
@@ -480,8 +481,8 @@ driver_runner(struct driver *d)
  */
 
 struct store *
-driver_open(struct driver *d, enum driver_side side, enum store_role role,
-	    const struct store_keys *keys)
+driver_open(
+    struct driver *d, enum driver_side side, enum store_role role, const struct store_keys *keys)
 {
 	static struct home home[2]; /* the store remembers where it lives */
 	struct refusal r = {0};
@@ -571,7 +572,7 @@ driver_until(struct driver *d, enum driver_side side, int64_t value, const char 
 	while ((found = value_of(d, side, text)) != value) {
 		if (driver_now() > limit)
 			fail_msg("waited for %lld, still %lld: %s", (long long)value,
-				 (long long)found, text);
+			    (long long)found, text);
 		driver_pause();
 	}
 }
@@ -616,8 +617,8 @@ driver_invariants(struct driver *d, enum driver_side side)
 			fail_msg("invariants: %s", sqlite3_errmsg(store_handle(db)));
 		while (q != NULL && sqlite3_step(q) == SQLITE_ROW)
 			fail_msg("%s: invariant broken: %s: %s", names[side],
-				 (const char *)sqlite3_column_text(q, 0),
-				 (const char *)sqlite3_column_text(q, 1));
+			    (const char *)sqlite3_column_text(q, 0),
+			    (const char *)sqlite3_column_text(q, 1));
 		sqlite3_finalize(q);
 	}
 	store_close(db);
@@ -652,7 +653,7 @@ driver_first_day(struct driver *d)
 
 	driver_make(d);
 	driver_serve_begin(d, DRIVER_BOX);
-	driver_does(&said, NULL, "host", "init", NULL);
+	driver_does(&said, NULL, "host", "init", "conductor", NULL);
 	driver_serve_begin(d, DRIVER_HOST);
 	driver_serve_wait(d, DRIVER_BOX);
 	driver_serve_wait(d, DRIVER_HOST);
@@ -706,7 +707,7 @@ driver_approve(struct driver *d, int64_t id)
 
 void
 driver_grant(struct driver *d, const char *op, const char *a, const char *b, const char *uses,
-	     const char *time)
+    const char *time)
 {
 	const char *words[DRIVER_WORDS_MAX] = {"on", d->box, op};
 	static struct said said;

@@ -119,7 +119,7 @@ void driver_refused(struct said *said, int exit_code, const char *code, const ch
 int64_t driver_value(struct driver *d, enum driver_side side, const char *sql, ...)
     __attribute__((format(printf, 3, 4)));
 const char *driver_text(struct driver *d, enum driver_side side, char *out, size_t size,
-			const char *sql, ...) __attribute__((format(printf, 5, 6)));
+    const char *sql, ...) __attribute__((format(printf, 5, 6)));
 
 /**
  * driver_until(d, side, value, sql...):
@@ -138,8 +138,8 @@ void driver_invariants(struct driver *d, enum driver_side side);
  * driver_open(d, side, role, keys):
  * Open the database from this process; ${keys} may be NULL.  Close it with store_close.
  */
-struct store *driver_open(struct driver *d, enum driver_side side, enum store_role role,
-			  const struct store_keys *keys);
+struct store *driver_open(
+    struct driver *d, enum driver_side side, enum store_role role, const struct store_keys *keys);
 
 /**
  * driver_first_day(d):
@@ -171,7 +171,7 @@ void driver_approve(struct driver *d, int64_t id);
  * Ask for an op anew with one or two arguments (NULL: none), be told 77, and approve it.
  */
 void driver_grant(struct driver *d, const char *op, const char *a, const char *b, const char *uses,
-		  const char *time);
+    const char *time);
 
 /**
  * driver_now():

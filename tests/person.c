@@ -70,8 +70,8 @@ person_enrol_key(struct scratch *s, struct person *p, const char *label)
 
 	snprintf(p->path, sizeof(p->path), "%s/%s", s->dir, label);
 	snprintf(command, sizeof(command),
-		 "test -f %s || ssh-keygen -q -t ed25519 -N '' -C '%s' -f %s; cat %s.pub", p->path,
-		 label, p->path, p->path);
+	    "test -f %s || ssh-keygen -q -t ed25519 -N '' -C '%s' -f %s; cat %s.pub", p->path,
+	    label, p->path, p->path);
 	shell(command, line, sizeof(line));
 	if (factor_add_ssh(scratch_open(s, ROLE_PERSON), line, NULL, &p->factor) != 0)
 		fail_msg("%s", store_refusal(s->db)->why);
@@ -84,7 +84,7 @@ person_code(const struct person *p, int64_t at_ms, char code[7])
 	char command[256], out[32];
 
 	snprintf(command, sizeof(command), "oathtool --totp -b -N @%lld %s",
-		 (long long)(at_ms / 1000), p->secret);
+	    (long long)(at_ms / 1000), p->secret);
 	shell(command, out, sizeof(out));
 	snprintf(code, 7, "%.6s", out);
 	return code;
@@ -103,7 +103,7 @@ person_sign(struct scratch *s, const struct person *p, int64_t id, char *out, si
 	assert_true(fputs(terms, f) >= 0);
 	assert_int_equal(fclose(f), 0);
 	snprintf(command, sizeof(command),
-		 "ssh-keygen -q -Y sign -n bastion -f %s < %s/terms 2>/dev/null", p->path, s->dir);
+	    "ssh-keygen -q -Y sign -n bastion -f %s < %s/terms 2>/dev/null", p->path, s->dir);
 	shell(command, out, size);
 	return out;
 }
@@ -113,22 +113,22 @@ person_asked(struct scratch *s, int64_t pairing_id, const char *args)
 {
 	int64_t id;
 
-	if (approval_ask(scratch_open(s, ROLE_NET), pairing_id, "observe:folders", args, 2, 60000,
-			 &id) != 0)
+	if (approval_ask(
+		scratch_open(s, ROLE_NET), pairing_id, "observe:folders", args, 2, 60000, &id) != 0)
 		fail_msg("%s", store_refusal(s->db)->why);
 	return id;
 }
 
 int
-person_answers(struct scratch *s, int64_t id, const char *code, const char *signature,
-	       int64_t *grant_id)
+person_answers(
+    struct scratch *s, int64_t id, const char *code, const char *signature, int64_t *grant_id)
 {
 	struct approval_answer answer = {.id = id,
-					 .uid = 1000,
-					 .name = "alice",
-					 .key = s->key,
-					 .code = code,
-					 .signature = signature};
+	    .uid = 1000,
+	    .name = "alice",
+	    .key = s->key,
+	    .code = code,
+	    .signature = signature};
 	unsigned char digest[APPROVAL_DIGEST] = {0};
 	const void *found;
 	struct stmt *q;
@@ -203,8 +203,7 @@ person_digest(struct scratch *s, unsigned char digest[32])
 	crypto_hash_sha256_init(&state);
 	assert_int_equal(
 	    sqlite3_prepare_v2(store_handle(s->db),
-			       "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name",
-			       -1, &q, NULL),
+		"SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name", -1, &q, NULL),
 	    SQLITE_OK);
 	while (sqlite3_step(q) == SQLITE_ROW)
 		table_hash(s, (const char *)sqlite3_column_text(q, 0), &state);

@@ -36,8 +36,8 @@ const char *person_code(const struct person *p, int64_t at_ms, char code[7]);
  * person_sign(s, p, id, out, size):
  * What ssh-keygen -Y sign makes of the terms of the question ${id}.
  */
-const char *person_sign(struct scratch *s, const struct person *p, int64_t id, char *out,
-			size_t size);
+const char *person_sign(
+    struct scratch *s, const struct person *p, int64_t id, char *out, size_t size);
 
 /**
  * person_asked(s, pairing_id, args):
@@ -51,16 +51,16 @@ int64_t person_asked(struct scratch *s, int64_t pairing_id, const char *args);
  * Approve the question ${id} with what proves it, the digest taken from the database.  Return what
  * approval_approve does; the refusal is that of s->db.
  */
-int person_answers(struct scratch *s, int64_t id, const char *code, const char *signature,
-		   int64_t *grant_id);
+int person_answers(
+    struct scratch *s, int64_t id, const char *code, const char *signature, int64_t *grant_id);
 
 /**
  * person_granted(s, p, pairing_id, args):
  * Ask and approve with the next code of ${p}, moving the fixed clock on by a step.  Return the
  * grant.
  */
-int64_t person_granted(struct scratch *s, const struct person *p, int64_t pairing_id,
-		       const char *args);
+int64_t person_granted(
+    struct scratch *s, const struct person *p, int64_t pairing_id, const char *args);
 
 /**
  * person_run(s, grant_id, nonce):

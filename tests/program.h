@@ -33,8 +33,8 @@ const char *program_path(void);
  * ${s}, which is that of the box and of the Host at once, with ${input} (or NULL) as standard
  * input.  Fill ${p}; free it with program_free.
  */
-void program_run(struct program *p, struct scratch *s, const char *input,
-		 const char *const words[]);
+void program_run(
+    struct program *p, struct scratch *s, const char *input, const char *const words[]);
 void program_free(struct program *p);
 
 /**

@@ -91,11 +91,11 @@ scratch_sql(struct scratch *s, const char *sql)
 static int64_t
 everything(struct scratch *s)
 {
-	return scratch_value(
-	    s, "SELECT (SELECT count(*) FROM audit) * 1000003 + (SELECT count(*) FROM op_run)"
-	       " + (SELECT count(*) FROM grant_use) + (SELECT count(*) FROM approval)"
-	       " + (SELECT count(*) FROM grant) + (SELECT count(*) FROM factor)"
-	       " + (SELECT count(*) FROM pairing) + (SELECT count(*) FROM call)");
+	return scratch_value(s,
+	    "SELECT (SELECT count(*) FROM audit) * 1000003 + (SELECT count(*) FROM op_run)"
+	    " + (SELECT count(*) FROM grant_use) + (SELECT count(*) FROM approval)"
+	    " + (SELECT count(*) FROM grant) + (SELECT count(*) FROM factor)"
+	    " + (SELECT count(*) FROM pairing) + (SELECT count(*) FROM call)");
 }
 
 void
@@ -146,11 +146,11 @@ scratch_text(struct scratch *s, const char *sql, char *out, size_t size)
 int64_t
 scratch_pair(struct scratch *s)
 {
-	if (scratch_sql(
-		s, "INSERT INTO pairing (host_name, transport, host_key, peer_uid, state, since)"
-		   " VALUES ('laptop', 'unix', randomblob(32), 0, 'active', now_ms());"
-		   "INSERT INTO factor (kind, label, secret, fingerprint, enrolled_at)"
-		   " VALUES ('totp', 'phone', randomblob(60), 'totp:test', now_ms());") != 0)
+	if (scratch_sql(s,
+		"INSERT INTO pairing (host_name, transport, host_key, peer_uid, state, since)"
+		" VALUES ('laptop', 'unix', randomblob(32), 0, 'active', now_ms());"
+		"INSERT INTO factor (kind, label, secret, fingerprint, enrolled_at)"
+		" VALUES ('totp', 'phone', randomblob(60), 'totp:test', now_ms());") != 0)
 		fail_msg("%s", s->error);
 	return 1;
 }
@@ -160,8 +160,7 @@ scratch_grant(struct scratch *s, const char *op, const char *args, int uses, int
 {
 	char sql[2048];
 
-	snprintf(
-	    sql, sizeof(sql),
+	snprintf(sql, sizeof(sql),
 	    "INSERT INTO approval (nonce, kind, box_name, pairing_id, host_name, op, args, uses, ttl_ms, digest,"
 	    "   asked_at, expires_at)"
 	    " SELECT v.nonce, 'op', v.box, 1, 'laptop', '%s', '%s', %d, %lld,"
@@ -206,8 +205,8 @@ scratch_check(struct scratch *s)
 			fail_msg("invariants: %s", sqlite3_errmsg(store_handle(s->db)));
 		while (q != NULL && sqlite3_step(q) == SQLITE_ROW)
 			fail_msg("invariant broken: %s: %s",
-				 (const char *)sqlite3_column_text(q, 0),
-				 (const char *)sqlite3_column_text(q, 1));
+			    (const char *)sqlite3_column_text(q, 0),
+			    (const char *)sqlite3_column_text(q, 1));
 		sqlite3_finalize(q);
 	}
 }

@@ -53,8 +53,8 @@ const char *scratch_text(struct scratch *s, const char *sql, char *out, size_t s
  * grant on its word.  Return the id.
  */
 int64_t scratch_pair(struct scratch *s);
-int64_t scratch_grant(struct scratch *s, const char *op, const char *args, int uses,
-		      int64_t ttl_ms);
+int64_t scratch_grant(
+    struct scratch *s, const char *op, const char *args, int uses, int64_t ttl_ms);
 
 /**
  * scratch_check(s):

@@ -53,14 +53,14 @@ wire_send(int fd, const void *bytes, size_t len)
 
 int
 wire_request(int fd, const char *method, const char *target, const char *headers, const void *body,
-	     size_t len)
+    size_t len)
 {
 	char head[32768];
 	int n;
 
 	n = snprintf(head, sizeof(head),
-		     "%s %s HTTP/1.1\r\nHost: bastion\r\nContent-Length: %zu\r\n%s\r\n", method,
-		     target, len, headers);
+	    "%s %s HTTP/1.1\r\nHost: bastion\r\nContent-Length: %zu\r\n%s\r\n", method, target, len,
+	    headers);
 	assert_true(n > 0 && (size_t)n < sizeof(head));
 	if (wire_send(fd, head, (size_t)n) != 0)
 		return -1;
@@ -177,7 +177,7 @@ wire_take(int fd, struct wire_answer *a)
 
 int
 wire_ask(const char *path, const char *method, const char *target, const char *headers,
-	 const void *body, size_t len, struct wire_answer *answer)
+    const void *body, size_t len, struct wire_answer *answer)
 {
 	int fd = wire_dial(path);
 

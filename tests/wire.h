@@ -33,7 +33,7 @@ int wire_send(int fd, const void *bytes, size_t len);
  * Write a request with the further ${headers} ("Name: value\r\n"…) and its Content-Length.
  */
 int wire_request(int fd, const char *method, const char *target, const char *headers,
-		 const void *body, size_t len);
+    const void *body, size_t len);
 
 /**
  * wire_take(fd, answer):
@@ -46,6 +46,6 @@ void wire_take(int fd, struct wire_answer *answer);
  * All of that on a connection of its own.  Return the status.
  */
 int wire_ask(const char *path, const char *method, const char *target, const char *headers,
-	     const void *body, size_t len, struct wire_answer *answer);
+    const void *body, size_t len, struct wire_answer *answer);
 
 #endif

@@ -84,7 +84,11 @@ on_term(void *ctx, int signo)
 	actor_drain(ctx);
 }
 
-/* The supervisor sends nothing after the order: whatever comes here is its end. */
+/*
+ * The supervisor sends nothing after the order: whatever comes here is its end, and ours. Nothing
+ * more is written, so what was in flight reads as lost, whichever of this and the kernel's signal
+ * comes first.
+ */
 static void
 on_control(void *ctx, uint32_t events)
 {
@@ -92,7 +96,7 @@ on_control(void *ctx, uint32_t events)
 
 	(void)events;
 	loop_del(me->env.loop, CONTROL_FD);
-	actor_drain(me);
+	loop_stop(me->env.loop);
 }
 
 /* The public keys of the order, and the machine's own where this actor signs. */

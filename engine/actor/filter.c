@@ -47,39 +47,30 @@ static const char *const allowed[] = {
     "sendfile", "pipe2"};
 
 /* No mistake of ours makes these: who does is not us any more. */
-static const char *const deadly[] = {"ptrace",        "process_vm_readv", "process_vm_writev",
-				     "execve",        "execveat",         "mount",
-				     "umount2",       "pivot_root",       "chroot",
-				     "move_mount",    "open_tree",        "fsopen",
-				     "fsmount",       "init_module",      "finit_module",
-				     "delete_module", "kexec_load",       "kexec_file_load",
-				     "reboot",        "swapon",           "open_by_handle_at"};
+static const char *const deadly[] = {"ptrace", "process_vm_readv", "process_vm_writev", "execve",
+    "execveat", "mount", "umount2", "pivot_root", "chroot", "move_mount", "open_tree", "fsopen",
+    "fsmount", "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load",
+    "reboot", "swapon", "open_by_handle_at"};
 
 /* Calls that are allowed with some arguments only. */
 static const struct narrow {
 	const char *name;
 	unsigned int arg;
 	uint64_t mask, value;
-} narrow[] = {{"socket", 0, ~0ULL, AF_UNIX},
-	      {"socket", 0, ~0ULL, AF_INET},
-	      {"socket", 0, ~0ULL, AF_INET6},
-	      {"socket", 0, ~0ULL, AF_NETLINK}, /* getaddrinfo asks which addresses there are */
-	      {"socketpair", 0, ~0ULL, AF_UNIX},
-	      {"ioctl", 1, 0xffffffff, FIONBIO},
-	      {"ioctl", 1, 0xffffffff, FIONREAD},
-	      {"ioctl", 1, 0xffffffff, TCGETS},
-	      {"ioctl", 1, 0xffffffff, TIOCGWINSZ},
-	      {"kill", 1, 0xffffffff, 0}, /* is that process alive */
-	      {"prctl", 0, 0xffffffff, PR_SET_NAME},
-	      {"prctl", 0, 0xffffffff, PR_GET_NAME},
-	      {"prctl", 0, 0xffffffff, PR_GET_DUMPABLE},
-	      {"prctl", 0, 0xffffffff, PR_SET_VMA},
-	      {"prlimit64", 2, ~0ULL, 0}, /* read, not set */
-	      /* a thread of this process, in no namespace of its own */
-	      {"clone", 0,
-	       CLONE_THREAD | CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
-		   CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET,
-	       CLONE_THREAD}};
+} narrow[] = {{"socket", 0, ~0ULL, AF_UNIX}, {"socket", 0, ~0ULL, AF_INET},
+    {"socket", 0, ~0ULL, AF_INET6},
+    {"socket", 0, ~0ULL, AF_NETLINK}, /* getaddrinfo asks which addresses there are */
+    {"socketpair", 0, ~0ULL, AF_UNIX}, {"ioctl", 1, 0xffffffff, FIONBIO},
+    {"ioctl", 1, 0xffffffff, FIONREAD}, {"ioctl", 1, 0xffffffff, TCGETS},
+    {"ioctl", 1, 0xffffffff, TIOCGWINSZ}, {"kill", 1, 0xffffffff, 0}, /* is that process alive */
+    {"prctl", 0, 0xffffffff, PR_SET_NAME}, {"prctl", 0, 0xffffffff, PR_GET_NAME},
+    {"prctl", 0, 0xffffffff, PR_GET_DUMPABLE}, {"prctl", 0, 0xffffffff, PR_SET_VMA},
+    {"prlimit64", 2, ~0ULL, 0}, /* read, not set */
+    /* a thread of this process, in no namespace of its own */
+    {"clone", 0,
+	CLONE_THREAD | CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |
+	    CLONE_NEWPID | CLONE_NEWNET,
+	CLONE_THREAD}};
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -33,8 +33,17 @@ lock_check(int fd, int dirfd, const char *name, struct refusal *r)
 		return refusal_set(r, LOCK_CODE, "%s belongs to another user", name);
 	if ((st.st_mode & 07177) != 0)
 		return refusal_set(r, LOCK_CODE, "%s may be opened by others (mode %04o)", name,
-				   st.st_mode & 07777U);
+		    st.st_mode & 07777U);
 	return 0;
+}
+
+/* A disk that cannot take the file is said as what it is. */
+static const char *
+lock_code(int error)
+{
+	if (error == EROFS)
+		return "store.readonly";
+	return error == ENOSPC || error == EDQUOT ? "store.full" : LOCK_CODE;
 }
 
 int
@@ -42,12 +51,12 @@ lock_open(int dirfd, const char *name, struct refusal *r)
 {
 	int fd;
 
-	fd = openat(dirfd, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY,
-		    0600);
+	fd = openat(
+	    dirfd, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
 	if (fd == -1 && errno == ELOOP)
 		return refusal_set(r, LOCK_CODE, "%s is a symbolic link", name);
 	if (fd == -1)
-		return refusal_errno(r, LOCK_CODE, name);
+		return refusal_errno(r, lock_code(errno), name);
 	if (lock_check(fd, dirfd, name, r) == -1) {
 		close(fd);
 		return -1;

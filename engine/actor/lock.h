@@ -13,7 +13,7 @@
  * Open the permanent lock file ${name} of the directory ${dirfd}, making it where it is missing.
  * It must be a regular file with one link and mode 0600, owned by us or by the owner of the
  * directory; a symbolic link is not followed.  Nothing is locked yet.  Return a close-on-exec
- * descriptor, or -1 with ${r}: store.lock.
+ * descriptor, or -1 with ${r}: store.lock, store.readonly, store.full.
  */
 int lock_open(int dirfd, const char *name, struct refusal *r);
 
@@ -23,7 +23,7 @@ int lock_open(int dirfd, const char *name, struct refusal *r);
  * read.  Nothing is ever inferred from that content, and the file is never removed: a lock that was
  * put in its place while we locked is noticed, and the present file is tried instead.  Return a
  * descriptor that holds the lock until it is closed; LOCK_BUSY, with the holder's pid, or 0 if it
- * cannot be read, in ${*holder}; or -1 with ${r}: store.lock.
+ * cannot be read, in ${*holder}; or -1 with ${r}: store.lock, store.readonly, store.full.
  */
 int lock_take(int dirfd, const char *name, int64_t *holder, struct refusal *r);
 

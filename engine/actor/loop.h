@@ -29,8 +29,8 @@ void loop_free(struct loop *loop);
  * Call ${fn}(${ctx}, happened) whenever one of the epoll ${events} holds on ${fd} (EPOLLERR and
  * EPOLLHUP always count; EPOLLET may be given).  One registration a descriptor.  Return 0 or -1.
  */
-int loop_add(struct loop *loop, int fd, uint32_t events, void (*fn)(void *ctx, uint32_t events),
-	     void *ctx);
+int loop_add(
+    struct loop *loop, int fd, uint32_t events, void (*fn)(void *ctx, uint32_t events), void *ctx);
 
 /**
  * loop_mod(loop, fd, events):

@@ -1,5 +1,6 @@
 /* notify.c: datagrams to the service manager. */
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 
 #include <errno.h>
@@ -28,8 +29,20 @@ notify_address(const char *name, struct sockaddr_un *un)
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
 }
 
+/* Send, or give up after ${wait_ms}; a time limit of 0 would be none to the kernel. */
+static ssize_t
+send_within(int fd, const char *text, const struct sockaddr *to, socklen_t len, int wait_ms)
+{
+	struct timeval limit = {.tv_sec = wait_ms / 1000, .tv_usec = wait_ms % 1000 * 1000};
+	int flags = MSG_NOSIGNAL | (wait_ms > 0 ? 0 : MSG_DONTWAIT);
+
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) == -1)
+		return -1;
+	return sendto(fd, text, strlen(text), flags, to, len);
+}
+
 int
-notify_send(const char *text)
+notify_send(const char *text, int wait_ms)
 {
 	union {
 		struct sockaddr any;
@@ -46,9 +59,9 @@ notify_send(const char *text)
 		errno = EINVAL;
 		return -1;
 	}
-	if ((fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) == -1)
+	if ((fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) == -1)
 		return -1;
-	sent = sendto(fd, text, strlen(text), MSG_NOSIGNAL, &to.any, len);
+	sent = send_within(fd, text, &to.any, len, wait_ms);
 	saved = errno;
 	close(fd);
 	errno = saved;

@@ -5,11 +5,12 @@
 #include <stdint.h>
 
 /**
- * notify_send(text):
+ * notify_send(text, wait_ms):
  * Send ${text} ("READY=1") to the socket that NOTIFY_SOCKET names, a path or "@" and an abstract
- * name.  Return 1; 0 where nobody listens for it; or -1 with errno set.
+ * name; where its queue is full, wait at most ${wait_ms} for a place.  Return 1; 0 where nobody
+ * listens for it; or -1 with errno set.
  */
-int notify_send(const char *text);
+int notify_send(const char *text, int wait_ms);
 
 /**
  * notify_watchdog_ms(void):

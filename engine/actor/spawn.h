@@ -19,8 +19,8 @@ struct spawned {
  * output and error, and an environment of a few harmless variables.  Return 0 with ${*child}, whose
  * descriptors are the caller's; or -1 with ${r}: actor.start.
  */
-int spawn_actor(const char *name, struct control_order *order, struct spawned *child,
-		struct refusal *r);
+int spawn_actor(
+    const char *name, struct control_order *order, struct spawned *child, struct refusal *r);
 
 /**
  * spawn_signal(child, signo):

@@ -16,16 +16,21 @@
 
 #include "engine/actor/actor.h"
 #include "engine/actor/backoff.h"
-#include "engine/actor/birth.h"
 #include "engine/actor/lock.h"
 #include "engine/actor/loop.h"
 #include "engine/actor/notify.h"
 #include "engine/actor/spawn.h"
 #include "engine/actor/supervisor.h"
 #include "engine/clock.h"
+#include "engine/crypto/key.h"
+#include "engine/state/audit.h"
+#include "engine/state/birth.h"
 #include "engine/state/instance.h"
 
 #define REASON_MAX 128
+
+/* How long a service manager that does not read may hold us up. */
+#define NOTICE_MS 1000
 
 struct supervisor;
 
@@ -141,7 +146,7 @@ supervisor_drain(struct supervisor *sup, const char *reason)
 		return;
 	sup->draining = true;
 	snprintf(sup->reason, sizeof(sup->reason), "%s", reason);
-	notify_send("STOPPING=1");
+	notify_send("STOPPING=1", NOTICE_MS);
 	note(sup, instance_draining(sup->db, sup->instance_id));
 	for (i = 0; i < sup->children; i++)
 		loop_cancel(sup->loop, sup->child[i].timer);
@@ -195,9 +200,9 @@ supervisor_ready(struct supervisor *sup)
 	}
 	sup->ready = true;
 	printf("bastion: serving (pid %ld, state %s, sockets %s)\n", (long)getpid(),
-	       sup->home.state, sup->home.run);
+	    sup->home.state, sup->home.run);
 	fflush(stdout);
-	notify_send("READY=1");
+	notify_send("READY=1", NOTICE_MS);
 }
 
 /* Read what the actor has reported; false once its end is closed. */
@@ -252,7 +257,7 @@ child_delay(struct child *child)
 	if (child->ready && ran >= store_setting(db, "actor.steady_ms"))
 		child->crashes = 0;
 	base = backoff_base(child->crashes, store_setting(db, "actor.backoff_ms"),
-			    store_setting(db, "actor.backoff_cap_ms"));
+	    store_setting(db, "actor.backoff_cap_ms"));
 	child->crashes++;
 	return backoff_jitter(base);
 }
@@ -362,8 +367,8 @@ child_start(void *ctx)
 	child->timer = 0;
 	if (sup->draining)
 		return;
-	if (instance_run_begin(sup->db, sup->instance_id, child->actor->name, &child->run,
-			       &attempt) == -1) {
+	if (instance_run_begin(
+		sup->db, sup->instance_id, child->actor->name, &child->run, &attempt) == -1) {
 		child->run = 0;
 		r = *store_refusal(sup->db);
 		child_ended(child, &how, &r);
@@ -376,7 +381,7 @@ on_watchdog(void *ctx)
 {
 	struct supervisor *sup = ctx;
 
-	notify_send("WATCHDOG=1");
+	notify_send("WATCHDOG=1", 0);
 	loop_after(sup->loop, notify_watchdog_ms(), on_watchdog, sup);
 }
 
@@ -415,8 +420,8 @@ own_state(struct supervisor *sup, struct refusal *r)
 	if (home->owner == sup->who.uid)
 		return 0;
 	return refusal_set(r, "store.directory",
-			   "%s belongs to user %u, but the actors run as user %u", home->state,
-			   (unsigned)home->owner, (unsigned)sup->who.uid);
+	    "%s belongs to user %u, but the actors run as user %u", home->state,
+	    (unsigned)home->owner, (unsigned)sup->who.uid);
 }
 
 /* A directory for sockets that is made here is that user's as well. */
@@ -444,10 +449,10 @@ take_lock(struct supervisor *sup, struct refusal *r)
 	if (sup->lock != LOCK_BUSY)
 		return -1;
 	if (holder == 0)
-		return refusal_set(r, "instance.running", "another process serves %s",
-				   sup->home.state);
+		return refusal_set(
+		    r, "instance.running", "another process serves %s", sup->home.state);
 	return refusal_set(r, "instance.running", "the process %" PRId64 " already serves %s",
-			   holder, sup->home.state);
+	    holder, sup->home.state);
 }
 
 /*
@@ -466,8 +471,8 @@ take_keys(struct supervisor *sup, struct refusal *r)
 }
 
 static int
-supervisor_prepare(struct supervisor *sup, const struct supervisor_options *options,
-		   struct refusal *r)
+supervisor_prepare(
+    struct supervisor *sup, const struct supervisor_options *options, struct refusal *r)
 {
 	if (privilege_find(options->user, &sup->who, r) == -1)
 		return -1;
@@ -477,7 +482,7 @@ supervisor_prepare(struct supervisor *sup, const struct supervisor_options *opti
 	    privilege_lend(&sup->who, r) == -1 || home_run(&sup->home, r) == -1)
 		return -1;
 	if (take_lock(sup, r) == -1 || take_keys(sup, r) == -1 ||
-	    birth_database(&sup->home, &sup->keys, options->migrate, r) == -1)
+	    birth_database(&sup->home, NULL, &sup->keys, options->migrate, r) == -1)
 		return -1;
 	if ((sup->db = store_open(&sup->home, ROLE_SUPERVISOR, &sup->keys, r)) == NULL)
 		return -1;
@@ -523,6 +528,36 @@ make_loop(struct supervisor *sup, struct refusal *r)
 	return 0;
 }
 
+/*
+ * The last rows of an instance are sealed too. The key is read for that alone: while actors run,
+ * the supervisor holds none.
+ */
+static void
+seal_last(struct supervisor *sup)
+{
+	struct store_keys keys = sup->keys;
+	struct refusal r = {0};
+	char path[PATH_MAX];
+	struct store *db;
+	struct key *key;
+
+	home_path(&sup->home, "bastion.key", path);
+	key = privilege_regain() == 0 ? key_load(path, &r) : NULL;
+	if (privilege_lend(&sup->who, &r) == -1 || key == NULL) {
+		say("the last rows are not sealed: %s", r.why);
+		key_free(key);
+		return;
+	}
+	keys.secret = key;
+	if ((db = store_open(&sup->home, ROLE_KEEPER, &keys, &r)) != NULL) {
+		store_acting(db, "actor:supervisor");
+		if (audit_seal(db, "shutdown") == -1)
+			say("the last rows are not sealed: %s", store_refusal(db)->why);
+		store_close(db);
+	}
+	key_free(key);
+}
+
 /* From the row of the instance to its end. */
 static int
 supervisor_live(struct supervisor *sup, struct refusal *r)
@@ -542,6 +577,7 @@ supervisor_live(struct supervisor *sup, struct refusal *r)
 		signal_all(sup, SIGKILL);
 	}
 	note(sup, instance_end(sup->db, sup->instance_id, sup->reason));
+	seal_last(sup);
 	return sup->failed ? -1 : 0;
 }
 

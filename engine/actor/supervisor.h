@@ -17,7 +17,7 @@ struct supervisor_options {
  * Print nothing but problems and one line when ready.  Return 0 after a clean stop, or -1 with ${r}
  * set.
  */
-int supervisor_run(const struct home *home, const struct supervisor_options *options,
-		   struct refusal *r);
+int supervisor_run(
+    const struct home *home, const struct supervisor_options *options, struct refusal *r);
 
 #endif

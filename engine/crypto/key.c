@@ -138,8 +138,8 @@ check_file(int fd, struct refusal *r)
 	if (st.st_nlink != 1)
 		return refusal_set(r, "key.open", "the key file has more than one name");
 	if (st.st_size != MASTER_SIZE)
-		return refusal_set(r, "key.damaged", "the key file is not %u bytes long",
-				   (unsigned)MASTER_SIZE);
+		return refusal_set(
+		    r, "key.damaged", "the key file is not %u bytes long", (unsigned)MASTER_SIZE);
 	return 0;
 }
 
@@ -176,8 +176,8 @@ derive(struct key *key)
 {
 	derive_pair(&key->pair[KEY_IDENTITY], ID_IDENTITY, key->master);
 	derive_pair(&key->pair[KEY_GRANT], ID_GRANT, key->master);
-	crypto_kdf_derive_from_key(key->column, sizeof(key->column), ID_COLUMN, CONTEXT,
-				   key->master);
+	crypto_kdf_derive_from_key(
+	    key->column, sizeof(key->column), ID_COLUMN, CONTEXT, key->master);
 	sodium_memzero(key->master, sizeof(key->master));
 }
 
@@ -286,7 +286,7 @@ unframe(uint8_t *buf, size_t size)
 
 int
 key_sign(const struct key *key, enum key_which which, const char *domain, const void *msg,
-	 size_t len, uint8_t sig[KEY_SIGN_SIZE])
+    size_t len, uint8_t sig[KEY_SIGN_SIZE])
 {
 	size_t size;
 	uint8_t *buf;
@@ -300,7 +300,7 @@ key_sign(const struct key *key, enum key_which which, const char *domain, const 
 
 int
 key_verify(const uint8_t pk[KEY_PUBLIC_SIZE], const char *domain, const void *msg, size_t len,
-	   const uint8_t sig[KEY_SIGN_SIZE])
+    const uint8_t sig[KEY_SIGN_SIZE])
 {
 	size_t size;
 	uint8_t *buf;

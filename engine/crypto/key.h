@@ -68,14 +68,14 @@ void key_public(const struct key *key, enum key_which which, uint8_t pk[KEY_PUBL
  * -1 if ${domain} is none or memory ran out.
  */
 int key_sign(const struct key *key, enum key_which which, const char *domain, const void *msg,
-	     size_t len, uint8_t sig[KEY_SIGN_SIZE]) __attribute__((warn_unused_result));
+    size_t len, uint8_t sig[KEY_SIGN_SIZE]) __attribute__((warn_unused_result));
 
 /**
  * key_verify(pk, domain, msg, len, sig):
  * Return 0 if ${sig} is what the owner of ${pk} made by key_sign for ${domain} and ${msg}; else -1.
  */
 int key_verify(const uint8_t pk[KEY_PUBLIC_SIZE], const char *domain, const void *msg, size_t len,
-	       const uint8_t sig[KEY_SIGN_SIZE]) __attribute__((warn_unused_result));
+    const uint8_t sig[KEY_SIGN_SIZE]) __attribute__((warn_unused_result));
 
 /**
  * key_column(key):

@@ -67,7 +67,7 @@ seal_plain_size(size_t sealed_len)
 
 int
 seal_make(const struct key *key, const struct seal_place *place, const void *plain, size_t len,
-	  uint8_t *out, size_t out_size, struct refusal *r)
+    uint8_t *out, size_t out_size, struct refusal *r)
 {
 	struct label l;
 	size_t size = seal_size(len);
@@ -77,14 +77,14 @@ seal_make(const struct key *key, const struct seal_place *place, const void *pla
 	if (label_make(&l, place, r) == -1)
 		return -1;
 	randombytes_buf(out, NONCE_SIZE);
-	crypto_aead_xchacha20poly1305_ietf_encrypt(out + NONCE_SIZE, NULL, plain, len, l.bytes,
-						   l.len, NULL, out, key_column(key));
+	crypto_aead_xchacha20poly1305_ietf_encrypt(
+	    out + NONCE_SIZE, NULL, plain, len, l.bytes, l.len, NULL, out, key_column(key));
 	return 0;
 }
 
 int
 seal_open(const struct key *key, const struct seal_place *place, const uint8_t *sealed, size_t len,
-	  void *out, size_t out_size, struct refusal *r)
+    void *out, size_t out_size, struct refusal *r)
 {
 	struct label l;
 
@@ -95,10 +95,8 @@ seal_open(const struct key *key, const struct seal_place *place, const uint8_t *
 	if (label_make(&l, place, r) == -1)
 		return -1;
 	if (crypto_aead_xchacha20poly1305_ietf_decrypt(out, NULL, NULL, sealed + NONCE_SIZE,
-						       len - NONCE_SIZE, l.bytes, l.len, sealed,
-						       key_column(key)) != 0)
-		return refusal_set(
-		    r, "seal.broken",
+		len - NONCE_SIZE, l.bytes, l.len, sealed, key_column(key)) != 0)
+		return refusal_set(r, "seal.broken",
 		    "the sealed value was not made by this machine's key for this place");
 	return 0;
 }

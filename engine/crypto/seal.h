@@ -47,7 +47,7 @@ size_t seal_plain_size(size_t sealed_len);
  * seal.place (a name of ${place} is empty or too long) or seal.size.
  */
 int seal_make(const struct key *key, const struct seal_place *place, const void *plain, size_t len,
-	      uint8_t *out, size_t out_size, struct refusal *r) __attribute__((warn_unused_result));
+    uint8_t *out, size_t out_size, struct refusal *r) __attribute__((warn_unused_result));
 
 /**
  * seal_open(key, place, sealed, len, out, out_size, r):
@@ -59,7 +59,6 @@ int seal_make(const struct key *key, const struct seal_place *place, const void 
  * of the value in ${out}.
  */
 int seal_open(const struct key *key, const struct seal_place *place, const uint8_t *sealed,
-	      size_t len, void *out, size_t out_size, struct refusal *r)
-    __attribute__((warn_unused_result));
+    size_t len, void *out, size_t out_size, struct refusal *r) __attribute__((warn_unused_result));
 
 #endif

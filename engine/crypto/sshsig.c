@@ -130,7 +130,7 @@ parse_key_blob(struct bytes blob, struct sshsig_key *key)
 	key->application[0] = '\0';
 	if (key->type == SSHSIG_SK_ED25519 &&
 	    (take_string(&blob, &application) == -1 ||
-	     copy_application(&application, key->application) == -1))
+		copy_application(&application, key->application) == -1))
 		return -1;
 	return blob.len == 0 ? 0 : -1;
 }
@@ -152,7 +152,7 @@ fingerprint(const struct bytes *blob, char out[SSHSIG_FINGERPRINT_SIZE])
 	crypto_hash_sha256(hash, blob->at, blob->len);
 	memcpy(out, PREFIX, head);
 	sodium_bin2base64(out + head, SSHSIG_FINGERPRINT_SIZE - head, hash, sizeof(hash),
-			  sodium_base64_VARIANT_ORIGINAL_NO_PADDING);
+	    sodium_base64_VARIANT_ORIGINAL_NO_PADDING);
 }
 
 /*
@@ -252,7 +252,7 @@ decode(const struct bytes *text, uint8_t *out, size_t size, struct bytes *blob)
 	}
 	blob->at = out;
 	return sodium_base642bin(out, size, (const char *)text->at, text->len, NULL, &blob->len,
-				 NULL, sodium_base64_VARIANT_ORIGINAL);
+	    NULL, sodium_base64_VARIANT_ORIGINAL);
 }
 
 /* Bound a text from outside; a longer one is left with a length over ${max}. */
@@ -439,14 +439,13 @@ check_parts(const struct sshsig_key *key, const struct parts *p, struct refusal 
 		return refusal_set(r, "sshsig.key", "the signature is of another key");
 	if (!is_text(&p->namespace, SSHSIG_NAMESPACE))
 		return refusal_set(r, "sshsig.namespace",
-				   "the signature was made for another use than \"" SSHSIG_NAMESPACE
-				   "\"");
+		    "the signature was made for another use than \"" SSHSIG_NAMESPACE "\"");
 	return 0;
 }
 
 int
 sshsig_verify(const struct sshsig_key *key, const void *msg, size_t len, const char *armored,
-	      struct sshsig_proof *proof, struct refusal *r)
+    struct sshsig_proof *proof, struct refusal *r)
 {
 	uint8_t buf[SSHSIG_BLOB_MAX];
 	struct bytes blob, sig, said;

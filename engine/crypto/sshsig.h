@@ -68,7 +68,6 @@ int sshsig_key_parse(const char *line, struct sshsig_key *key, struct refusal *r
  * sshsig.presence or sshsig.wrong (the signature is not of these bytes).
  */
 int sshsig_verify(const struct sshsig_key *key, const void *msg, size_t len, const char *armored,
-		  struct sshsig_proof *proof, struct refusal *r)
-    __attribute__((warn_unused_result));
+    struct sshsig_proof *proof, struct refusal *r) __attribute__((warn_unused_result));
 
 #endif

@@ -2,11 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <sodium.h>
 
 #include "engine/crypto/base32.h"
+#include "engine/crypto/openssl.h"
 #include "engine/crypto/totp.h"
 
 #define SHA1_SIZE 20
@@ -21,12 +20,15 @@ secret_ok(size_t len)
 static int
 truncated_mac(const uint8_t *secret, size_t len, uint64_t counter, uint32_t *bits)
 {
+	const struct openssl_crypto *crypto = openssl_crypto(NULL);
 	uint8_t text[8], mac[EVP_MAX_MD_SIZE], *at;
 	unsigned i, size = 0;
 
 	for (i = 0; i < 8; i++)
 		text[i] = (uint8_t)(counter >> (56 - 8 * i));
-	if (HMAC(EVP_sha1(), secret, (int)len, text, sizeof(text), mac, &size) == NULL ||
+	if (crypto == NULL ||
+	    crypto->HMAC(crypto->EVP_sha1(), secret, (int)len, text, sizeof(text), mac, &size) ==
+		NULL ||
 	    size != SHA1_SIZE)
 		return -1;
 	at = mac + (mac[SHA1_SIZE - 1] & 15);
@@ -38,7 +40,7 @@ truncated_mac(const uint8_t *secret, size_t len, uint64_t counter, uint32_t *bit
 
 int
 totp_code(const uint8_t *secret, size_t len, uint64_t counter, unsigned digits,
-	  char code[TOTP_DIGITS_MAX + 1])
+    char code[TOTP_DIGITS_MAX + 1])
 {
 	uint32_t bits;
 	unsigned i;
@@ -70,7 +72,7 @@ six_digits(const char *code)
  */
 static int
 find_step(const uint8_t *secret, size_t len, int64_t first, int64_t last, const char *code,
-	  int64_t *found)
+    int64_t *found)
 {
 	char want[TOTP_DIGITS_MAX + 1];
 	int64_t step;
@@ -89,7 +91,7 @@ find_step(const uint8_t *secret, size_t len, int64_t first, int64_t last, const 
 
 int
 totp_match(const uint8_t *secret, size_t len, int64_t now_ms, const char *code, unsigned window,
-	   int64_t last_counter, int64_t *counter, struct refusal *r)
+    int64_t last_counter, int64_t *counter, struct refusal *r)
 {
 	int64_t now, first, found;
 
@@ -149,8 +151,8 @@ totp_uri(const uint8_t *secret, size_t len, const char *label, char uri[TOTP_URI
 	    base32_encode(secret, len, text, sizeof(text)) == -1)
 		return -1;
 	escape(label, name);
-	n = snprintf(uri, TOTP_URI_SIZE, "otpauth://totp/bastion:%s?secret=%s&issuer=bastion", name,
-		     text);
+	n = snprintf(
+	    uri, TOTP_URI_SIZE, "otpauth://totp/bastion:%s?secret=%s&issuer=bastion", name, text);
 	sodium_memzero(text, sizeof(text));
 	return n > 0 && n < TOTP_URI_SIZE ? 0 : -1;
 }

@@ -23,7 +23,7 @@
  * ${len} is outside TOTP_SECRET_MIN to TOTP_SECRET_MAX or ${digits} outside its range.
  */
 int totp_code(const uint8_t *secret, size_t len, uint64_t counter, unsigned digits,
-	      char code[TOTP_DIGITS_MAX + 1]) __attribute__((warn_unused_result));
+    char code[TOTP_DIGITS_MAX + 1]) __attribute__((warn_unused_result));
 
 /**
  * totp_match(secret, len, now_ms, code, window, last_counter, counter, r):
@@ -36,8 +36,7 @@ int totp_code(const uint8_t *secret, size_t len, uint64_t counter, unsigned digi
  * retry_at is the next step) or totp.wrong.
  */
 int totp_match(const uint8_t *secret, size_t len, int64_t now_ms, const char *code, unsigned window,
-	       int64_t last_counter, int64_t *counter, struct refusal *r)
-    __attribute__((warn_unused_result));
+    int64_t last_counter, int64_t *counter, struct refusal *r) __attribute__((warn_unused_result));
 
 /**
  * totp_uri(secret, len, label, uri):

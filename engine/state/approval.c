@@ -59,7 +59,7 @@ static const char DENY[] =
 
 static void
 question_bind(struct stmt *q, int64_t pairing_id, const char *op, const char *args, int64_t uses,
-	      int64_t ttl_ms)
+    int64_t ttl_ms)
 {
 	stmt_int(q, ":pairing", pairing_id);
 	stmt_text(q, ":op", op);
@@ -71,7 +71,7 @@ question_bind(struct stmt *q, int64_t pairing_id, const char *op, const char *ar
 /* Within a transaction. */
 static int
 question_put(struct store *db, int64_t pairing_id, const char *op, const char *args, int64_t uses,
-	     int64_t ttl_ms, int64_t *id)
+    int64_t ttl_ms, int64_t *id)
 {
 	char nonce[33];
 	struct stmt *q;
@@ -94,7 +94,7 @@ question_put(struct store *db, int64_t pairing_id, const char *op, const char *a
 
 int
 approval_ask(struct store *db, int64_t pairing_id, const char *op, const char *args, int64_t uses,
-	     int64_t ttl_ms, int64_t *id)
+    int64_t ttl_ms, int64_t *id)
 {
 	if (sqlite3_get_autocommit(store_handle(db)) == 0)
 		return question_put(db, pairing_id, op, args, uses, ttl_ms, id);
@@ -114,8 +114,8 @@ question_refused(struct store *db, struct stmt *q)
 	if (stmt_get_int(q, 0) == 0)
 		return refusal_set(r, "approval.decided", "this question is decided already");
 	if (stmt_get_int(q, 1) == 0)
-		return refusal_set(r, "approval.expired",
-				   "this question ran out before it was answered");
+		return refusal_set(
+		    r, "approval.expired", "this question ran out before it was answered");
 	if (stmt_get_int(q, 2) == 0)
 		return refusal_set(r, "approval.terms", "what was shown is not what is asked");
 	return 0;
@@ -135,7 +135,7 @@ question_look(struct store *db, const struct approval_answer *answer, char **ter
 	if ((rc = stmt_step(q)) != 1)
 		return rc == -1 ? -1
 				: refusal_set(store_refusal(db), "approval.unknown",
-					      "there is no question of this number");
+				      "there is no question of this number");
 	rc = question_refused(db, q);
 	if (rc == 0 && (*terms = strdup(stmt_get_text(q, 3))) == NULL)
 		rc = refusal_set(store_refusal(db), "store.failed", "out of memory");
@@ -160,8 +160,8 @@ answer_prove(struct store *db, const struct approval_answer *answer, int64_t *fa
 }
 
 static int
-answer_write(struct store *db, const char *sql, const struct approval_answer *answer,
-	     int64_t factor)
+answer_write(
+    struct store *db, const char *sql, const struct approval_answer *answer, int64_t factor)
 {
 	struct stmt *q;
 
@@ -198,7 +198,7 @@ approval_approve(struct store *db, const struct approval_answer *answer, int64_t
 
 	if (answer->name == NULL)
 		return refusal_set(store_refusal(db), "approval.person",
-				   "the user directory did not say in time who you are");
+		    "the user directory did not say in time who you are");
 	if (store_begin(db) != 0 || answer_prove(db, answer, &factor) != 0)
 		return -1;
 	if (answer_write(db, APPROVE, answer, factor) != 0 ||
@@ -218,8 +218,8 @@ approval_deny(struct store *db, const struct approval_answer *answer)
 		return store_rollback(db);
 	stmt_int(q, ":id", answer->id);
 	if (stmt_value(q, 0) == 0) {
-		refusal_set(store_refusal(db), "approval.unknown",
-			    "there is no question of this number");
+		refusal_set(
+		    store_refusal(db), "approval.unknown", "there is no question of this number");
 		return store_rollback(db);
 	}
 	if (answer_write(db, DENY, answer, 0) != 0)

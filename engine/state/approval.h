@@ -20,7 +20,7 @@ struct key;
  * op.args, approval.uses, approval.ttl, approval.busy.
  */
 int approval_ask(struct store *db, int64_t pairing_id, const char *op, const char *args,
-		 int64_t uses, int64_t ttl_ms, int64_t *id);
+    int64_t uses, int64_t ttl_ms, int64_t *id);
 
 /* What a person says to a question: who the kernel says they are, and what proves it. */
 struct approval_answer {

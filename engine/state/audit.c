@@ -88,7 +88,7 @@ verify_seal(struct stmt *q, struct audit_check *check)
 
 int
 audit_verify(struct store *db, const unsigned char *key, const struct audit_progress *progress,
-	     struct audit_report *report)
+    struct audit_report *report)
 {
 	struct audit_check check;
 	struct stmt *q;

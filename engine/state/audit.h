@@ -44,6 +44,6 @@ int64_t audit_unsealed(struct store *db, int64_t *since);
  * (sealed, head) of an earlier report must still be a seal of a later chain.
  */
 int audit_verify(struct store *db, const unsigned char *key, const struct audit_progress *progress,
-		 struct audit_report *report);
+    struct audit_report *report);
 
 #endif

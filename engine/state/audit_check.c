@@ -27,8 +27,8 @@ check_bad(struct audit_check *check, int64_t seq, const char *fmt, ...)
 }
 
 void
-audit_check_begin(struct audit_check *check, const unsigned char *key, bool whole,
-		  struct audit_report *report)
+audit_check_begin(
+    struct audit_check *check, const unsigned char *key, bool whole, struct audit_report *report)
 {
 	memset(check, 0, sizeof(*check));
 	memset(report, 0, sizeof(*report));
@@ -44,8 +44,8 @@ check_present(struct audit_check *check, int64_t seq)
 
 	next = check->report->last + 1;
 	if (seq > next + 1)
-		return check_bad(check, next, "rows %" PRId64 " to %" PRId64 " are missing", next,
-				 seq - 1);
+		return check_bad(
+		    check, next, "rows %" PRId64 " to %" PRId64 " are missing", next, seq - 1);
 	if (seq > next)
 		return check_bad(check, next, "row %" PRId64 " is missing", next);
 	return 0;
@@ -55,8 +55,8 @@ static int
 check_place(struct audit_check *check, const struct audit_row *row)
 {
 	if (row->prev == NULL || row->hash == NULL)
-		return check_bad(check, row->seq, "row %" PRId64 " has no hash of 32 bytes",
-				 row->seq);
+		return check_bad(
+		    check, row->seq, "row %" PRId64 " has no hash of 32 bytes", row->seq);
 
 	/* The first row of a part: what came before it is not ours to see. */
 	if (!check->anchored && row->seq > 1) {
@@ -66,7 +66,7 @@ check_place(struct audit_check *check, const struct audit_row *row)
 	check->anchored = true;
 	if (row->seq <= check->report->last)
 		return check_bad(check, row->seq, "row %" PRId64 " stands behind row %" PRId64,
-				 row->seq, check->report->last);
+		    row->seq, check->report->last);
 	return check_present(check, row->seq);
 }
 
@@ -80,17 +80,16 @@ audit_check_row(struct audit_check *check, const struct audit_row *row)
 		return AUDIT_BAD;
 	if (memcmp(row->prev, check->head, sizeof(check->head)) != 0)
 		return check_bad(check, row->seq,
-				 "row %" PRId64 " does not follow from the row before it: one of "
-				 "them was put there later",
-				 row->seq);
+		    "row %" PRId64 " does not follow from the row before it: one of "
+		    "them was put there later",
+		    row->seq);
 	crypto_hash_sha256_init(&sum);
 	crypto_hash_sha256_update(&sum, check->head, sizeof(check->head));
 	crypto_hash_sha256_update(&sum, (const unsigned char *)row->line, strlen(row->line));
 	crypto_hash_sha256_final(&sum, hash);
 	if (memcmp(row->hash, hash, sizeof(hash)) != 0)
 		return check_bad(check, row->seq,
-				 "row %" PRId64 " does not match its hash: it was edited",
-				 row->seq);
+		    "row %" PRId64 " does not match its hash: it was edited", row->seq);
 
 	memcpy(check->head, hash, sizeof(hash));
 	if (check->report->rows++ == 0) {
@@ -107,8 +106,8 @@ static bool
 seal_signed(const struct audit_check *check, const struct audit_sealing *seal)
 {
 	return seal->head != NULL && seal->signature != NULL &&
-	       key_verify(check->key, SEAL_DOMAIN, seal->text, strlen(seal->text),
-			  seal->signature) == 0;
+	       key_verify(
+		   check->key, SEAL_DOMAIN, seal->text, strlen(seal->text), seal->signature) == 0;
 }
 
 int
@@ -119,18 +118,16 @@ audit_check_seal(struct audit_check *check, const struct audit_sealing *seal)
 		return AUDIT_BAD;
 	if (seal->seq < check->report->last || check->report->rows == 0)
 		return check_bad(check, seal->seq,
-				 "the seal of row %" PRId64 " does not stand behind that row",
-				 seal->seq);
+		    "the seal of row %" PRId64 " does not stand behind that row", seal->seq);
 	if (!seal_signed(check, seal))
-		return check_bad(
-		    check, seal->seq, "the seal of row %" PRId64 " is not of this machine's key%s",
-		    seal->seq,
+		return check_bad(check, seal->seq,
+		    "the seal of row %" PRId64 " is not of this machine's key%s", seal->seq,
 		    check->report->seals == 0 ? ", or the key is another machine's" : "");
 	if (memcmp(seal->head, check->head, sizeof(check->head)) != 0)
 		return check_bad(check, seal->seq,
-				 "rows %" PRId64 " to %" PRId64 " are not those that were sealed: "
-				 "the chain was written anew",
-				 seal->seq - check->report->behind + 1, seal->seq);
+		    "rows %" PRId64 " to %" PRId64 " are not those that were sealed: "
+		    "the chain was written anew",
+		    seal->seq - check->report->behind + 1, seal->seq);
 
 	check->report->seals++;
 	check->report->sealed = seal->seq;

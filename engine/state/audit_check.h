@@ -60,8 +60,8 @@ struct audit_check {
  * ${report} from now on.  With ${whole} the chain must begin at row 1; without, the first row is
  * taken at its word for what came before it.
  */
-void audit_check_begin(struct audit_check *check, const unsigned char *key, bool whole,
-		       struct audit_report *report);
+void audit_check_begin(
+    struct audit_check *check, const unsigned char *key, bool whole, struct audit_report *report);
 
 /**
  * audit_check_row(check, row):

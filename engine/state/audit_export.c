@@ -87,11 +87,11 @@ reader_open(struct export_reader *rd, struct refusal *r)
 {
 	memset(rd, 0, sizeof(*rd));
 	if (sqlite3_open_v2(":memory:", &rd->json, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
-			    NULL) != SQLITE_OK ||
+		NULL) != SQLITE_OK ||
 	    sqlite3_prepare_v2(rd->json, EXPORT_READ_ROW, -1, &rd->row, NULL) != SQLITE_OK ||
 	    sqlite3_prepare_v2(rd->json, EXPORT_READ_SEAL, -1, &rd->seal, NULL) != SQLITE_OK)
-		return refusal_set(r, "store.failed", "the reader of exports: %s",
-				   sqlite3_errmsg(rd->json));
+		return refusal_set(
+		    r, "store.failed", "the reader of exports: %s", sqlite3_errmsg(rd->json));
 	return 0;
 }
 
@@ -155,8 +155,7 @@ reader_bad(struct export_reader *rd)
 	report = rd->check.report;
 	report->bad = report->last + 1;
 	snprintf(report->what, sizeof(report->what),
-		 "what stands behind row %" PRId64 " is not a line of an audit export",
-		 report->last);
+	    "what stands behind row %" PRId64 " is not a line of an audit export", report->last);
 	return AUDIT_BAD;
 }
 
@@ -178,8 +177,8 @@ reader_line(struct export_reader *rd, size_t len)
 }
 
 static int
-reader_run(struct export_reader *rd, FILE *in, const struct audit_progress *progress,
-	   struct refusal *r)
+reader_run(
+    struct export_reader *rd, FILE *in, const struct audit_progress *progress, struct refusal *r)
 {
 	struct audit_report *report;
 	ssize_t len;
@@ -200,7 +199,7 @@ reader_run(struct export_reader *rd, FILE *in, const struct audit_progress *prog
 
 int
 audit_export_verify(FILE *in, const unsigned char *key, const struct audit_progress *progress,
-		    struct audit_report *report, struct refusal *r)
+    struct audit_report *report, struct refusal *r)
 {
 	struct export_reader rd;
 	int rc;

@@ -22,6 +22,6 @@ int64_t audit_export(struct store *db, int64_t since, FILE *out);
  * is bad.  Return 0 for a good chain, AUDIT_BAD, or -1 with ${r}: store.failed.
  */
 int audit_export_verify(FILE *in, const unsigned char *key, const struct audit_progress *progress,
-			struct audit_report *report, struct refusal *r);
+    struct audit_report *report, struct refusal *r);
 
 #endif

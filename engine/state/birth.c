@@ -6,8 +6,8 @@
 
 #include "engine/crypto/key.h"
 #include "engine/state/birth.h"
+#include "engine/store/embed.h"
 #include "engine/store/migrate.h"
-#include "engine/store/store.h"
 
 static const char BOX_FIND[] = "SELECT role, identity_key FROM box";
 static const char BOX_BORN[] = "INSERT INTO box (id, name, role, identity_key, created_at)"
@@ -31,10 +31,9 @@ birth_name(const char *name)
 {
 	size_t i;
 
-	for (i = 0; name[i] != '\0'; i++) {
+	for (i = 0; name[i] != '\0'; i++)
 		if (!is_name_character(name[i]) || i >= BIRTH_NAME_MAX)
 			return false;
-	}
 	return i > 0 && name[0] != '-';
 }
 
@@ -59,105 +58,140 @@ is_there(const struct home *home, const char *file)
 	return faccessat(home->fd, file, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static int
-birth_key(const struct home *home, struct refusal *r)
+/*
+ * The key comes before the database, so a birth that is cut short leaves a key alone, which the
+ * next start takes up; never a database without one.
+ */
+int
+birth_key(const struct home *home, struct store_keys *keys, struct refusal *r)
 {
 	char path[PATH_MAX];
+	struct key *key;
 
-	if (is_there(home, "bastion.key"))
-		return 0;
 	home_path(home, "bastion.key", path);
-	if (is_there(home, "bastion.db"))
-		return refusal_set(r, "key.missing",
-				   "there is a database in %s, but its key is gone", home->state);
-	return key_create(path, r);
+	if (!is_there(home, "bastion.key")) {
+		if (is_there(home, "bastion.db"))
+			return refusal_set(r, "key.missing",
+			    "there is a database in %s, but its key is gone", home->state);
+		if (key_create(path, r) == -1)
+			return -1;
+	}
+	if ((key = key_load(path, r)) == NULL)
+		return -1;
+	memset(keys, 0, sizeof(*keys));
+	key_public(key, KEY_IDENTITY, keys->identity);
+	key_public(key, KEY_GRANT, keys->grant);
+	keys->present = true;
+	key_free(key);
+	return 0;
 }
 
 static int
-birth_row(const struct home *home, const char *name, const unsigned char key[32], struct refusal *r)
+bring_up(const struct home *home, bool migrate, struct refusal *r)
 {
-	struct store *db;
-	struct stmt *q;
-	int failed = 1;
+	int version;
 
-	if ((db = store_open(home, ROLE_MIGRATE, NULL, r)) == NULL)
+	if (migrate_version(home, &version, r) == -1)
 		return -1;
-	store_acting(db, "system:birth(%u)", (unsigned)getuid());
-	if (store_begin(db) == -1 || (q = store_sql(db, BOX_BORN)) == NULL)
-		goto done;
-	stmt_text(q, ":name", name);
-	stmt_text(q, ":role", role_name(home));
-	stmt_blob(q, ":key", key, 32);
-	if (stmt_run_one(q) == -1 || store_commit(db) == -1)
-		goto done;
-	failed = 0;
+	if (version == embedded_versions)
+		return 0;
+	if (version != 0 && version < embedded_versions && !migrate)
+		return refusal_set(r, "store.older",
+		    "the database has schema version %d, this bastion needs %d", version,
+		    embedded_versions);
+	return migrate_up(home, r) < 0 ? -1 : 0;
+}
 
-done:
-	if (failed)
-		*r = *store_refusal(db);
-	store_close(db);
-	return failed ? -1 : 0;
+static int
+box_born(const struct home *home, struct store *db, const char *name, const struct store_keys *keys)
+{
+	char own[BIRTH_NAME_MAX + 1];
+	struct stmt *q;
+
+	system_name(home, own);
+	if (store_begin(db) == -1)
+		return -1;
+	if ((q = store_sql(db, BOX_BORN)) == NULL)
+		return store_rollback(db);
+	stmt_text(q, ":name", name == NULL ? own : name);
+	stmt_text(q, ":role", role_name(home));
+	stmt_blob(q, ":key", keys->identity, sizeof(keys->identity));
+	if (stmt_run_one(q) == -1)
+		return store_rollback(db);
+	return store_commit(db) == -1 ? -1 : 1;
 }
 
 /* The row that is there must be of this role and of this key. */
 static int
-is_ours(const struct home *home, struct stmt *q, const unsigned char key[32], struct refusal *r)
+box_is_ours(
+    const struct home *home, struct store *db, struct stmt *q, const struct store_keys *keys)
 {
-	const void *identity = stmt_get_blob(q, 1, 32);
+	const void *identity = stmt_get_blob(q, 1, sizeof(keys->identity));
+	int rc = 0;
 
 	if (strcmp(stmt_get_text(q, 0), role_name(home)) != 0)
-		return refusal_set(r, "box.identity", "the state in %s is that of a %s",
-				   home->state, stmt_get_text(q, 0));
-	if (identity == NULL || memcmp(identity, key, 32) != 0)
-		return refusal_set(r, "key.other", "the key in %s is not that of its database",
-				   home->state);
-	return 0;
+		rc = refusal_set(store_refusal(db), "box.identity",
+		    "the state in %s is that of a %s", home->state, stmt_get_text(q, 0));
+	else if (identity == NULL || memcmp(identity, keys->identity, sizeof(keys->identity)) != 0)
+		rc = refusal_set(store_refusal(db), "key.other",
+		    "the key in %s is not the one that its database was born with", home->state);
+	stmt_done(q);
+	return rc;
 }
 
-/* Return whether the machine has its row, or -1; the schema is checked on the way. */
+/* A machine that was born is only looked at: its disk may be full or read-only. */
 static int
-birth_known(const struct home *home, const unsigned char key[32], struct refusal *r)
+box_known(const struct home *home, const struct store_keys *keys, struct refusal *r)
 {
 	struct store *db;
 	struct stmt *q;
-	int n;
+	int n = -1;
 
-	if ((db = store_open(home, ROLE_READER, NULL, r)) == NULL)
+	if ((db = store_open(home, ROLE_READER, keys, r)) == NULL)
 		return -1;
-	if ((q = store_sql(db, BOX_FIND)) == NULL || (n = stmt_step(q)) == -1) {
+	if ((q = store_sql(db, BOX_FIND)) != NULL && (n = stmt_step(q)) == 1)
+		n = box_is_ours(home, db, q, keys) == -1 ? -1 : 1;
+	if (n == -1)
 		*r = *store_refusal(db);
-		n = -1;
-	} else if (n == 1) {
-		n = is_ours(home, q, key, r) == -1 ? -1 : 1;
-		stmt_done(q);
-	}
 	store_close(db);
 	return n;
 }
 
 int
-birth_create(const struct home *home, const char *name, struct refusal *r)
+birth_database(const struct home *home, const char *name, const struct store_keys *keys,
+    bool migrate, struct refusal *r)
 {
-	char path[PATH_MAX], own[BIRTH_NAME_MAX + 1];
-	unsigned char identity[32];
-	struct key *key;
-	int version, known;
+	struct store *db;
+	int rc;
 
-	system_name(home, own);
 	if (name != NULL && !birth_name(name))
 		return refusal_set(r, "box.name", "a machine cannot have this name");
-	if (birth_key(home, r) == -1)
-		return -1;
-	home_path(home, "bastion.key", path);
-	if ((key = key_load(path, r)) == NULL)
-		return -1;
-	key_public(key, KEY_IDENTITY, identity);
-	key_free(key);
-	if (migrate_version(home, &version, r) == -1 ||
-	    (version == 0 && migrate_up(home, r) == -1) ||
-	    (known = birth_known(home, identity, r)) == -1)
-		return -1;
-	if (known == 1)
+	/* A machine of this version, which is the rule, is opened once. */
+	if ((rc = box_known(home, keys, r)) == -1) {
+		if (strcmp(r->code, "store.missing") != 0 && strcmp(r->code, "store.older") != 0)
+			return -1;
+		if (bring_up(home, migrate, r) == -1 || (rc = box_known(home, keys, r)) == -1)
+			return -1;
+	}
+	if (rc == 1)
 		return 0;
-	return birth_row(home, name == NULL ? own : name, identity, r) == -1 ? -1 : 1;
+	if ((db = store_open(home, ROLE_MIGRATE, keys, r)) == NULL)
+		return -1;
+	store_acting(db, "system:birth(%u)", (unsigned)getuid());
+	if ((rc = box_born(home, db, name, keys)) == -1)
+		*r = *store_refusal(db);
+	store_close(db);
+	return rc;
+}
+
+int
+birth_create(const struct home *home, const char *name, struct refusal *r)
+{
+	struct store_keys keys;
+
+	if (name != NULL && !birth_name(name))
+		return refusal_set(r, "box.name", "a machine cannot have this name");
+	if (birth_key(home, &keys, r) == -1)
+		return -1;
+	return birth_database(home, name, &keys, false, r);
 }

@@ -1,23 +1,39 @@
-/* birth.h: how a machine comes to its state: key, database, name. */
+/* birth.h: a home becomes a machine: its key, its database, its name. */
 #ifndef ENGINE_STATE_BIRTH_H
 #define ENGINE_STATE_BIRTH_H
 
 #include <stdbool.h>
 
 #include "engine/refusal.h"
-#include "engine/store/home.h"
+#include "engine/store/store.h"
 
 #define BIRTH_NAME_MAX 64
 
 /**
+ * birth_key(home, keys, r):
+ * Read the public keys of the key file of ${home} into ${*keys}, which gets no secret. The file is
+ * made only where there is no database yet: beside one, a missing key is key.missing, since a new
+ * key would make every seal worthless without a word. Return 0, or -1 with ${r}: key.*.
+ */
+int birth_key(const struct home *home, struct store_keys *keys, struct refusal *r);
+
+/**
+ * birth_database(home, name, keys, migrate, r):
+ * Make the database where there is none, or with ${migrate} bring an older one up to date, and make
+ * sure that its box is this machine: the row is born with ${name} (NULL: the system's) and the
+ * identity in
+ * ${keys}; whoever was born keeps name and role. Return 1 if the machine was born now, 0 if it had
+ * been before, or -1 with ${r}: box.name; store.older; key.other where the key is not the one that
+ * the database was born with; box.identity where it is that of the other role; or what the store
+ * says.
+ */
+int birth_database(const struct home *home, const char *name, const struct store_keys *keys,
+    bool migrate, struct refusal *r);
+
+/**
  * birth_create(home, name, r):
- * Make what ${home} lacks, in an order that a crash anywhere lets the next call go on from: the
- * key, the database of this build's version, the row of this machine with ${name} (NULL: the name
- * of the system) and the role of ${home}.  A key is never made beside an existing database, an
- * older database is not migrated, and whoever was born keeps name and role.  Return 1 if the
- * machine was born now, 0 if it had been before; or -1 with ${r}: box.name, box.identity where the
- * state is of the other role, key.missing, key.other where the database was born with another key,
- * or what keys and stores refuse.
+ * Both in turn, without migrating: in an order that a crash anywhere lets the next call go on from.
+ * Return as birth_database.
  */
 int birth_create(const struct home *home, const char *name, struct refusal *r);
 

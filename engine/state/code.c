@@ -82,7 +82,7 @@ code_read(struct store *db, const char *code, size_t len, struct pairing_code *f
 	if (len > CODE_MAX || len <= prefix || memcmp(code, PREFIX, prefix) != 0 ||
 	    !code_is_ascii(code, len) ||
 	    sodium_base642bin((unsigned char *)json, JSON_MAX, code + prefix, len - prefix, NULL,
-			      &json_len, NULL, VARIANT) != 0 ||
+		&json_len, NULL, VARIANT) != 0 ||
 	    memchr(json, '\0', json_len) != NULL)
 		code_invalid(db);
 	else
@@ -105,7 +105,7 @@ code_write(struct store *db, const char *json, char code[CODE_MAX + 1])
 		return code_invalid(db);
 	memcpy(code, PREFIX, strlen(PREFIX));
 	sodium_bin2base64(code + strlen(PREFIX), CODE_MAX + 1 - strlen(PREFIX),
-			  (const unsigned char *)json, len, VARIANT);
+	    (const unsigned char *)json, len, VARIANT);
 	rc = code_read(db, code, strlen(code), &back);
 	sodium_memzero(&back, sizeof(back));
 	return rc;

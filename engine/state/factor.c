@@ -68,8 +68,8 @@ factor_place(int64_t id, char row[24])
 }
 
 static int
-totp_insert(struct store *db, const struct key *key, const char *label, const uint8_t *secret,
-	    int64_t id)
+totp_insert(
+    struct store *db, const struct key *key, const char *label, const uint8_t *secret, int64_t id)
 {
 	unsigned char digest[crypto_hash_sha256_BYTES];
 	uint8_t sealed[SEALED_SIZE];
@@ -77,8 +77,8 @@ totp_insert(struct store *db, const struct key *key, const char *label, const ui
 	struct seal_place place = factor_place(id, row);
 	struct stmt *q;
 
-	if (seal_make(key, &place, secret, SECRET_SIZE, sealed, sizeof(sealed),
-		      store_refusal(db)) != 0 ||
+	if (seal_make(
+		key, &place, secret, SECRET_SIZE, sealed, sizeof(sealed), store_refusal(db)) != 0 ||
 	    (q = store_sql(db, ADD)) == NULL)
 		return -1;
 	/* 160 random bits do not come back from 64 bits of their digest. */
@@ -99,13 +99,13 @@ totp_show(struct store *db, const uint8_t *secret, const char *name, struct fact
 	if (base32_encode(secret, SECRET_SIZE, totp->secret, sizeof(totp->secret)) == 0 &&
 	    totp_uri(secret, SECRET_SIZE, name, totp->uri) == 0)
 		return 0;
-	return refusal_set(store_refusal(db), "factor.label",
-			   "this label is too long for an authenticator app");
+	return refusal_set(
+	    store_refusal(db), "factor.label", "this label is too long for an authenticator app");
 }
 
 int
-factor_add_totp(struct store *db, const struct key *key, const char *label,
-		struct factor_totp *totp)
+factor_add_totp(
+    struct store *db, const struct key *key, const char *label, struct factor_totp *totp)
 {
 	uint8_t secret[SECRET_SIZE];
 	char name[512];
@@ -128,8 +128,8 @@ out:
 }
 
 static int
-ssh_insert(struct store *db, const char *line, const char *label, const char *fingerprint,
-	   int64_t id)
+ssh_insert(
+    struct store *db, const char *line, const char *label, const char *fingerprint, int64_t id)
 {
 	struct stmt *q;
 
@@ -178,13 +178,13 @@ factor_grants(struct store *db, int64_t id, int64_t *grants)
 	if ((rc = stmt_step(q)) != 1)
 		return rc == -1 ? -1
 				: refusal_set(store_refusal(db), "factor.unknown",
-					      "there is no factor of this number");
+				      "there is no factor of this number");
 	active = stmt_get_int(q, 0) == 1;
 	*grants = stmt_get_int(q, 1);
 	stmt_done(q);
 	return active ? 0
 		      : refusal_set(store_refusal(db), "factor.transition",
-				    "this factor was dropped before");
+			    "this factor was dropped before");
 }
 
 int
@@ -213,7 +213,7 @@ door_open(struct store *db, const char *kind)
 		return -1;
 	if (until != 0) {
 		refusal_set(store_refusal(db), "factor.throttled",
-			    "too many wrong tries to prove who decides");
+		    "too many wrong tries to prove who decides");
 		store_refusal(db)->retry_at = until;
 		return -1;
 	}
@@ -222,8 +222,8 @@ door_open(struct store *db, const char *kind)
 	stmt_text(q, ":kind", kind);
 	if (stmt_value(q, 0) == 0)
 		return refusal_set(store_refusal(db), "factor.none",
-				   strcmp(kind, "totp") == 0 ? "no authenticator is enrolled here"
-							     : "no SSH key is enrolled here");
+		    strcmp(kind, "totp") == 0 ? "no authenticator is enrolled here"
+					      : "no SSH key is enrolled here");
 	return 0;
 }
 
@@ -281,7 +281,7 @@ struct proof {
 /* Show ${code} to the authenticator of the row ${q}; 0 if it is its code. */
 static int
 totp_try(struct stmt *q, const struct key *key, const char *code, int64_t now, unsigned steps,
-	 struct proof *p)
+    struct proof *p)
 {
 	int64_t id = stmt_get_int(q, 0);
 	uint8_t secret[SECRET_SIZE];
@@ -295,8 +295,8 @@ totp_try(struct stmt *q, const struct key *key, const char *code, int64_t now, u
 	    seal_open(key, &place, sealed, SEALED_SIZE, secret, sizeof(secret), &r) != 0)
 		return -1;
 	p->opened++;
-	rc = totp_match(secret, sizeof(secret), now, code, steps, stmt_get_int(q, 2), &p->counter,
-			&r);
+	rc = totp_match(
+	    secret, sizeof(secret), now, code, steps, stmt_get_int(q, 2), &p->counter, &r);
 	sodium_memzero(secret, sizeof(secret));
 	if (rc == 0)
 		p->id = id;
@@ -329,8 +329,7 @@ totp_refused(struct store *db, const struct proof *p)
 	struct refusal *r = store_refusal(db), wrong = {0};
 
 	if (p->opened == 0) {
-		refusal_set(
-		    r, "factor.seal",
+		refusal_set(r, "factor.seal",
 		    "the secrets of the authenticators do not open with this machine's key");
 		return store_rollback(db);
 	}
@@ -343,8 +342,8 @@ totp_refused(struct store *db, const struct proof *p)
 		r->retry_at = p->r.retry_at;
 		return store_rollback(db);
 	}
-	refusal_set(&wrong, "factor.code",
-		    "this is not the code of an authenticator enrolled here");
+	refusal_set(
+	    &wrong, "factor.code", "this is not the code of an authenticator enrolled here");
 	return factor_wrong(db, "totp", &wrong);
 }
 

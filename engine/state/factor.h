@@ -23,8 +23,8 @@ struct factor_totp {
  * Enrol a new authenticator with 20 random bytes, kept sealed by ${key}, under ${label}.  Return 0
  * with ${totp} filled, or -1 with the refusal of ${db}: factor.label.
  */
-int factor_add_totp(struct store *db, const struct key *key, const char *label,
-		    struct factor_totp *totp);
+int factor_add_totp(
+    struct store *db, const struct key *key, const char *label, struct factor_totp *totp);
 
 /**
  * factor_add_ssh(db, line, label, id):
@@ -59,7 +59,7 @@ int factor_prove_totp(struct store *db, const struct key *key, const char *code,
  * ${msg}[0..${len}) in the namespace FACTOR_NAMESPACE.  Where a FIDO key counts its signatures, the
  * count must grow.  The refusal of a wrong one is factor.signature.
  */
-int factor_prove_ssh(struct store *db, const void *msg, size_t len, const char *signature,
-		     int64_t *id);
+int factor_prove_ssh(
+    struct store *db, const void *msg, size_t len, const char *signature, int64_t *id);
 
 #endif

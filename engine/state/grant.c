@@ -47,7 +47,7 @@ grant_drop_all(struct store *db, const char *host, int64_t *count)
 		stmt_text(q, ":host", host);
 		if (stmt_value(q, 0) == 0) {
 			refusal_set(store_refusal(db), "pairing.unknown",
-				    "no Host of this name was ever paired here");
+			    "no Host of this name was ever paired here");
 			return store_rollback(db);
 		}
 	}

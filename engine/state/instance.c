@@ -36,12 +36,13 @@ static const char RUN_LEASES[] =
     " WHERE process_id = (SELECT process_id FROM actor_run WHERE id = :id)";
 
 /* Run the one statement ${sql} about the row ${id} as a transaction. */
+/* What the next start would close anyway need not outlive a power loss. */
 static int
 change_one(struct store *db, const char *sql, int64_t id)
 {
 	struct stmt *q;
 
-	if (store_begin(db) == -1)
+	if (store_begin_soft(db) == -1)
 		return -1;
 	if ((q = store_sql(db, sql)) == NULL)
 		return store_rollback(db);
@@ -75,7 +76,7 @@ instance_begin(struct store *db, enum home_role role, const char *run_dir, int64
 		return store_rollback(db);
 	if ((holder = stmt_value(store_sql(db, INSTANCE_HOLDER), -1)) != -1) {
 		refusal_set(store_refusal(db), "instance.running",
-			    "the process %" PRId64 " already serves this state", holder);
+		    "the process %" PRId64 " already serves this state", holder);
 		return store_rollback(db);
 	}
 	if (insert_instance(db, role, run_dir) == -1)
@@ -145,7 +146,7 @@ instance_run_process(struct store *db, int64_t run, const struct identity *who, 
 	struct stmt *q;
 	int64_t process;
 
-	if (store_begin(db) == -1)
+	if (store_begin_soft(db) == -1)
 		return -1;
 	if ((process = process_id(db, who, uid)) == -1 || (q = store_sql(db, RUN_PROCESS)) == NULL)
 		return store_rollback(db);

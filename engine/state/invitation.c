@@ -36,7 +36,7 @@ host_facts(struct store *db, struct pairing_code *facts)
 	if ((rc = stmt_step(q)) != 1)
 		return rc == -1 ? -1
 				: refusal_set(store_refusal(db), "box.missing",
-					      "this Host is not set up yet");
+				      "this Host is not set up yet");
 	snprintf(facts->host, sizeof(facts->host), "%s", stmt_get_text(q, 0));
 	if ((key = stmt_get_blob(q, 1, 32)) != NULL)
 		memcpy(facts->host_key, key, 32);
@@ -45,8 +45,8 @@ host_facts(struct store *db, struct pairing_code *facts)
 }
 
 static int
-invitation_insert(struct store *db, const char *box_name, int64_t ttl_ms,
-		  const unsigned char *token)
+invitation_insert(
+    struct store *db, const char *box_name, int64_t ttl_ms, const unsigned char *token)
 {
 	struct stmt *q;
 
@@ -60,22 +60,25 @@ invitation_insert(struct store *db, const char *box_name, int64_t ttl_ms,
 
 int
 invitation_make(struct store *db, const char *box_name, int64_t ttl_ms, const char *path,
-		char code[CODE_MAX + 1])
+    char code[CODE_MAX + 1])
 {
 	struct pairing_code facts = {0};
 	int rc = -1;
 
+	code[0] = '\0';
 	if (strlen(path) > CODE_PATH_MAX)
 		return refusal_set(store_refusal(db), "code.invalid",
-				   "the path of the enroll socket is too long for a code");
+		    "the path of the enroll socket is too long for a code");
 	snprintf(facts.path, sizeof(facts.path), "%s", path);
 	random_fill(facts.token, sizeof(facts.token));
 	if (store_begin(db) == 0 && host_facts(db, &facts) == 0 &&
 	    invitation_insert(db, box_name, ttl_ms, facts.token) == 0 &&
 	    code_make(db, &facts, code) == 0)
 		rc = store_commit(db);
-	if (rc != 0)
+	if (rc != 0) {
 		store_rollback(db);
+		sodium_memzero(code, CODE_MAX + 1);
+	}
 	sodium_memzero(&facts, sizeof(facts));
 	return rc;
 }
@@ -94,7 +97,7 @@ invitation_spend(struct store *db, const unsigned char *token)
 	if ((rc = stmt_step(q)) != 1)
 		return rc == -1 ? -1
 				: refusal_set(store_refusal(db), "invitation.unknown",
-					      "this Host gave out no such code");
+				      "this Host gave out no such code");
 	id = stmt_get_int(q, 0);
 	return stmt_run(q) == 0 ? id : -1;
 }

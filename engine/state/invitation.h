@@ -11,11 +11,11 @@
  * invitation_make(db, box_name, ttl_ms, path, code):
  * Invite the machine ${box_name} for ${ttl_ms} milliseconds (0: the setting invitation.ttl_ms) and
  * store in ${code} the line to give it, which leads to the enroll socket ${path} of this Host.
- * Only the token's SHA-256 is kept: the code cannot be shown again.  Return 0, or -1 with the
- * refusal of ${db}: box.name, invitation.open, invitation.ttl, code.invalid.
+ * Only the token's SHA-256 is kept: the code cannot be shown again.  Return 0, or -1 with ${code}
+ * wiped and the refusal of ${db}: box.name, invitation.open, invitation.ttl, code.invalid.
  */
 int invitation_make(struct store *db, const char *box_name, int64_t ttl_ms, const char *path,
-		    char code[CODE_MAX + 1]);
+    char code[CODE_MAX + 1]);
 
 /* What a box says when it redeems; ${peer_uid} is what the kernel says of it. */
 struct enrollment {

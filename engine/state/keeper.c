@@ -36,7 +36,8 @@ static const char *log_path = OUTBOX_LOG;
 struct keeper {
 	struct outbox outbox;
 	uint64_t timer;
-	bool log_full; /* its descriptor is in the loop */
+	uint64_t gather; /* timer of commits that are let gather */
+	bool log_full;   /* its descriptor is in the loop */
 	bool draining;
 	int64_t checkpoint_at;          /* on loop_now()'s clock, 0: nothing to fold */
 	bool failed;                    /* something did, in this pass */
@@ -169,8 +170,8 @@ keeper_checkpoint(struct actor_env *env)
 	if (k->checkpoint_at > loop_now())
 		return k->checkpoint_at - loop_now();
 	k->checkpoint_at = 0;
-	rc = sqlite3_wal_checkpoint_v2(store_handle(env->db), NULL, SQLITE_CHECKPOINT_PASSIVE,
-				       &frames, &folded);
+	rc = sqlite3_wal_checkpoint_v2(
+	    store_handle(env->db), NULL, SQLITE_CHECKPOINT_PASSIVE, &frames, &folded);
 	if (rc == SQLITE_OK && frames == folded)
 		return NEVER;
 
@@ -221,13 +222,27 @@ keeper_start(struct actor_env *env, struct refusal *r)
 }
 
 static void
+keeper_gathered(void *ctx)
+{
+	struct actor_env *env = ctx;
+	struct keeper *k = env->ctx;
+
+	k->gather = 0;
+	keeper_pass(env);
+}
+
+static void
 keeper_wake(struct actor_env *env)
 {
 	struct keeper *k = env->ctx;
 
 	if (k->checkpoint_at == 0)
 		k->checkpoint_at = loop_now() + store_setting(env->db, "store.checkpoint_ms");
-	keeper_pass(env);
+	/* Nothing here is urgent: let a burst of commits pass, and those who wait for an answer
+	 * first. */
+	if (k->gather == 0)
+		k->gather = loop_after(
+		    env->loop, store_setting(env->db, "keeper.gather_ms"), keeper_gathered, env);
 }
 
 static void
@@ -236,7 +251,8 @@ keeper_quiet(struct actor_env *env)
 	struct keeper *k = env->ctx;
 
 	loop_cancel(env->loop, k->timer);
-	k->timer = 0;
+	loop_cancel(env->loop, k->gather);
+	k->timer = k->gather = 0;
 	if (k->log_full)
 		loop_del(env->loop, k->outbox.fd);
 	k->log_full = false;
@@ -255,8 +271,8 @@ keeper_drain(struct actor_env *env)
 
 	/* Only if nobody reads or writes right now: what is not folded today is tomorrow. */
 	sqlite3_busy_timeout(store_handle(env->db), 0);
-	sqlite3_wal_checkpoint_v2(store_handle(env->db), NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL,
-				  NULL);
+	sqlite3_wal_checkpoint_v2(
+	    store_handle(env->db), NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
 	loop_stop(env->loop);
 }
 

@@ -60,7 +60,7 @@ lease_busy(struct store *db, const char *name, struct holder *holder)
 	holder->pid = stmt_get_int(q, 0);
 	holder->expires_at = stmt_get_int(q, 2);
 	refusal_set(store_refusal(db), "lease.held", "%s is held by the process %" PRId64 " (%s)",
-		    name, holder->pid, stmt_get_text(q, 1));
+	    name, holder->pid, stmt_get_text(q, 1));
 	store_refusal(db)->retry_at = holder->expires_at;
 	stmt_done(q);
 	return LEASE_BUSY;
@@ -159,8 +159,8 @@ lease_own(struct store *db, const char *sql, const char *name, int64_t ttl_ms, i
 	if ((got = stmt_step(q)) == -1)
 		return -1;
 	if (got == 0)
-		return refusal_set(store_refusal(db), "lease.fence", "%s is not ours any more",
-				   name);
+		return refusal_set(
+		    store_refusal(db), "lease.fence", "%s is not ours any more", name);
 	stmt_done(q);
 	return 0;
 }

@@ -79,8 +79,8 @@ outbox_connect(struct outbox *outbox)
 static size_t
 outbox_head(char *head, size_t size)
 {
-	static const char months[12][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
-					   "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+	static const char months[12][4] = {
+	    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
 	struct tm tm;
 	time_t now;
 
@@ -88,8 +88,8 @@ outbox_head(char *head, size_t size)
 	if (localtime_r(&now, &tm) == NULL)
 		memset(&tm, 0, sizeof(tm));
 	return (size_t)snprintf(head, size,
-				"<%d>%s %2d %02d:%02d:%02d bastion-audit: ", OUTBOX_PRIORITY,
-				months[tm.tm_mon], tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec);
+	    "<%d>%s %2d %02d:%02d:%02d bastion-audit: ", OUTBOX_PRIORITY, months[tm.tm_mon],
+	    tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec);
 }
 
 /* Return OUTBOX_MORE for an accepted line; EMSGSIZE is left to the caller, in errno. */

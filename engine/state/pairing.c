@@ -31,7 +31,7 @@ static const char FIND[] = "SELECT id, host_name, host_key, peer_uid, state FROM
 /* Run REVIVE or INSERT; 1 with ${*id}, 0 if no row was changed, or -1. */
 static int
 pairing_write(struct store *db, const char *sql, const char *host, const unsigned char *key,
-	      int64_t uid, int64_t *id)
+    int64_t uid, int64_t *id)
 {
 	struct stmt *q;
 	int rc;
@@ -49,8 +49,8 @@ pairing_write(struct store *db, const char *sql, const char *host, const unsigne
 
 /* Within a transaction: make the pairing, or make it again. */
 static int
-pairing_enter(struct store *db, const char *host, const unsigned char *key, int64_t uid,
-	      int64_t *id)
+pairing_enter(
+    struct store *db, const char *host, const unsigned char *key, int64_t uid, int64_t *id)
 {
 	struct stmt *q;
 	int revived;
@@ -66,8 +66,8 @@ pairing_enter(struct store *db, const char *host, const unsigned char *key, int6
 }
 
 int
-pairing_check(struct store *db, const char *host, const unsigned char host_key[32],
-	      int64_t peer_uid)
+pairing_check(
+    struct store *db, const char *host, const unsigned char host_key[32], int64_t peer_uid)
 {
 	int64_t id;
 	int rc;
@@ -81,7 +81,7 @@ pairing_check(struct store *db, const char *host, const unsigned char host_key[3
 
 int
 pairing_add(struct store *db, const char *host, const unsigned char host_key[32], int64_t peer_uid,
-	    int64_t *id)
+    int64_t *id)
 {
 	if (store_begin(db) != 0)
 		return -1;
@@ -104,7 +104,7 @@ pairing_count(struct store *db, const char *host, struct pairing_end *end)
 	if ((rc = stmt_step(q)) != 1)
 		return rc == -1 ? -1
 				: refusal_set(store_refusal(db), "pairing.unknown",
-					      "no Host of this name is paired here");
+				      "no Host of this name is paired here");
 	id = stmt_get_int(q, 0);
 	end->grants = stmt_get_int(q, 1);
 	end->questions = stmt_get_int(q, 2);

@@ -4,8 +4,9 @@
 
 #include "engine/store/store.h"
 
-#define PAIRING_LANE "lane.sock" /* of the run directory: where a box takes the asks of its Host \
-				  */
+#define PAIRING_LANE                                                                \
+	"lane.sock" /* of the run directory: where a box takes the asks of its Host \
+		     */
 
 struct pairing {
 	int64_t id;
@@ -24,8 +25,8 @@ struct pairing_end {
  * pairing_check(db, host, host_key, peer_uid):
  * Whether pairing_add would do it, tried and undone.  Return 0 or -1 as that would.
  */
-int pairing_check(struct store *db, const char *host, const unsigned char host_key[32],
-		  int64_t peer_uid);
+int pairing_check(
+    struct store *db, const char *host, const unsigned char host_key[32], int64_t peer_uid);
 
 /**
  * pairing_add(db, host, host_key, peer_uid, id):
@@ -35,7 +36,7 @@ int pairing_check(struct store *db, const char *host, const unsigned char host_k
  * nothing changed: pairing.exists, pairing.second, pairing.key.
  */
 int pairing_add(struct store *db, const char *host, const unsigned char host_key[32],
-		int64_t peer_uid, int64_t *id);
+    int64_t peer_uid, int64_t *id);
 
 /**
  * pairing_revoke(db, host, end):

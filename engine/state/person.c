@@ -89,5 +89,5 @@ person_name(uid_t uid, char name[PERSON_NAME_MAX + 1], struct refusal *r)
 	pthread_mutex_unlock(&slot.lock);
 	return answered ? 0
 			: refusal_set(r, "approval.person",
-				      "the user directory did not say in time who you are");
+			      "the user directory did not say in time who you are");
 }

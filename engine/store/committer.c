@@ -165,7 +165,7 @@ committer_thread(void *ctx)
 
 struct committer *
 committer_start(const struct home *home, enum store_role role, const struct store_keys *keys,
-		const char *acting, struct loop *loop, struct refusal *r)
+    const char *acting, struct loop *loop, struct refusal *r)
 {
 	struct committer *c;
 

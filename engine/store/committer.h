@@ -28,8 +28,7 @@ struct commit_job {
  * Start the thread with a connection of its own in ${role}.  Return it, or NULL with ${r}.
  */
 struct committer *committer_start(const struct home *home, enum store_role role,
-				  const struct store_keys *keys, const char *acting,
-				  struct loop *loop, struct refusal *r);
+    const struct store_keys *keys, const char *acting, struct loop *loop, struct refusal *r);
 
 /**
  * committer_submit(committer, job):

@@ -13,7 +13,7 @@ struct embedded {
 extern const struct embedded embedded_migration[]; /* in order, ends with a NULL name */
 extern const struct embedded embedded_schema[]; /* tables and triggers, then rows; the same end */
 
-/* The SHA-256 of sqlite_schema after each migration, in order. */
+/* The BLAKE2b-256 of sqlite_schema after each migration, in order. */
 extern const unsigned char embedded_digest[][32];
 extern const int
     embedded_versions; /* how many migrations there are: the schema version of this build */

@@ -83,7 +83,7 @@ process_alive(sqlite3_context *c, int n, sqlite3_value **v)
 	if (boot == NULL)
 		return;
 	sqlite3_result_int(c, identity_alive(boot, (pid_t)sqlite3_value_int64(v[1]),
-					     (uint64_t)sqlite3_value_int64(v[2])));
+				  (uint64_t)sqlite3_value_int64(v[2])));
 }
 
 static int
@@ -100,7 +100,7 @@ seal_find(const char *kind)
 /* One digest names the whole claim, so the memory of good seals cannot confuse two of them. */
 static void
 seal_claim(int kind, const unsigned char *pk, const unsigned char *text, int len,
-	   const unsigned char seal[64], unsigned char claim[32])
+    const unsigned char seal[64], unsigned char claim[32])
 {
 	crypto_generichash_state state;
 	unsigned char k = (unsigned char)kind;
@@ -157,7 +157,7 @@ seal_sign(sqlite3_context *c, int n, sqlite3_value **v)
 		return;
 	}
 	if (key_sign(ctx->keys.secret, seals[kind].use, seals[kind].domain, text,
-		     (size_t)sqlite3_value_bytes(v[1]), seal) != 0) {
+		(size_t)sqlite3_value_bytes(v[1]), seal) != 0) {
 		sqlite3_result_error(c, "grant.seal|the key would not sign", -1);
 		return;
 	}
@@ -184,8 +184,7 @@ function_register(struct sqlite3 *handle, struct function_context *ctx)
 
 	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		if (sqlite3_create_function_v2(handle, all[i].name, all[i].args,
-					       SQLITE_UTF8 | all[i].flags, ctx, all[i].fn, NULL,
-					       NULL, NULL) != SQLITE_OK)
+			SQLITE_UTF8 | all[i].flags, ctx, all[i].fn, NULL, NULL, NULL) != SQLITE_OK)
 			return -1;
 	return 0;
 }

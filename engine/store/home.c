@@ -15,9 +15,16 @@ static const struct {
 	unsigned long magic;
 	const char *name;
 } networked[] = {
-    {0x6969, "NFS"},        {0xff534d42, "CIFS"}, {0xfe534d42, "SMB"},  {0x517b, "SMB"},
-    {0x01021997, "9P"},     {0x5346414f, "AFS"},  {0x73757245, "Coda"}, {0x00c36400, "Ceph"},
-    {0x0bd00bd0, "Lustre"}, {0x564c, "NCP"},
+    {0x6969, "NFS"},
+    {0xff534d42, "CIFS"},
+    {0xfe534d42, "SMB"},
+    {0x517b, "SMB"},
+    {0x01021997, "9P"},
+    {0x5346414f, "AFS"},
+    {0x73757245, "Coda"},
+    {0x00c36400, "Ceph"},
+    {0x0bd00bd0, "Lustre"},
+    {0x564c, "NCP"},
 };
 
 /* An absolute path in the environment counts; anything else does not (PT-9). */
@@ -38,7 +45,7 @@ fits(int n, size_t size)
 /* The directory that ${variable} names, or the system's, or the user's. */
 static int
 place(char *out, size_t size, const char *variable, const char *system, const char *xdg,
-      const char *fallback, const char *leaf)
+    const char *fallback, const char *leaf)
 {
 	const char *v;
 
@@ -85,8 +92,8 @@ directory_check(int fd, const char *path, struct refusal *r)
 		return refusal_errno(r, "store.directory", path);
 	if (st.st_uid != geteuid() && geteuid() != 0)
 		return refusal_set(r, "store.directory",
-				   "%s belongs to user %u, not to us (user %u)", path,
-				   (unsigned)st.st_uid, (unsigned)geteuid());
+		    "%s belongs to user %u, not to us (user %u)", path, (unsigned)st.st_uid,
+		    (unsigned)geteuid());
 	if ((st.st_mode & 07777) != 0700 && fchmod(fd, 0700) != 0)
 		return refusal_errno(r, "store.directory", path);
 	return 0;
@@ -112,8 +119,7 @@ directory_local(int fd, const char *path, struct refusal *r)
 	if (fstatfs(fd, &fs) != 0)
 		return refusal_errno(r, "store.directory", path);
 	if ((name = home_networked((unsigned long)fs.f_type)) != NULL)
-		return refusal_set(
-		    r, "store.network",
+		return refusal_set(r, "store.network",
 		    "%s is on a network file system (%s), where SQLite's log does not work", path,
 		    name);
 	return 0;
@@ -138,19 +144,18 @@ directory_open(const char *path, bool create, struct refusal *r)
 
 int
 home_at(struct home *home, const char *state, const char *run, enum home_role role, bool create,
-	struct refusal *r)
+    struct refusal *r)
 {
 	struct stat st;
 
 	home->role = role;
 	home->fd = -1;
 	if (fits(snprintf(home->state, sizeof(home->state), "%s", state), sizeof(home->state)) != 0)
-		return refusal_set(r, "store.directory",
-				   "the name of the state directory is too long");
+		return refusal_set(
+		    r, "store.directory", "the name of the state directory is too long");
 	if (fits(snprintf(home->run, sizeof(home->run), "%s", run), sizeof(home->run)) != 0)
 		return refusal_set(r, "store.directory",
-				   "the name of the directory for sockets is longer than %d bytes",
-				   HOME_RUN_MAX);
+		    "the name of the directory for sockets is longer than %d bytes", HOME_RUN_MAX);
 	if ((home->fd = directory_open(home->state, create, r)) == -1)
 		return -1;
 	if (fstat(home->fd, &st) != 0) {
@@ -171,11 +176,11 @@ home_open(struct home *home, enum home_role role, bool create, struct refusal *r
 
 	home->fd = -1;
 	if (place(state, sizeof(state), role == HOME_HOST ? "BASTION_HOST_STATE" : "BASTION_STATE",
-		  "/var/lib", "XDG_STATE_HOME", ".local/state", leaf) != 0 ||
+		"/var/lib", "XDG_STATE_HOME", ".local/state", leaf) != 0 ||
 	    place(run, sizeof(run), role == HOME_HOST ? "BASTION_HOST_RUN" : "BASTION_RUN", "/run",
-		  "XDG_RUNTIME_DIR", ".local/run", leaf) != 0)
+		"XDG_RUNTIME_DIR", ".local/run", leaf) != 0)
 		return refusal_set(r, "store.directory",
-				   "neither HOME nor the XDG directories say where the state is");
+		    "neither HOME nor the XDG directories say where the state is");
 	return home_at(home, state, run, role, create, r);
 }
 
@@ -232,7 +237,7 @@ home_tighten(const struct home *home, const char *name, struct refusal *r)
 		return errno == ENOENT ? 0 : disk_refusal(r, name);
 	if (!S_ISREG(st.st_mode) || st.st_uid != home->owner)
 		return refusal_set(r, "store.directory", "%s/%s is not a plain file of user %u",
-				   home->state, name, (unsigned)home->owner);
+		    home->state, name, (unsigned)home->owner);
 	if ((st.st_mode & 0177) != 0 && fchmodat(home->fd, name, 0600, 0) != 0)
 		return disk_refusal(r, name);
 	return 0;

@@ -41,7 +41,7 @@ int home_open(struct home *home, enum home_role role, bool create, struct refusa
  * As home_open, for the given directories.
  */
 int home_at(struct home *home, const char *state, const char *run, enum home_role role, bool create,
-	    struct refusal *r);
+    struct refusal *r);
 
 /**
  * home_run(home, r):

@@ -26,14 +26,14 @@ sound(struct store *db)
 		return -1;
 	if (strcmp(stmt_get_text(q, 0), "ok") != 0) {
 		refusal_set(store_refusal(db), "store.corrupt", "the database is damaged: %s",
-			    stmt_get_text(q, 0));
+		    stmt_get_text(q, 0));
 		stmt_done(q);
 		return -1;
 	}
 	stmt_done(q);
 	if (stmt_value(store_sql(db, "SELECT count(*) FROM pragma_foreign_key_check"), -1) != 0)
-		return refusal_set(store_refusal(db), "store.corrupt",
-				   "rows refer to rows that are not there");
+		return refusal_set(
+		    store_refusal(db), "store.corrupt", "rows refer to rows that are not there");
 	return 0;
 }
 
@@ -44,8 +44,7 @@ step_known(struct store *db, int version)
 
 	if (migrate_digest(store_handle(db), digest) != 0 ||
 	    memcmp(digest, embedded_digest[version - 1], 32) != 0)
-		return refusal_set(
-		    store_refusal(db), "store.foreign",
+		return refusal_set(store_refusal(db), "store.foreign",
 		    "after step %d the tables are not those of that version: was the database changed by hand?",
 		    version);
 	return 0;
@@ -103,16 +102,16 @@ copy_before(const struct home *home, struct store *db, int version)
 		SQLITE_OK ||
 	    (backup = sqlite3_backup_init(to, "main", store_handle(db), "main")) == NULL) {
 		sqlite3_close(to);
-		return refusal_set(store_refusal(db), "store.failed", "%s could not be written",
-				   path);
+		return refusal_set(
+		    store_refusal(db), "store.failed", "%s could not be written", path);
 	}
 	sqlite3_backup_step(backup, -1);
 	rc = sqlite3_backup_finish(backup);
 	sqlite3_close(to);
 	if (rc != SQLITE_OK)
 		return refusal_set(store_refusal(db),
-				   rc == SQLITE_FULL ? "store.full" : "store.failed", "%s: %s",
-				   path, sqlite3_errstr(rc));
+		    rc == SQLITE_FULL ? "store.full" : "store.failed", "%s: %s", path,
+		    sqlite3_errstr(rc));
 	if ((copy = store_open_file(path, ROLE_MIGRATE, NULL, store_refusal(db))) == NULL)
 		return -1;
 	rc = sound(copy);
@@ -130,8 +129,7 @@ migrate_steps(const struct home *home, struct store *db)
 	if (from < 0)
 		return -1;
 	if (from > embedded_versions)
-		return refusal_set(
-		    store_refusal(db), "store.newer",
+		return refusal_set(store_refusal(db), "store.newer",
 		    "the database has schema version %d, this bastion knows up to %d", from,
 		    embedded_versions);
 	if (from == 0 &&
@@ -139,7 +137,7 @@ migrate_steps(const struct home *home, struct store *db)
 		0)
 		return -1;
 	if (from > 0 && (step_known(db, from) != 0 ||
-			 (from < embedded_versions && copy_before(home, db, from) != 0)))
+			    (from < embedded_versions && copy_before(home, db, from) != 0)))
 		return -1;
 	for (version = from + 1; version <= embedded_versions; version++)
 		if (step_take(db, version) != 0)

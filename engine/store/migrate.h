@@ -22,7 +22,7 @@ int migrate_version(const struct home *home, int *version, struct refusal *r);
 
 /**
  * migrate_digest(handle, digest):
- * Store the SHA-256 of the schema of the connection ${handle} in ${digest}.  Return 0 or -1.
+ * Store the BLAKE2b-256 of the schema of the connection ${handle} in ${digest}.  Return 0 or -1.
  */
 int migrate_digest(struct sqlite3 *handle, unsigned char digest[32]);
 

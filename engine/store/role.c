@@ -57,13 +57,26 @@ static const struct {
 	const char *name;
 	bool argument;
 } looks[] = {
-    {"application_id", false},  {"collation_list", false}, {"compile_options", false},
-    {"data_version", false},    {"database_list", false},  {"foreign_key_check", true},
-    {"foreign_key_list", true}, {"freelist_count", false}, {"function_list", false},
-    {"index_info", true},       {"index_list", true},      {"index_xinfo", true},
-    {"integrity_check", true},  {"page_count", false},     {"page_size", false},
-    {"quick_check", true},      {"table_info", true},      {"table_list", true},
-    {"table_xinfo", true},      {"user_version", false},
+    {"application_id", false},
+    {"collation_list", false},
+    {"compile_options", false},
+    {"data_version", false},
+    {"database_list", false},
+    {"foreign_key_check", true},
+    {"foreign_key_list", true},
+    {"freelist_count", false},
+    {"function_list", false},
+    {"index_info", true},
+    {"index_list", true},
+    {"index_xinfo", true},
+    {"integrity_check", true},
+    {"page_count", false},
+    {"page_size", false},
+    {"quick_check", true},
+    {"table_info", true},
+    {"table_list", true},
+    {"table_xinfo", true},
+    {"user_version", false},
 };
 
 static bool
@@ -116,8 +129,8 @@ declares_virtual(int action, const char *table)
 }
 
 static int
-role_decide(void *ctx, int action, const char *a, const char *b, const char *database,
-	    const char *inner)
+role_decide(
+    void *ctx, int action, const char *a, const char *b, const char *database, const char *inner)
 {
 	enum store_role role = *(const enum store_role *)ctx;
 
@@ -144,10 +157,10 @@ role_decide(void *ctx, int action, const char *a, const char *b, const char *dat
 		if ((inner != NULL && role != ROLE_READER) || declares_virtual(action, a))
 			return SQLITE_OK;
 		return role_writes(role,
-				   action == SQLITE_INSERT   ? INS
-				   : action == SQLITE_UPDATE ? UPD
-							     : DEL,
-				   a)
+			   action == SQLITE_INSERT   ? INS
+			   : action == SQLITE_UPDATE ? UPD
+						     : DEL,
+			   a)
 			   ? SQLITE_OK
 			   : SQLITE_DENY;
 	default:
@@ -158,8 +171,8 @@ role_decide(void *ctx, int action, const char *a, const char *b, const char *dat
 int
 role_install(struct sqlite3 *handle, enum store_role role)
 {
-	static enum store_role of[] = {ROLE_READER, ROLE_PERSON, ROLE_NET,        ROLE_LINK,
-				       ROLE_WORKER, ROLE_KEEPER, ROLE_SUPERVISOR, ROLE_MIGRATE};
+	static enum store_role of[] = {ROLE_READER, ROLE_PERSON, ROLE_NET, ROLE_LINK, ROLE_WORKER,
+	    ROLE_KEEPER, ROLE_SUPERVISOR, ROLE_MIGRATE};
 
 	if (role == ROLE_MIGRATE)
 		return 0;

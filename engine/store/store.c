@@ -113,19 +113,17 @@ schema_known(struct store *db)
 	if (version < 0)
 		return -1;
 	if (version > embedded_versions)
-		return refusal_set(
-		    &db->refusal, "store.newer",
+		return refusal_set(&db->refusal, "store.newer",
 		    "the database has schema version %lld, this bastion knows up to %d",
 		    (long long)version, embedded_versions);
 	if (version < embedded_versions)
 		return refusal_set(&db->refusal, "store.older",
-				   "the database has schema version %lld, this bastion needs %d",
-				   (long long)version, embedded_versions);
+		    "the database has schema version %lld, this bastion needs %d",
+		    (long long)version, embedded_versions);
 	if (migrate_digest(db->handle, digest) != 0)
 		return store_failed(db, sqlite3_errcode(db->handle));
 	if (memcmp(digest, embedded_digest[version - 1], 32) != 0)
-		return refusal_set(
-		    &db->refusal, "store.foreign",
+		return refusal_set(&db->refusal, "store.foreign",
 		    "the database's tables, triggers or views are not those of schema version %lld",
 		    (long long)version);
 	return 0;
@@ -140,8 +138,7 @@ store_setup(struct store *db, const char *path, enum store_role role)
 	int rc;
 
 	db->role = ROLE_MIGRATE; /* until it is set up */
-	rc = sqlite3_open_v2(
-	    path, &db->handle,
+	rc = sqlite3_open_v2(path, &db->handle,
 	    flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_EXRESCODE, NULL);
 	if (rc != SQLITE_OK)
 		return store_failed(db, rc);
@@ -201,8 +198,8 @@ store_beside(struct store *db, const struct home *home)
 }
 
 struct store *
-store_open(const struct home *home, enum store_role role, const struct store_keys *keys,
-	   struct refusal *r)
+store_open(
+    const struct home *home, enum store_role role, const struct store_keys *keys, struct refusal *r)
 {
 	struct store *db;
 	char path[PATH_MAX];
@@ -213,16 +210,16 @@ store_open(const struct home *home, enum store_role role, const struct store_key
 	}
 	home_path(home, "bastion.db", path);
 	if (role != ROLE_MIGRATE && faccessat(home->fd, "bastion.db", F_OK, 0) != 0) {
-		refusal_set(&db->refusal, "store.missing", "there is no database in %s",
-			    home->state);
+		refusal_set(
+		    &db->refusal, "store.missing", "there is no database in %s", home->state);
 		return store_give(db, 1, r);
 	}
 	return store_give(db, store_beside(db, home) != 0 || store_setup(db, path, role) != 0, r);
 }
 
 struct store *
-store_open_file(const char *path, enum store_role role, const struct store_keys *keys,
-		struct refusal *r)
+store_open_file(
+    const char *path, enum store_role role, const struct store_keys *keys, struct refusal *r)
 {
 	struct store *db;
 
@@ -301,8 +298,7 @@ store_begin_as(struct store *db, bool soft)
 	if (db->gate != -1 && gate_enter(db->gate, GATE_WAIT_MS) != 0)
 		return errno == EAGAIN
 			   ? refusal_set(&db->refusal, "store.busy",
-					 "another writer did not finish within %d s",
-					 GATE_WAIT_MS / 1000)
+				 "another writer did not finish within %d s", GATE_WAIT_MS / 1000)
 			   : refusal_errno(&db->refusal, "store.failed", "bastion.gate");
 	if (store_synchronous(db, soft) == 0 && stmt_run(store_sql(db, "BEGIN IMMEDIATE")) == 0) {
 		db->inside = true;
@@ -446,8 +442,8 @@ store_setting(struct store *db, const char *name)
 		value = stmt_value(q, INT64_MIN);
 	}
 	if (value == INT64_MIN) {
-		fprintf(stderr, "bastion: the setting %s cannot be read: %s\n", name,
-			db->refusal.why);
+		fprintf(
+		    stderr, "bastion: the setting %s cannot be read: %s\n", name, db->refusal.why);
 		abort();
 	}
 	return value;
@@ -477,7 +473,7 @@ store_shows(struct store *db, const char *sql)
 	if (role_shows(db->role, sql))
 		return 0;
 	return refusal_set(&db->refusal, "store.role",
-			   "NATURAL and USING cannot join tables with a secret column: use ON");
+	    "NATURAL and USING cannot join tables with a secret column: use ON");
 }
 
 static struct stmt *
@@ -490,8 +486,8 @@ stmt_prepare(struct store *db, const char *sql)
 
 	if (store_shows(db, sql) != 0)
 		return NULL;
-	rc = sqlite3_prepare_v3(db->handle, sql, -1, room ? SQLITE_PREPARE_PERSISTENT : 0, &handle,
-				NULL);
+	rc = sqlite3_prepare_v3(
+	    db->handle, sql, -1, room ? SQLITE_PREPARE_PERSISTENT : 0, &handle, NULL);
 	if (rc != SQLITE_OK) {
 		store_failed(db, rc);
 		return NULL;
@@ -562,7 +558,7 @@ void
 stmt_text_n(struct stmt *q, const char *name, const char *text, size_t len)
 {
 	bound(q, sqlite3_bind_text64(q->handle, slot(q, name), text, (sqlite3_uint64)len,
-				     SQLITE_STATIC, SQLITE_UTF8));
+		     SQLITE_STATIC, SQLITE_UTF8));
 }
 
 void
@@ -574,8 +570,8 @@ stmt_int(struct stmt *q, const char *name, int64_t value)
 void
 stmt_blob(struct stmt *q, const char *name, const void *blob, size_t len)
 {
-	bound(q, sqlite3_bind_blob64(q->handle, slot(q, name), blob, (sqlite3_uint64)len,
-				     SQLITE_STATIC));
+	bound(q, sqlite3_bind_blob64(
+		     q->handle, slot(q, name), blob, (sqlite3_uint64)len, SQLITE_STATIC));
 }
 
 int

@@ -44,14 +44,14 @@ struct store_keys {
  * store.failed.
  */
 struct store *store_open(const struct home *home, enum store_role role,
-			 const struct store_keys *keys, struct refusal *r);
+    const struct store_keys *keys, struct refusal *r);
 
 /**
  * store_open_file(path, role, keys, r):
  * As store_open, for a copy of a database at ${path}: no gate, no bell.  For ROLE_READER.
  */
-struct store *store_open_file(const char *path, enum store_role role, const struct store_keys *keys,
-			      struct refusal *r);
+struct store *store_open_file(
+    const char *path, enum store_role role, const struct store_keys *keys, struct refusal *r);
 
 /**
  * store_close(db):

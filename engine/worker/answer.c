@@ -49,8 +49,8 @@ answer_new(int fd, int64_t frame_max)
 	a->fd = fd;
 	answer_limit(a, frame_max);
 	if (sqlite3_open_v2(":memory:", &a->db,
-			    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
-			    NULL) != SQLITE_OK ||
+		SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+		NULL) != SQLITE_OK ||
 	    answer_rows(a, "PRAGMA temp_store = MEMORY", "") == -1) {
 		answer_free(a);
 		return NULL;
@@ -236,7 +236,7 @@ answer_text(struct answer *a, const char *text, size_t len)
 		rc = bind_text(q, 1, text, n);
 		if (rc == 0 && sqlite3_step(q) == SQLITE_ROW)
 			rc = write_frame(a, "", (const char *)sqlite3_column_text(q, 0),
-					 (size_t)sqlite3_column_bytes(q, 0), "\n");
+			    (size_t)sqlite3_column_bytes(q, 0), "\n");
 		sqlite3_reset(q);
 	}
 	return sqlite3_finalize(q) == SQLITE_OK ? rc : -1;
@@ -252,8 +252,8 @@ send_result(struct answer *a, sqlite3_stmt *q)
 	if (q != NULL && sqlite3_step(q) == SQLITE_ROW && sqlite3_column_text(q, 0) != NULL) {
 		len = (size_t)sqlite3_column_bytes(q, 0);
 		if (len + 8 <= a->frame_max)
-			rc = write_frame(a, "{\"r\":", (const char *)sqlite3_column_text(q, 0), len,
-					 "}\n");
+			rc = write_frame(
+			    a, "{\"r\":", (const char *)sqlite3_column_text(q, 0), len, "}\n");
 		else
 			rc = 1;
 	}

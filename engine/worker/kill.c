@@ -96,8 +96,8 @@ static int
 prepare(struct kill_target *t, struct refusal *refusal)
 {
 	if (t->pid <= 1 || t->group == 1 || t->group < 0)
-		return refusal_set(refusal, "kill.pid",
-				   "a process number of 1 or less is never signalled");
+		return refusal_set(
+		    refusal, "kill.pid", "a process number of 1 or less is never signalled");
 	if (t->pid == getpid())
 		return refusal_set(refusal, "kill.pid", "a process does not end itself this way");
 	if (t->group == 0 && getpgid(t->pid) == t->pid)
@@ -168,8 +168,8 @@ signal_left(const struct kill_target *targets, int n, int sig)
 }
 
 int
-kill_trees(struct kill_target *targets, int n, const struct kill_grace *grace,
-	   struct refusal *refusal)
+kill_trees(
+    struct kill_target *targets, int n, const struct kill_grace *grace, struct refusal *refusal)
 {
 	int i, left;
 

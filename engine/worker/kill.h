@@ -43,8 +43,8 @@ int kill_lives(pid_t pid, pid_t group);
  * pid or group of 1 or less: nothing was signalled) or kill.alive (at least one is left; see
  * ${gone}).
  */
-int kill_trees(struct kill_target *targets, int n, const struct kill_grace *grace,
-	       struct refusal *refusal);
+int kill_trees(
+    struct kill_target *targets, int n, const struct kill_grace *grace, struct refusal *refusal);
 
 /**
  * kill_tree(pid, group, refusal):

@@ -25,7 +25,7 @@ same_address(const struct listener_dial *d, const struct sockaddr *a)
 		return 0;
 	if (a->sa_family == AF_INET)
 		return memcmp(&((const struct sockaddr_in *)(const void *)a)->sin_addr,
-			      &d->to.v4.sin_addr, sizeof(struct in_addr)) == 0;
+			   &d->to.v4.sin_addr, sizeof(struct in_addr)) == 0;
 	in6 = &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
 	return memcmp(in6, &d->to.v6.sin6_addr, sizeof(struct in6_addr)) == 0;
 }

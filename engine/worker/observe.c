@@ -38,7 +38,7 @@ observe_find(const char *name)
 
 int
 observe_check(const char *name, int nargs, const struct observe_word *args,
-	      struct observe_args *canon, struct refusal *refusal)
+    struct observe_args *canon, struct refusal *refusal)
 {
 	const struct observe_op *op = observe_find(name);
 	char words[OBSERVE_ARGS_MAX][OBSERVE_ARG_MAX];
@@ -49,16 +49,16 @@ observe_check(const char *name, int nargs, const struct observe_word *args,
 	if (op == NULL)
 		return refusal_set(refusal, "op.unknown", "there is no op of this name");
 	if (nargs < op->args_min || nargs > op->args_max)
-		return refusal_set(refusal, "observe.args", "%s is asked with: %s", op->name,
-				   op->usage);
+		return refusal_set(
+		    refusal, "observe.args", "%s is asked with: %s", op->name, op->usage);
 	for (i = 0; i < nargs; i++) {
 		if (args[i].len == 0 || args[i].len >= OBSERVE_ARG_MAX)
 			return refusal_set(refusal, "observe.args",
-					   "argument %d is empty or longer than %d bytes", i + 1,
-					   OBSERVE_ARG_MAX - 1);
+			    "argument %d is empty or longer than %d bytes", i + 1,
+			    OBSERVE_ARG_MAX - 1);
 		if (memchr(args[i].text, '\0', args[i].len) != NULL)
-			return refusal_set(refusal, "observe.args",
-					   "argument %d holds a NUL character", i + 1);
+			return refusal_set(
+			    refusal, "observe.args", "argument %d holds a NUL character", i + 1);
 		memcpy(words[i], args[i].text, args[i].len);
 		words[i][args[i].len] = '\0';
 		list[i] = words[i];
@@ -68,7 +68,7 @@ observe_check(const char *name, int nargs, const struct observe_word *args,
 
 int
 observe_number(const char *text, int64_t low, int64_t high, const char *code, const char *what,
-	       int64_t *value, struct refusal *refusal)
+    int64_t *value, struct refusal *refusal)
 {
 	size_t len = strlen(text);
 
@@ -78,7 +78,7 @@ observe_number(const char *text, int64_t low, int64_t high, const char *code, co
 			return 0;
 	}
 	return refusal_set(refusal, code, "%s is a whole number from %lld to %lld", what,
-			   (long long)low, (long long)high);
+	    (long long)low, (long long)high);
 }
 
 void
@@ -106,9 +106,9 @@ observe_defaults(struct observe_limits *limits, struct observe_env *env)
 	};
 }
 
-/* Root reads every journal; others do as members of systemd-journal. */
+/* Root reads every journal; others do as members of the group that owns it. */
 static int
-may_read(void)
+may_read(const struct observe_env *env)
 {
 	struct group *journal;
 	gid_t groups[256];
@@ -116,7 +116,7 @@ may_read(void)
 
 	if (geteuid() == 0)
 		return 1;
-	if ((journal = getgrnam("systemd-journal")) == NULL)
+	if ((journal = getgrnam(env->readers)) == NULL)
 		return 0;
 	if (getegid() == journal->gr_gid)
 		return 1;
@@ -178,9 +178,8 @@ observe_journal_reader(const struct observe_env *env, char *why, size_t whylen)
 		snprintf(why, whylen, "this machine has no journalctl");
 		return 0;
 	}
-	if (!may_read()) {
-		snprintf(
-		    why, whylen,
+	if (!may_read(env)) {
+		snprintf(why, whylen,
 		    "bastion may not read the system journal: it is neither root nor in the group "
 		    "systemd-journal");
 		return 0;

@@ -53,6 +53,7 @@ struct observe_env {
 	char systemctl[OBSERVE_PATH_MAX];
 	char ss[OBSERVE_PATH_MAX];
 	char journal[OBSERVE_PATH_MAX]; /* directories of journal files, separated by ':' */
+	char readers[OBSERVE_PATH_MAX]; /* the group whose members may read the journal */
 	char trust[OBSERVE_PATH_MAX];   /* file of trusted certificates; "": the system's store */
 };
 
@@ -64,9 +65,9 @@ struct observe_op {
 	int args_min;
 	int args_max;
 	int (*check)(int nargs, const char *const *args, struct observe_args *canon,
-		     struct refusal *refusal);
+	    struct refusal *refusal);
 	int (*run)(const struct observe_args *args, const struct observe_limits *limits,
-		   const struct observe_env *env, struct answer *out);
+	    const struct observe_env *env, struct answer *out);
 };
 
 extern const struct observe_op observe_folders;
@@ -95,7 +96,7 @@ const struct observe_op *observe_find(const char *name);
  * argument's own: observe.path …) and never the offending value.
  */
 int observe_check(const char *name, int nargs, const struct observe_word *args,
-		  struct observe_args *canon, struct refusal *refusal);
+    struct observe_args *canon, struct refusal *refusal);
 
 /**
  * observe_number(text, low, high, code, what, value, refusal):
@@ -103,7 +104,7 @@ int observe_check(const char *name, int nargs, const struct observe_word *args,
  * ${refusal} set to ${code} and a sentence about ${what}.
  */
 int observe_number(const char *text, int64_t low, int64_t high, const char *code, const char *what,
-		   int64_t *value, struct refusal *refusal);
+    int64_t *value, struct refusal *refusal);
 
 /**
  * observe_defaults(limits, env):

@@ -10,15 +10,13 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/err.h>
-#include <openssl/ssl.h>
-#include <openssl/x509v3.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/crypto/openssl.h"
 #include "engine/worker/answer.h"
 #include "engine/worker/listener.h"
 #include "engine/worker/observe.h"
@@ -39,6 +37,9 @@ static const char *const RESULT =
     " 'not_before', ?7, 'not_after', ?8, 'days_left', ?9,"
     " 'verify', json_object('ok', json(iif(?10, 'true', 'false')), 'reason', ?11,"
     "   'name_checked', json(iif(?2 IS NULL, 'false', 'true'))))";
+
+static const struct openssl_crypto *crypto;
+static const struct openssl_ssl *tls;
 
 /* A question while it is answered. */
 struct look {
@@ -85,9 +86,8 @@ check(int nargs, const char *const *args, struct observe_args *canon, struct ref
 	if (nargs == 1)
 		return 0;
 	if (!is_server_name(args[1]))
-		return refusal_set(
-		    refusal, "observe.name",
-		    "a server name is labels of letters, digits and inner hyphens with dots between, "
+		return refusal_set(refusal, "observe.name",
+		    "a server name is labels of letters, digits and inner hyphens and dots between, "
 		    "at most %d characters",
 		    NAME_MAX_LEN);
 	for (i = 0; args[1][i] != '\0'; i++)
@@ -161,35 +161,47 @@ make_context(const struct observe_env *env)
 {
 	SSL_CTX *ctx;
 
-	if ((ctx = SSL_CTX_new(TLS_client_method())) == NULL)
+	if ((ctx = tls->SSL_CTX_new(tls->TLS_client_method())) == NULL)
 		return NULL;
-	SSL_CTX_set_security_level(ctx, 0);
-	SSL_CTX_set_min_proto_version(ctx, TLS1_VERSION);
-	SSL_CTX_set_cipher_list(ctx, "ALL:COMPLEMENTOFALL:@SECLEVEL=0");
-	SSL_CTX_set_options(ctx, SSL_OP_LEGACY_SERVER_CONNECT);
+	tls->SSL_CTX_set_security_level(ctx, 0);
+	tls->SSL_CTX_ctrl(ctx, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_VERSION, NULL);
+	tls->SSL_CTX_set_cipher_list(ctx, "ALL:COMPLEMENTOFALL:@SECLEVEL=0");
+	tls->SSL_CTX_set_options(ctx, SSL_OP_LEGACY_SERVER_CONNECT);
 	/* The verdict is asked for afterwards; a bad chain must not end the handshake. */
-	SSL_CTX_set_verify(ctx, SSL_VERIFY_NONE, NULL);
-	X509_VERIFY_PARAM_set_auth_level(SSL_CTX_get0_param(ctx), VERIFY_LEVEL);
-	if (env->trust[0] != '\0' ? SSL_CTX_load_verify_locations(ctx, env->trust, NULL) != 1
-				  : SSL_CTX_set_default_verify_paths(ctx) != 1) {
-		SSL_CTX_free(ctx);
+	tls->SSL_CTX_set_verify(ctx, SSL_VERIFY_NONE, NULL);
+	crypto->X509_VERIFY_PARAM_set_auth_level(tls->SSL_CTX_get0_param(ctx), VERIFY_LEVEL);
+	if (env->trust[0] != '\0' ? tls->SSL_CTX_load_verify_locations(ctx, env->trust, NULL) != 1
+				  : tls->SSL_CTX_set_default_verify_paths(ctx) != 1) {
+		tls->SSL_CTX_free(ctx);
 		return NULL;
 	}
 	return ctx;
 }
 
+/* OpenSSL's macro for this casts the const away as well. */
+static long
+set_host_name(struct look *k)
+{
+	union {
+		const char *in;
+		void *out;
+	} name = {.in = k->name};
+
+	return tls->SSL_ctrl(
+	    k->ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, name.out);
+}
+
 static int
 set_name(struct look *k)
 {
-	X509_VERIFY_PARAM *param = SSL_get0_param(k->ssl);
+	X509_VERIFY_PARAM *param = tls->SSL_get0_param(k->ssl);
 	struct in_addr address;
 
 	if (k->name == NULL)
 		return 0;
 	if (inet_pton(AF_INET, k->name, &address) == 1)
-		return X509_VERIFY_PARAM_set1_ip_asc(param, k->name) == 1 ? 0 : -1;
-	return SSL_set_tlsext_host_name(k->ssl, k->name) == 1 &&
-		       X509_VERIFY_PARAM_set1_host(param, k->name, 0) == 1
+		return crypto->X509_VERIFY_PARAM_set1_ip_asc(param, k->name) == 1 ? 0 : -1;
+	return set_host_name(k) == 1 && crypto->X509_VERIFY_PARAM_set1_host(param, k->name, 0) == 1
 		   ? 0
 		   : -1;
 }
@@ -200,11 +212,11 @@ shake(struct look *k)
 {
 	int rc;
 
-	if ((k->ssl = SSL_new(k->ctx)) == NULL || set_name(k) == -1 ||
-	    SSL_set_fd(k->ssl, k->fd) != 1)
+	if ((k->ssl = tls->SSL_new(k->ctx)) == NULL || set_name(k) == -1 ||
+	    tls->SSL_set_fd(k->ssl, k->fd) != 1)
 		return -1;
-	while ((rc = SSL_connect(k->ssl)) != 1) {
-		switch (SSL_get_error(k->ssl, rc)) {
+	while ((rc = tls->SSL_connect(k->ssl)) != 1) {
+		switch (tls->SSL_get_error(k->ssl, rc)) {
 		case SSL_ERROR_WANT_READ:
 			rc = wait_for(k, POLLIN);
 			break;
@@ -226,10 +238,10 @@ name_text(const X509_NAME *name, char *out, size_t len)
 	BIO *bio;
 	int n = 0;
 
-	if ((bio = BIO_new(BIO_s_mem())) != NULL) {
-		X509_NAME_print_ex(bio, name, 0, XN_FLAG_RFC2253 & ~ASN1_STRFLGS_ESC_MSB);
-		n = BIO_read(bio, out, (int)len - 1);
-		BIO_free(bio);
+	if ((bio = crypto->BIO_new(crypto->BIO_s_mem())) != NULL) {
+		crypto->X509_NAME_print_ex(bio, name, 0, XN_FLAG_RFC2253 & ~ASN1_STRFLGS_ESC_MSB);
+		n = crypto->BIO_read(bio, out, (int)len - 1);
+		crypto->BIO_free(bio);
 	}
 	out[n > 0 ? n : 0] = '\0';
 }
@@ -240,7 +252,7 @@ time_text(const ASN1_TIME *at, char *out, size_t len)
 	struct tm tm;
 
 	out[0] = '\0';
-	if (ASN1_TIME_to_tm(at, &tm) == 1)
+	if (crypto->ASN1_TIME_to_tm(at, &tm) == 1)
 		strftime(out, len, "%Y-%m-%dT%H:%M:%SZ", &tm);
 }
 
@@ -253,8 +265,9 @@ add_name(struct look *k, const GENERAL_NAME *name)
 
 	if (name->type == GEN_DNS) {
 		s = name->d.dNSName;
-		len = ASN1_STRING_length(s) < TEXT_MAX ? ASN1_STRING_length(s) : TEXT_MAX - 1;
-		memcpy(text, ASN1_STRING_get0_data(s), (size_t)len);
+		len = crypto->ASN1_STRING_length(s) < TEXT_MAX ? crypto->ASN1_STRING_length(s)
+							       : TEXT_MAX - 1;
+		memcpy(text, crypto->ASN1_STRING_get0_data(s), (size_t)len);
 		text[len] = '\0';
 		/* A NUL within a name cuts what some programs see of it. */
 		if (strlen(text) != (size_t)len)
@@ -262,9 +275,9 @@ add_name(struct look *k, const GENERAL_NAME *name)
 		answer_rows(k->out, NAME_ADD, "tt", "dns", text);
 	} else if (name->type == GEN_IPADD) {
 		s = name->d.iPAddress;
-		if ((ASN1_STRING_length(s) == 4 || ASN1_STRING_length(s) == 16) &&
-		    inet_ntop(ASN1_STRING_length(s) == 4 ? AF_INET : AF_INET6,
-			      ASN1_STRING_get0_data(s), text, sizeof(text)) != NULL)
+		if ((crypto->ASN1_STRING_length(s) == 4 || crypto->ASN1_STRING_length(s) == 16) &&
+		    inet_ntop(crypto->ASN1_STRING_length(s) == 4 ? AF_INET : AF_INET6,
+			crypto->ASN1_STRING_get0_data(s), text, sizeof(text)) != NULL)
 			answer_rows(k->out, NAME_ADD, "tt", "ip", text);
 	}
 }
@@ -275,39 +288,39 @@ add_names(struct look *k, const X509 *cert)
 	GENERAL_NAMES *names;
 	int i;
 
-	if ((names = X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL)) == NULL)
+	if ((names = crypto->X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL)) == NULL)
 		return;
-	for (i = 0; i < sk_GENERAL_NAME_num(names) && i < NAMES_MAX; i++)
-		add_name(k, sk_GENERAL_NAME_value(names, i));
-	GENERAL_NAMES_free(names);
+	for (i = 0; i < crypto->OPENSSL_sk_num((const OPENSSL_STACK *)names) && i < NAMES_MAX; i++)
+		add_name(k, crypto->OPENSSL_sk_value((const OPENSSL_STACK *)names, i));
+	crypto->GENERAL_NAMES_free(names);
 }
 
 static int
 send_cert(struct look *k, const struct listener_dial *d, const X509 *cert)
 {
 	char subject[TEXT_MAX], issuer[TEXT_MAX], from[32], until[32], address[INET6_ADDRSTRLEN];
-	long verdict = SSL_get_verify_result(k->ssl);
+	long verdict = tls->SSL_get_verify_result(k->ssl);
 	int days = 0, seconds = 0;
 
 	if (answer_rows(k->out, NAME_TABLE, "") == -1)
 		return OBSERVE_FAILED;
 	add_names(k, cert);
-	name_text(X509_get_subject_name(cert), subject, sizeof(subject));
-	name_text(X509_get_issuer_name(cert), issuer, sizeof(issuer));
-	time_text(X509_get0_notBefore(cert), from, sizeof(from));
-	time_text(X509_get0_notAfter(cert), until, sizeof(until));
-	ASN1_TIME_diff(&days, &seconds, NULL, X509_get0_notAfter(cert));
+	name_text(crypto->X509_get_subject_name(cert), subject, sizeof(subject));
+	name_text(crypto->X509_get_issuer_name(cert), issuer, sizeof(issuer));
+	time_text(crypto->X509_get0_notBefore(cert), from, sizeof(from));
+	time_text(crypto->X509_get0_notAfter(cert), until, sizeof(until));
+	crypto->ASN1_TIME_diff(&days, &seconds, NULL, crypto->X509_get0_notAfter(cert));
 	/* Whole days that are left: what ran out an hour ago has -1. */
 	if (seconds < 0)
 		days--;
 	inet_ntop(d->to.any.sa_family,
-		  d->to.any.sa_family == AF_INET ? (const void *)&d->to.v4.sin_addr
-						 : (const void *)&d->to.v6.sin6_addr,
-		  address, sizeof(address));
+	    d->to.any.sa_family == AF_INET ? (const void *)&d->to.v4.sin_addr
+					   : (const void *)&d->to.v6.sin6_addr,
+	    address, sizeof(address));
 	return answer_result(k->out, RESULT, "itttttttiit", (int64_t)k->listener.port, k->name,
-			     address, SSL_get_version(k->ssl), subject, issuer, from, until,
-			     (int64_t)days, (int64_t)(verdict == X509_V_OK),
-			     X509_verify_cert_error_string(verdict)) == 0
+		   address, tls->SSL_get_version(k->ssl), subject, issuer, from, until,
+		   (int64_t)days, (int64_t)(verdict == X509_V_OK),
+		   crypto->X509_verify_cert_error_string(verdict)) == 0
 		   ? OBSERVE_DONE
 		   : OBSERVE_FAILED;
 }
@@ -324,18 +337,18 @@ ask(struct look *k, const struct listener_dial *d)
 		refusal_set(&k->why, "observe.handshake", "nothing took the connection in time");
 	else if (shake(k) == -1)
 		refusal_set(&k->why, "observe.handshake",
-			    "what listens there did not complete a TLS handshake");
-	else if ((cert = SSL_get1_peer_certificate(k->ssl)) == NULL)
+		    "what listens there did not complete a TLS handshake");
+	else if ((cert = tls->SSL_get1_peer_certificate(k->ssl)) == NULL)
 		refusal_set(&k->why, "observe.handshake", "the listener presented no certificate");
 	else {
 		rc = send_cert(k, d, cert);
-		X509_free(cert);
+		crypto->X509_free(cert);
 	}
-	SSL_free(k->ssl);
+	tls->SSL_free(k->ssl);
 	if (k->fd != -1)
 		close(k->fd);
 	k->fd = -1;
-	ERR_clear_error();
+	crypto->ERR_clear_error();
 	return rc;
 }
 
@@ -349,11 +362,12 @@ ask_each(struct look *k, const struct observe_limits *limits, const struct obser
 		return answer_refused(k->out, &k->why, OBSERVE_WRONG);
 	}
 	if (k->listener.ndials == 0) {
-		refusal_set(
-		    &k->why, "observe.port_closed",
-		    "what listens on this port is bound to an address that this machine does not hold");
+		refusal_set(&k->why, "observe.port_closed",
+		    "what listens there is bound to an address that this machine does not hold");
 		return answer_refused(k->out, &k->why, OBSERVE_WRONG);
 	}
+	if ((crypto = openssl_crypto(&k->why)) == NULL || (tls = openssl_ssl(&k->why)) == NULL)
+		return answer_refused(k->out, &k->why, OBSERVE_MISSING);
 	if ((k->ctx = make_context(env)) == NULL) {
 		refusal_set(&k->why, "observe.tool", "the trust store cannot be read");
 		return answer_refused(k->out, &k->why, OBSERVE_MISSING);
@@ -362,7 +376,7 @@ ask_each(struct look *k, const struct observe_limits *limits, const struct obser
 	k->deadline = tool_now_ms() + limits->cert_ms;
 	for (i = 0; i < k->listener.ndials && rc == -1; i++)
 		rc = ask(k, &k->listener.dials[i]);
-	SSL_CTX_free(k->ctx);
+	tls->SSL_CTX_free(k->ctx);
 	return rc == -1 ? answer_refused(k->out, &k->why, OBSERVE_FAILED) : rc;
 }
 
@@ -377,7 +391,7 @@ run(const struct observe_args *args, const struct observe_limits *limits,
 
 	look.listener.port = (uint16_t)strtoul(args->v[0], NULL, 10);
 	if (tool_run(TOOL_LISTENERS, env, &nothing, limits->tool_ms, tool_lines_sink, &lines, why,
-		     sizeof(why)) == -1) {
+		sizeof(why)) == -1) {
 		refusal_set(&look.why, "observe.tool", "%s", why);
 		return answer_refused(out, &look.why, OBSERVE_MISSING);
 	}

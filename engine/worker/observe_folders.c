@@ -78,17 +78,17 @@ check(int nargs, const char *const *args, struct observe_args *canon, struct ref
 		return refusal_set(refusal, "observe.path", "the path may not hold \"..\"");
 	for (p = args[0]; *p != '\0'; p++) {
 		if ((unsigned char)*p < 0x20 || *p == 0x7f)
-			return refusal_set(refusal, "observe.path",
-					   "the path may not hold control characters");
+			return refusal_set(
+			    refusal, "observe.path", "the path may not hold control characters");
 	}
 	if (!answer_is_text(args[0]))
 		return refusal_set(refusal, "observe.path", "the path is not UTF-8 text");
 	clean_path(args[0], canon->v[0]);
 	if (is_refused_root(canon->v[0]))
-		return refusal_set(refusal, "observe.path",
-				   "folders in /proc, /sys and /dev are not measured");
+		return refusal_set(
+		    refusal, "observe.path", "folders in /proc, /sys and /dev are not measured");
 	if (nargs == 2 && observe_number(args[1], 1, DEPTH_MAX, "observe.depth", "the depth",
-					 &depth, refusal) == -1)
+			      &depth, refusal) == -1)
 		return -1;
 	snprintf(canon->v[1], sizeof(canon->v[1]), "%lld", (long long)depth);
 	canon->n = 2;
@@ -115,12 +115,12 @@ refused(struct answer *out, int error)
 
 	if (error == WALK_REFUSED)
 		refusal_set(&why, "observe.path",
-			    "the path leads into /proc, /sys or /dev, which are not measured");
+		    "the path leads into /proc, /sys or /dev, which are not measured");
 	else if (error == WALK_CHANGED)
 		refusal_set(&why, "observe.folder", "the folder was changed for another meanwhile");
 	else
-		refusal_set(&why, "observe.folder", "the folder cannot be opened: %s",
-			    strerror(error));
+		refusal_set(
+		    &why, "observe.folder", "the folder cannot be opened: %s", strerror(error));
 	return answer_refused(out, &why, OBSERVE_WRONG);
 }
 
@@ -146,10 +146,10 @@ run(const struct observe_args *args, const struct observe_limits *limits,
 	walk_free(w);
 	if (total.error != 0)
 		return refused(out, total.error);
-	rc = answer_result(
-	    out, RESULT, "ttiiiiiiiii", args->v[0], total.opened ? total.resolved : NULL, depth,
-	    total.bytes, total.files, total.folders, limits->folders_max, total.unnamed,
-	    (int64_t)(end != WALK_DONE), (int64_t)(end == WALK_STUCK), tool_now_ms() - began);
+	rc = answer_result(out, RESULT, "ttiiiiiiiii", args->v[0],
+	    total.opened ? total.resolved : NULL, depth, total.bytes, total.files, total.folders,
+	    limits->folders_max, total.unnamed, (int64_t)(end != WALK_DONE),
+	    (int64_t)(end == WALK_STUCK), tool_now_ms() - began);
 	return rc == 0 ? OBSERVE_DONE : OBSERVE_FAILED;
 }
 

@@ -28,8 +28,17 @@ static const char *const RESULT =
     " 'cut', json(iif(?5, 'true', 'false')))";
 
 static const char *const suffixes[] = {
-    ".service", ".socket", ".device", ".mount", ".automount", ".swap",
-    ".target",  ".path",   ".timer",  ".slice", ".scope",
+    ".service",
+    ".socket",
+    ".device",
+    ".mount",
+    ".automount",
+    ".swap",
+    ".target",
+    ".path",
+    ".timer",
+    ".slice",
+    ".scope",
 };
 
 /* The newest output: at most ${keep} bytes of it are wanted. */
@@ -87,18 +96,17 @@ check(int nargs, const char *const *args, struct observe_args *canon, struct ref
 	int64_t minutes = MINUTES_DEFAULT;
 
 	if (strlen(args[0]) > UNIT_MAX)
-		return refusal_set(refusal, "observe.unit",
-				   "a unit's name has at most %d characters", UNIT_MAX);
-	snprintf(canon->v[0], sizeof(canon->v[0]), "%s%s", args[0],
-		 has_suffix(args[0]) ? "" : ".service");
-	if (!is_unit(canon->v[0]))
 		return refusal_set(
-		    refusal, "observe.unit",
+		    refusal, "observe.unit", "a unit's name has at most %d characters", UNIT_MAX);
+	snprintf(canon->v[0], sizeof(canon->v[0]), "%s%s", args[0],
+	    has_suffix(args[0]) ? "" : ".service");
+	if (!is_unit(canon->v[0]))
+		return refusal_set(refusal, "observe.unit",
 		    "a unit's name is at most %d letters, digits and :-_.\\ with at most one @ before "
 		    "an instance, and begins with none of - . @",
 		    UNIT_MAX);
 	if (nargs == 2 && observe_number(args[1], 1, MINUTES_MAX, "observe.minutes", "the time",
-					 &minutes, refusal) == -1)
+			      &minutes, refusal) == -1)
 		return -1;
 	snprintf(canon->v[1], sizeof(canon->v[1]), "%lld", (long long)minutes);
 	canon->n = 2;
@@ -149,8 +157,7 @@ take_unit(void *ctx, const char *line, size_t len)
 		l->found = 1;
 	/* A part of the right name is as near as one slip. */
 	if (answer_rows(l->out, UNIT_ADD, "ti", name,
-			(int64_t)(strstr(name, l->stem) != NULL ? 1 : distance(l->wanted, name))) ==
-	    -1)
+		(int64_t)(strstr(name, l->stem) != NULL ? 1 : distance(l->wanted, name))) == -1)
 		l->failed = 1;
 	return l->found;
 }
@@ -158,7 +165,7 @@ take_unit(void *ctx, const char *line, size_t len)
 /* Return 1 if the unit is loaded or installed, 0 if not, -1 with ${why} if nobody can say. */
 static int
 known(struct lookup *l, const struct observe_limits *limits, const struct observe_env *env,
-      char *why, size_t whylen)
+    char *why, size_t whylen)
 {
 	static const enum tool tools[] = {TOOL_UNITS, TOOL_UNIT_FILES};
 	const struct tool_fill nothing = {.unit = NULL};
@@ -168,7 +175,7 @@ known(struct lookup *l, const struct observe_limits *limits, const struct observ
 	for (i = 0; i < 2 && !l->found; i++) {
 		lines.used = 0;
 		if (tool_run(tools[i], env, &nothing, limits->tool_ms, tool_lines_sink, &lines, why,
-			     whylen) == -1)
+			whylen) == -1)
 			continue;
 		tool_lines_end(&lines);
 		answered = 1;
@@ -232,7 +239,7 @@ count_lines(const char *text, size_t len)
 
 static int
 send_log(const struct observe_args *args, const struct observe_limits *limits,
-	 const struct observe_env *env, int64_t minutes, struct answer *out)
+    const struct observe_env *env, int64_t minutes, struct answer *out)
 {
 	struct tail tail = {.keep = (size_t)limits->journal_bytes};
 	const struct tool_fill fill = {
@@ -249,7 +256,7 @@ send_log(const struct observe_args *args, const struct observe_limits *limits,
 	if ((tail.buf = malloc(2 * tail.keep)) == NULL)
 		return OBSERVE_FAILED;
 	if (tool_run(TOOL_UNIT_LOG, env, &fill, limits->tool_ms, take_log, &tail, why,
-		     sizeof(why)) == -1) {
+		sizeof(why)) == -1) {
 		answer_result(out, UNREADABLE, "tit", args->v[0], minutes, why);
 		free(tail.buf);
 		return OBSERVE_FAILED;
@@ -258,7 +265,7 @@ send_log(const struct observe_args *args, const struct observe_limits *limits,
 	lines = count_lines(text, len);
 	if (answer_text(out, text, len) == -1 ||
 	    answer_result(out, RESULT, "tiiii", args->v[0], minutes, lines, (int64_t)len,
-			  (int64_t)(tail.cut || lines >= limits->journal_lines)) == -1)
+		(int64_t)(tail.cut || lines >= limits->journal_lines)) == -1)
 		rc = OBSERVE_FAILED;
 	free(tail.buf);
 	return rc;
@@ -280,10 +287,10 @@ run(const struct observe_args *args, const struct observe_limits *limits,
 	}
 	if (at != NULL)
 		snprintf(template, sizeof(template), "%.*s%s", (int)(at + 1 - args->v[0]),
-			 args->v[0], strrchr(at, '.'));
+		    args->v[0], strrchr(at, '.'));
 	lookup.template = template;
 	snprintf(lookup.stem, sizeof(lookup.stem), "%.*s",
-		 (int)(strrchr(args->v[0], '.') - args->v[0]), args->v[0]);
+	    (int)(strrchr(args->v[0], '.') - args->v[0]), args->v[0]);
 	if (answer_rows(out, UNIT_TABLE, "") == -1)
 		return OBSERVE_FAILED;
 	if ((is_known = known(&lookup, limits, env, why, sizeof(why))) == -1) {
@@ -292,7 +299,7 @@ run(const struct observe_args *args, const struct observe_limits *limits,
 	}
 	if (!is_known) {
 		answer_result(out, UNIT_UNKNOWN, "ii", (int64_t)(2 + strlen(args->v[0]) / 5),
-			      (int64_t)NEAR_MAX);
+		    (int64_t)NEAR_MAX);
 		return OBSERVE_WRONG;
 	}
 	return send_log(args, limits, env, minutes, out);

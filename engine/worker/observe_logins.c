@@ -62,7 +62,7 @@ check(int nargs, const char *const *args, struct observe_args *canon, struct ref
 	int64_t hours = HOURS_DEFAULT;
 
 	if (nargs == 1 && observe_number(args[0], 1, HOURS_MAX, "observe.hours", "the time", &hours,
-					 refusal) == -1)
+			      refusal) == -1)
 		return -1;
 	snprintf(canon->v[0], sizeof(canon->v[0]), "%lld", (long long)hours);
 	canon->n = 1;
@@ -81,7 +81,7 @@ take_line(void *ctx, const char *text, size_t len)
 	case SSHD_FAILED:
 	case SSHD_CONNECTED:
 		rc = answer_rows(r->out, ATTEMPT_ADD, "ttti", l.source, l.user, l.connection,
-				 (int64_t)(l.kind == SSHD_FAILED));
+		    (int64_t)(l.kind == SSHD_FAILED));
 		break;
 	case SSHD_ACCEPTED:
 		rc = answer_rows(r->out, ACCEPTED_ADD, "tttt", l.time, l.user, l.source, l.method);
@@ -126,14 +126,14 @@ run(const struct observe_args *args, const struct observe_limits *limits,
 	if (make_tables(out) == -1)
 		return OBSERVE_FAILED;
 	if (tool_run(TOOL_SSHD_LOG, env, &fill, limits->tool_ms, tool_lines_sink, &lines, why,
-		     sizeof(why)) == -1) {
+		sizeof(why)) == -1) {
 		answer_result(out, UNREADABLE, "it", hours, why);
 		return OBSERVE_FAILED;
 	}
 	tool_lines_end(&lines);
 	if (reading.failed ||
 	    answer_result(out, RESULT, "iiii", hours, limits->logins_ranked, reading.unclear,
-			  (int64_t)(reading.lines >= limits->logins_lines)) == -1)
+		(int64_t)(reading.lines >= limits->logins_lines)) == -1)
 		return OBSERVE_FAILED;
 	return OBSERVE_DONE;
 }

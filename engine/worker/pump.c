@@ -9,8 +9,8 @@
 #include "engine/worker/pump.h"
 
 int
-pump_init(struct pump *p, int fd, int64_t frame_max, int64_t total_max, pump_frame *frame,
-	  void *ctx)
+pump_init(
+    struct pump *p, int fd, int64_t frame_max, int64_t total_max, pump_frame *frame, void *ctx)
 {
 	int flags;
 
@@ -32,7 +32,7 @@ say_cut(struct pump *p, const char *what, int64_t bytes)
 	int n;
 
 	n = snprintf(frame, sizeof(frame), "{\"cut\":{\"what\":\"%s\",\"bytes\":%lld}}", what,
-		     (long long)bytes);
+	    (long long)bytes);
 	return p->frame(p->ctx, frame, (size_t)n) != 0 ? -1 : 0;
 }
 

@@ -29,8 +29,8 @@ struct pump {
  * frames of at most ${frame_max} bytes, ${total_max} bytes in all, to ${frame} with ${ctx}.  Return
  * 0 or -1.
  */
-int pump_init(struct pump *p, int fd, int64_t frame_max, int64_t total_max, pump_frame *frame,
-	      void *ctx);
+int pump_init(
+    struct pump *p, int fd, int64_t frame_max, int64_t total_max, pump_frame *frame, void *ctx);
 
 /**
  * pump_read(p):

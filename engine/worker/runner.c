@@ -98,7 +98,7 @@ static int
 wait_ready(struct runner *r)
 {
 	struct pollfd p = {.fd = r->fd, .events = POLLIN};
-	struct wire_event e;
+	struct runner_wire_event e;
 
 	if (poll(&p, 1, READY_MS) != 1)
 		return -1;
@@ -140,12 +140,12 @@ runner_fd(const struct runner *r)
 
 /* Send ${request}, with ${fd} unless that is -1. */
 static int
-send_request(struct runner *r, const struct wire_request *request, int fd)
+send_request(struct runner *r, const struct runner_wire_request *request, int fd)
 {
 	struct pollfd room = {.fd = r->fd, .events = POLLOUT};
 
 	/* The socket holds about a dozen requests, and each is taken within a millisecond or so. */
-	while (wire_send(r->fd, request, fd) == -1) {
+	while (runner_wire_send(r->fd, request, fd) == -1) {
 		if (errno != EAGAIN)
 			return -1;
 		if (poll(&room, 1, SEND_MS) != 1) {
@@ -158,10 +158,10 @@ send_request(struct runner *r, const struct wire_request *request, int fd)
 
 int
 runner_spawn(struct runner *r, const struct observe_op *op, const struct observe_args *args,
-	     const struct observe_limits *limits, const struct observe_env *env, int *out_fd,
-	     uint64_t *id, struct refusal *refusal)
+    const struct observe_limits *limits, const struct observe_env *env, int *out_fd, uint64_t *id,
+    struct refusal *refusal)
 {
-	struct wire_request request = {.kind = WIRE_RUN};
+	struct runner_wire_request request = {.kind = WIRE_RUN};
 	int out[2], busy;
 
 	if (r->fd == -1)
@@ -179,7 +179,7 @@ runner_spawn(struct runner *r, const struct observe_op *op, const struct observe
 		close(out[1]);
 		if (busy)
 			return refusal_set(refusal, "runner.busy",
-					   "the process that starts runs does not keep up");
+			    "the process that starts runs does not keep up");
 		return refusal_set(refusal, "runner.gone", "the process that starts runs is gone");
 	}
 	close(out[1]);
@@ -191,7 +191,7 @@ runner_spawn(struct runner *r, const struct observe_op *op, const struct observe
 int
 runner_event(struct runner *r, struct runner_event *event)
 {
-	struct wire_event e;
+	struct runner_wire_event e;
 	ssize_t n;
 
 	if (r->fd == -1)
@@ -224,7 +224,7 @@ runner_event(struct runner *r, struct runner_event *event)
 int
 runner_kill(struct runner *r, uint64_t id)
 {
-	struct wire_request request = {.kind = WIRE_KILL, .id = id};
+	struct runner_wire_request request = {.kind = WIRE_KILL, .id = id};
 
 	return r->fd == -1 ? -1 : send_request(r, &request, -1);
 }

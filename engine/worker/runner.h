@@ -55,8 +55,8 @@ int runner_start(struct runner *r, const char *self_path, struct refusal *refusa
  * runner.gone, runner.busy or runner.spawn.
  */
 int runner_spawn(struct runner *r, const struct observe_op *op, const struct observe_args *args,
-		 const struct observe_limits *limits, const struct observe_env *env, int *out_fd,
-		 uint64_t *id, struct refusal *refusal);
+    const struct observe_limits *limits, const struct observe_env *env, int *out_fd, uint64_t *id,
+    struct refusal *refusal);
 
 /**
  * runner_fd(r):

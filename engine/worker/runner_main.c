@@ -75,7 +75,7 @@ is_ended(const char *text, size_t len)
 
 /* The other end is our own program, but nothing is taken on trust. */
 static const struct observe_op *
-vet(const struct wire_request *q)
+vet(const struct runner_wire_request *q)
 {
 	int i;
 
@@ -88,6 +88,7 @@ vet(const struct wire_request *q)
 	if (!is_ended(q->env.journalctl, OBSERVE_PATH_MAX) ||
 	    !is_ended(q->env.systemctl, OBSERVE_PATH_MAX) ||
 	    !is_ended(q->env.ss, OBSERVE_PATH_MAX) || !is_ended(q->env.journal, OBSERVE_PATH_MAX) ||
+	    !is_ended(q->env.readers, OBSERVE_PATH_MAX) ||
 	    !is_ended(q->env.trust, OBSERVE_PATH_MAX))
 		return NULL;
 	if (q->limits.folders_max < 0 || q->limits.journal_bytes <= 0 || q->limits.kill_ms < 0 ||
@@ -149,20 +150,32 @@ warm_up(struct answer *answer)
 	return answer_warm(answer);
 }
 
+/* The address sanitizer maps terabytes of shadow, which no bound on addresses leaves room for. */
+static int
+bound_memory(int64_t bytes)
+{
+#ifdef __SANITIZE_ADDRESS__
+	(void)bytes;
+	return 0;
+#else
+	return bytes > 0 ? limit(RLIMIT_AS, (rlim_t)bytes) : 0;
+#endif
+}
+
 /* Wait for the question.  Return its op, or NULL: there will be none. */
 static const struct observe_op *
-wait_question(struct wire_request *q)
+wait_question(struct runner_wire_request *q)
 {
 	int out, rc;
 
-	while ((rc = wire_receive(ASK_FD, q, &out, 0)) == 0)
+	while ((rc = runner_wire_receive(ASK_FD, q, &out, 0)) == 0)
 		continue;
 	if (rc == -1 || out == -1 || dup2(out, OUT_FD) == -1)
 		return NULL;
 	close(ASK_FD);
 	if (out != OUT_FD)
 		close(out);
-	if (q->limits.memory_max > 0 && limit(RLIMIT_AS, (rlim_t)q->limits.memory_max) == -1)
+	if (bound_memory(q->limits.memory_max) == -1)
 		return NULL;
 	return vet(q);
 }
@@ -170,7 +183,7 @@ wait_question(struct wire_request *q)
 /* The child's part: get ready, wait for the question, answer, end. */
 static void __attribute__((noreturn)) child(const struct zygote *z, int ask, pid_t parent)
 {
-	static struct wire_request q;
+	static struct runner_wire_request q;
 	const struct observe_op *op;
 	struct answer *answer;
 	int code;
@@ -220,7 +233,7 @@ drop_spare(struct zygote *z)
 
 /* Give the question to the child that stands ready.  Return it, or -1 with errno. */
 static pid_t
-use_spare(struct zygote *z, const struct wire_request *q, int out)
+use_spare(struct zygote *z, const struct runner_wire_request *q, int out)
 {
 	pid_t pid;
 	int rc;
@@ -229,7 +242,7 @@ use_spare(struct zygote *z, const struct wire_request *q, int out)
 		return -1;
 	z->spare_died = 0;
 	pid = z->spare;
-	rc = wire_send(z->spare_fd, q, out);
+	rc = runner_wire_send(z->spare_fd, q, out);
 	drop_spare(z);
 	return rc == 0 ? pid : -1;
 }
@@ -238,7 +251,7 @@ use_spare(struct zygote *z, const struct wire_request *q, int out)
 static void
 say(struct zygote *z, struct run *run)
 {
-	struct wire_event e = {.kind = run->say, .status = run->status, .id = run->id};
+	struct runner_wire_event e = {.kind = run->say, .status = run->status, .id = run->id};
 
 	if (run->say == 0)
 		return;
@@ -268,10 +281,10 @@ find_run(struct zygote *z, enum run_phase phase, uint64_t id, pid_t pid)
 }
 
 static void
-start_run(struct zygote *z, const struct wire_request *q, int out)
+start_run(struct zygote *z, const struct runner_wire_request *q, int out)
 {
 	struct run *run = find_run(z, RUN_FREE, 0, 0);
-	struct wire_event refused = {.kind = WIRE_REFUSED, .id = q->id};
+	struct runner_wire_event refused = {.kind = WIRE_REFUSED, .id = q->id};
 	pid_t pid = -1;
 
 	errno = EAGAIN;
@@ -320,11 +333,11 @@ end_run(struct zygote *z, struct run *run)
 static void
 read_request(struct zygote *z)
 {
-	static struct wire_request q;
+	static struct runner_wire_request q;
 	struct run *run;
 	int fd, rc;
 
-	if ((rc = wire_receive(WIRE_FD, &q, &fd, MSG_DONTWAIT)) == -1)
+	if ((rc = runner_wire_receive(WIRE_FD, &q, &fd, MSG_DONTWAIT)) == -1)
 		z->gone = 1;
 	if (rc == 1 && q.kind == WIRE_RUN && fd != -1)
 		start_run(z, &q, fd);
@@ -439,7 +452,7 @@ kill_all(struct zygote *z)
 static int
 begin(struct zygote *z)
 {
-	struct wire_event ready = {.kind = WIRE_READY};
+	struct runner_wire_event ready = {.kind = WIRE_READY};
 	sigset_t mask;
 
 	/* Children must not be looked into or gain rights; their orphans come to us. */

@@ -16,9 +16,9 @@ union control {
 };
 
 int
-wire_send(int fd, const struct wire_request *request, int pass)
+runner_wire_send(int fd, const struct runner_wire_request *request, int pass)
 {
-	struct wire_request copy = *request;
+	struct runner_wire_request copy = *request;
 	struct iovec iov = {.iov_base = &copy, .iov_len = sizeof(copy)};
 	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
 	struct cmsghdr *c;
@@ -65,7 +65,7 @@ take_fd(struct msghdr *m)
 }
 
 int
-wire_receive(int fd, struct wire_request *request, int *passed, int flags)
+runner_wire_receive(int fd, struct runner_wire_request *request, int *passed, int flags)
 {
 	struct iovec iov = {.iov_base = request, .iov_len = sizeof(*request)};
 	union control control;

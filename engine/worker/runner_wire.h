@@ -9,19 +9,19 @@
 #define WIRE_FD     3
 #define WIRE_OP_MAX 64
 
-enum wire_ask {
+enum runner_wire_ask {
 	WIRE_RUN = 1, /* comes with the descriptor for the answer */
 	WIRE_KILL,
 };
 
-enum wire_say {
+enum runner_wire_say {
 	WIRE_READY = 1,
 	WIRE_EXITED,
 	WIRE_LEFT,
 	WIRE_REFUSED,
 };
 
-struct wire_request {
+struct runner_wire_request {
 	uint32_t kind;
 	uint32_t padding;
 	uint64_t id;
@@ -31,25 +31,25 @@ struct wire_request {
 	struct observe_env env;
 };
 
-struct wire_event {
+struct runner_wire_event {
 	uint32_t kind;
 	int32_t status;
 	uint64_t id;
 };
 
 /**
- * wire_send(fd, request, pass):
+ * runner_wire_send(fd, request, pass):
  * Send ${request} over the socket ${fd} without waiting, with the descriptor ${pass} unless that is
  * -1.  Return 0, or -1 with errno.
  */
-int wire_send(int fd, const struct wire_request *request, int pass);
+int runner_wire_send(int fd, const struct runner_wire_request *request, int pass);
 
 /**
- * wire_receive(fd, request, passed, flags):
+ * runner_wire_receive(fd, request, passed, flags):
  * Receive one message from ${fd} with recvmsg's ${flags}.  Store the descriptor that came with it,
  * or -1, in ${*passed}; further ones are closed.  Return 1; 0 for a message of another length,
  * which is to be ignored, or if there is none; -1 if the other end is gone.
  */
-int wire_receive(int fd, struct wire_request *request, int *passed, int flags);
+int runner_wire_receive(int fd, struct runner_wire_request *request, int *passed, int flags);
 
 #endif

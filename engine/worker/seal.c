@@ -99,10 +99,17 @@ static const int writers[] = {
 
 /* What hides its flags from a filter, or works behind one; callers know how to do without. */
 static const int hiders[] = {
-    SCMP_SYS(openat2),           SCMP_SYS(io_uring_setup), SCMP_SYS(io_uring_enter),
-    SCMP_SYS(io_uring_register), SCMP_SYS(userfaultfd),    SCMP_SYS(fsopen),
-    SCMP_SYS(fsmount),           SCMP_SYS(fspick),         SCMP_SYS(move_mount),
-    SCMP_SYS(open_tree),         SCMP_SYS(mount_setattr),
+    SCMP_SYS(openat2),
+    SCMP_SYS(io_uring_setup),
+    SCMP_SYS(io_uring_enter),
+    SCMP_SYS(io_uring_register),
+    SCMP_SYS(userfaultfd),
+    SCMP_SYS(fsopen),
+    SCMP_SYS(fsmount),
+    SCMP_SYS(fspick),
+    SCMP_SYS(move_mount),
+    SCMP_SYS(open_tree),
+    SCMP_SYS(mount_setattr),
 };
 
 static int
@@ -125,14 +132,16 @@ add_open(scmp_filter_ctx ctx, int call, unsigned arg)
 		uint64_t mask;
 		uint64_t value;
 	} flags[] = {
-	    {O_ACCMODE, O_WRONLY}, {O_ACCMODE, O_RDWR}, {O_ACCMODE, O_ACCMODE},
-	    {O_CREAT, O_CREAT},    {O_TRUNC, O_TRUNC},
+	    {O_ACCMODE, O_WRONLY},
+	    {O_ACCMODE, O_RDWR},
+	    {O_ACCMODE, O_ACCMODE},
+	    {O_CREAT, O_CREAT},
+	    {O_TRUNC, O_TRUNC},
 	};
 	size_t i;
 
 	for (i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
-		if (seccomp_rule_add(
-			ctx, SCMP_ACT_ERRNO(EROFS), call, 1,
+		if (seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EROFS), call, 1,
 			SCMP_CMP(arg, SCMP_CMP_MASKED_EQ, flags[i].mask, flags[i].value)) != 0)
 			return -1;
 	}

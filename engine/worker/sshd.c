@@ -137,7 +137,7 @@ find_origin(const char *text, size_t len, const struct form *form, char *source,
 		 * two ways to read the line neither is sure.
 		 */
 		if (take_origin(text + at + flen, len - at - flen, form, earlier_source,
-				earlier_port) != 0 &&
+			earlier_port) != 0 &&
 		    memmem(text + at, len - at, "-CERT ", 6) != NULL)
 			return -1;
 	}
@@ -214,7 +214,7 @@ sshd_parse(const char *text, size_t len, struct sshd_line *line)
 		}
 		copy_name(line->user, SSHD_NAME_MAX, message, (size_t)user, "._-$");
 		snprintf(line->connection, sizeof(line->connection), "%s %s %s", pid, line->source,
-			 port);
+		    port);
 		return line->kind = forms[i].kind;
 	}
 	return SSHD_NOTHING;

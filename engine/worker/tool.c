@@ -18,10 +18,10 @@ static const char *const argvs[TOOL_COUNT][TOOL_ARGV_MAX] = {
     [TOOL_UNITS] = {"systemctl", "list-units", "--all", "--no-legend", "--plain"},
     [TOOL_UNIT_FILES] = {"systemctl", "list-unit-files", "--no-legend", "--plain"},
     [TOOL_UNIT_LOG] = {"journalctl", "<unit>", "<since>", "-o", "short-iso", "--no-pager", "-q",
-		       "<lines>"},
+	"<lines>"},
     [TOOL_SSHD_LOG] = {"journalctl", "<since>", "-o", "short-iso", "--no-pager", "-q", "<lines>",
-		       "_COMM=sshd", "_COMM=sshd-session", "_COMM=sshd-auth", "_UID=0", "+",
-		       "_SYSTEMD_UNIT=ssh.service", "_SYSTEMD_UNIT=sshd.service", "_UID=0"},
+	"_COMM=sshd", "_COMM=sshd-session", "_COMM=sshd-auth", "_UID=0", "+",
+	"_SYSTEMD_UNIT=ssh.service", "_SYSTEMD_UNIT=sshd.service", "_UID=0"},
     [TOOL_LISTENERS] = {"ss", "-Hltn"},
 };
 
@@ -64,7 +64,7 @@ fill_gap(char *out, const char *word, const struct tool_fill *fill)
 
 int
 tool_call(enum tool which, const struct observe_env *env, const struct tool_fill *fill,
-	  struct tool_call *call)
+    struct tool_call *call)
 {
 	int i;
 
@@ -177,8 +177,7 @@ start(const char *path, char *const *argv, int *fd)
 
 int
 tool_run(enum tool which, const struct observe_env *env, const struct tool_fill *fill,
-	 int64_t time_ms, int (*sink)(void *, const char *, size_t), void *ctx, char *why,
-	 size_t whylen)
+    int64_t time_ms, int (*sink)(void *, const char *, size_t), void *ctx, char *why, size_t whylen)
 {
 	int64_t deadline = tool_now_ms() + time_ms;
 	struct tool_call call;

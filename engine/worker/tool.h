@@ -46,7 +46,7 @@ struct tool_lines {
  * Build in ${call} how ${which} is started with ${fill}.  Return 0, or -1 if a value does not fit.
  */
 int tool_call(enum tool which, const struct observe_env *env, const struct tool_fill *fill,
-	      struct tool_call *call);
+    struct tool_call *call);
 
 /**
  * tool_run(which, env, fill, time_ms, sink, ctx, why, whylen):
@@ -55,8 +55,8 @@ int tool_call(enum tool which, const struct observe_env *env, const struct tool_
  * killed.  Return 0 if it ended well, or -1 with a sentence in ${why}.
  */
 int tool_run(enum tool which, const struct observe_env *env, const struct tool_fill *fill,
-	     int64_t time_ms, int (*sink)(void *ctx, const char *data, size_t len), void *ctx,
-	     char *why, size_t whylen);
+    int64_t time_ms, int (*sink)(void *ctx, const char *data, size_t len), void *ctx, char *why,
+    size_t whylen);
 
 /**
  * tool_lines_sink(lines, data, len):

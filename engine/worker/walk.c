@@ -404,7 +404,7 @@ descend(struct walk *w, const char *name, const struct statx *seen)
 	if (pause_hook != NULL)
 		pause_hook(pause_ctx, name);
 	fd = openat(dirfd(w->levels[w->nlevels - 1].dir), name,
-		    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd == -1) {
 		saved = errno;
 		if (saved == ELOOP || saved == ENOTDIR || saved == ENOENT)
@@ -494,8 +494,14 @@ static int
 is_kernel_fs(int64_t magic)
 {
 	static const int64_t magics[] = {
-	    PROC_SUPER_MAGIC,    SYSFS_MAGIC,   DEVPTS_SUPER_MAGIC, CGROUP_SUPER_MAGIC,
-	    CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC, TRACEFS_MAGIC,      SECURITYFS_MAGIC,
+	    PROC_SUPER_MAGIC,
+	    SYSFS_MAGIC,
+	    DEVPTS_SUPER_MAGIC,
+	    CGROUP_SUPER_MAGIC,
+	    CGROUP2_SUPER_MAGIC,
+	    DEBUGFS_MAGIC,
+	    TRACEFS_MAGIC,
+	    SECURITYFS_MAGIC,
 	};
 	size_t i;
 
@@ -762,7 +768,7 @@ walk_report(struct walk *w, size_t max, struct walk_total *total, const struct w
 	report_largest(w, max, sink);
 	for (i = 0; i < w->nskips; i++)
 		sink->skipped(sink->ctx, w->skips[i].path, reason_text(w->skips[i].reason),
-			      w->skips[i].count);
+		    w->skips[i].count);
 	*total = w->total;
 	pthread_mutex_unlock(&w->lock);
 }

@@ -55,8 +55,8 @@ enum walk_end walk_wait(struct walk *w, int64_t budget_ms);
  * Store what was measured so far in ${total}; hand the ${max} largest folders, and everything that
  * was not counted, to ${sink}.  To be called once, after walk_wait.
  */
-void walk_report(struct walk *w, size_t max, struct walk_total *total,
-		 const struct walk_sink *sink);
+void walk_report(
+    struct walk *w, size_t max, struct walk_total *total, const struct walk_sink *sink);
 
 /**
  * walk_free(w):

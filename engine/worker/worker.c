@@ -13,13 +13,16 @@
 #include "engine/worker/runner.h"
 #include "engine/worker/worker.h"
 
-static const char QUEUED[] = "SELECT id, op, args ->> 0, args ->> 1, json_array_length(args) FROM op_run"
-			     " WHERE state = 'queued' ORDER BY id LIMIT 1";
+static const char QUEUED[] =
+    "SELECT id, op, args ->> 0, args ->> 1, json_array_length(args) FROM op_run"
+    " WHERE state = 'queued' ORDER BY id LIMIT 1";
 
-static const char RUNNING[] = "UPDATE op_run SET state = 'running', started_at = now_ms() WHERE id = :id";
+static const char RUNNING[] =
+    "UPDATE op_run SET state = 'running', started_at = now_ms() WHERE id = :id";
 
 static const char WALK[] = "INSERT INTO folder_walk (op_run_id) VALUES (:id)";
-static const char WALK_MOVE[] = "UPDATE folder_walk SET state = :state WHERE op_run_id = :id AND state <> :state";
+static const char WALK_MOVE[] =
+    "UPDATE folder_walk SET state = :state WHERE op_run_id = :id AND state <> :state";
 
 static const char FRAME[] = "INSERT INTO op_output (op_run_id, seq, frame)"
 			    " SELECT id, last_seq + 1, :frame FROM op_run WHERE id = :id";
@@ -48,10 +51,10 @@ struct run {
 	struct worker *worker;
 	int64_t id;
 	uint64_t process; /* the runner's number for it */
-	int fd;		  /* of its answer; -1 once it is read to its end */
+	int fd;           /* of its answer; -1 once it is read to its end */
 	struct pump pump;
 	struct frame *frames, **last;
-	uint64_t timer;
+	uint64_t timer, hold;
 	int exit_code; /* -1 while it runs */
 	bool walk, late, left, answered;
 };
@@ -96,6 +99,7 @@ run_free(struct run *run)
 		close(run->fd);
 	}
 	loop_cancel(run->worker->env->loop, run->timer);
+	loop_cancel(run->worker->env->loop, run->hold);
 	pump_free(&run->pump);
 	if (!run->left)
 		run->worker->live--;
@@ -149,7 +153,8 @@ finish_insert(struct store *db, struct run *run)
 	return stmt_run_one(q);
 }
 
-/* Frames alone may be lost with the power, the newest first; with the end of the run they are durable. */
+/* Frames alone may be lost with the power, the newest first; with the end of the run they are
+ * durable. */
 static int
 run_commit(struct run *run, bool ended)
 {
@@ -159,7 +164,8 @@ run_commit(struct run *run, bool ended)
 	if ((ended ? store_begin(db) : store_begin_soft(db)) != 0)
 		return -1;
 	if (frames_insert(db, run) != 0 ||
-	    (ended && (walk_move(db, run, run->left ? "stuck" : "done") != 0 || finish_insert(db, run) != 0)))
+	    (ended && (walk_move(db, run, run->left ? "stuck" : "done") != 0 ||
+			  finish_insert(db, run) != 0)))
 		return store_rollback(db);
 	if (store_commit(db) != 0)
 		return -1;
@@ -181,10 +187,14 @@ run_end(struct run *run)
 
 	if (run_commit(run, true) != 0)
 		complain(w, "the end of a run could not be kept");
-	if (run->left)
+	if (run->left) {
 		w->live--; /* remembered until the kernel lets go of it */
-	else
+		loop_cancel(w->env->loop, run->timer);
+		loop_cancel(w->env->loop, run->hold);
+		run->timer = run->hold = 0;
+	} else {
 		run_free(run);
+	}
 	if (w->draining && w->live == 0)
 		loop_stop(w->env->loop);
 	else
@@ -210,22 +220,56 @@ frame_keep(void *ctx, const char *text, size_t len)
 }
 
 static void
+run_flush(void *ctx)
+{
+	struct run *run = ctx;
+
+	run->hold = 0;
+	if (run->frames != NULL && run_commit(run, false) != 0)
+		complain(run->worker, "an answer could not be kept");
+}
+
+/* It has said all and does not end: a walk that a dead file system holds. */
+static void
+run_lingers(void *ctx)
+{
+	struct run *run = ctx;
+
+	run->timer = 0;
+	runner_kill(&run->worker->runner, run->process);
+}
+
+static void
+answer_ends(struct run *run)
+{
+	struct worker *w = run->worker;
+
+	loop_del(w->env->loop, run->fd);
+	close(run->fd);
+	run->fd = -1;
+	loop_cancel(w->env->loop, run->timer);
+	run->timer =
+	    loop_after(w->env->loop, store_setting(w->env->db, "op.kill_ms"), run_lingers, run);
+}
+
+/* Output is committed as it comes. A result is the last word: the end of the run, and one commit
+ * for both, follow. */
+static void
 answer_read(void *ctx, uint32_t events)
 {
 	struct run *run = ctx;
-	int more;
+	struct actor_env *env = run->worker->env;
 
 	(void)events;
-	more = pump_read(&run->pump);
-	if (more != 1) {
-		loop_del(run->worker->env->loop, run->fd);
-		close(run->fd);
-		run->fd = -1;
-	}
+	if (pump_read(&run->pump) != 1)
+		answer_ends(run);
 	if (run->fd == -1 && run->exit_code != -1)
 		run_end(run);
-	else if (run->frames != NULL && run_commit(run, false) != 0)
-		complain(run->worker, "an answer could not be kept");
+	else if (!run->answered)
+		run_flush(run);
+	else if (run->hold == 0)
+		run->hold =
+		    loop_after(env->loop, store_setting(env->db, "op.gather_ms"), run_flush, run);
 }
 
 /*
@@ -236,7 +280,8 @@ static void
 run_say(struct run *run, const char *code, const char *why)
 {
 	char frame[512];
-	int n = snprintf(frame, sizeof(frame), "{\"e\":{\"code\":\"%s\",\"why\":\"%s\"}}", code, why);
+	int n =
+	    snprintf(frame, sizeof(frame), "{\"e\":{\"code\":\"%s\",\"why\":\"%s\"}}", code, why);
 
 	frame_keep(run, frame, (size_t)n);
 }
@@ -263,14 +308,17 @@ run_start(struct run *run, const char *op, int n, const struct observe_word *wor
 
 	limits_read(w->env->db, &limits, &env);
 	if (observe_check(op, n, words, &args, &r) != 0 ||
-	    runner_spawn(&w->runner, observe_find(op), &args, &limits, &env, &run->fd, &run->process, &r) != 0) {
+	    runner_spawn(&w->runner, observe_find(op), &args, &limits, &env, &run->fd,
+		&run->process, &r) != 0) {
 		run->fd = -1;
 		run->exit_code = 1;
 		run_say(run, r.code, r.why);
 		return -1;
 	}
-	pump_init(&run->pump, run->fd, limits.frame_max, store_setting(w->env->db, "op.output"), frame_keep, run);
-	run->timer = loop_after(w->env->loop, store_setting(w->env->db, "op.time_ms"), run_late, run);
+	pump_init(&run->pump, run->fd, limits.frame_max, store_setting(w->env->db, "op.output"),
+	    frame_keep, run);
+	run->timer =
+	    loop_after(w->env->loop, store_setting(w->env->db, "op.time_ms"), run_late, run);
 	return loop_add(w->env->loop, run->fd, EPOLLIN, answer_read, run);
 }
 
@@ -292,13 +340,13 @@ run_new(struct worker *w, int64_t id, bool walk)
 	return run;
 }
 
-/* The row says running, durably, before anything runs. */
+/* The row that authorises the run is durable already; this says that it began, before it does. */
 static int
 mark_running(struct store *db, int64_t id, bool walk)
 {
 	struct stmt *q;
 
-	if (store_begin(db) != 0)
+	if (store_begin_soft(db) != 0)
 		return -1;
 	if ((q = store_sql(db, RUNNING)) == NULL)
 		return store_rollback(db);
@@ -373,7 +421,8 @@ exit_of(struct run *run, const struct runner_event *event)
 		run_say(run, "op.time", "the run took longer than the setting op.time_ms allows");
 		return 124;
 	}
-	return WIFEXITED(event->status) ? WEXITSTATUS(event->status) : 128 + WTERMSIG(event->status);
+	return WIFEXITED(event->status) ? WEXITSTATUS(event->status)
+					: 128 + WTERMSIG(event->status);
 }
 
 /* The kernel let go of what was left behind: its walk no longer counts against new ones. */
@@ -433,7 +482,8 @@ runner_told(void *ctx, uint32_t events)
 			run_told(run, &event);
 	if (n == 0)
 		return;
-	/* Without it nothing can run: a new worker comes with a new one, and our runs read as lost. */
+	/* Without it nothing can run: a new worker comes with a new one, and our runs read as lost.
+	 */
 	fprintf(stderr, "bastion: worker: the runner ended\n");
 	exit(1);
 }

@@ -12,15 +12,17 @@ static const char FORM[] =
     "  AND json_type(:body, '$.lane') = 'text' AND (SELECT count(*) FROM json_each(:body)) = 4,"
     " :body ->> '$.token', :body ->> '$.box_key', :body ->> '$.box', :body ->> '$.lane'";
 
-static const char WELCOME[] = "SELECT json_object('host', box.name, 'host_key', lower(hex(box.identity_key)),"
-			      " 'signature', b.welcome) FROM host_box AS b, box"
-			      " WHERE b.id = :id AND b.welcome IS NOT NULL";
+static const char WELCOME[] =
+    "SELECT json_object('host', box.name, 'host_key', lower(hex(box.identity_key)),"
+    " 'signature', b.welcome) FROM host_box AS b, box"
+    " WHERE b.id = :id AND b.welcome IS NOT NULL";
 
 static const char REFUSED[] = "INSERT INTO refused (at, surface, asked, code, why)"
 			      " SELECT now_ms(), 'enroll', 'enroll', code, :why FROM refusal"
 			      " WHERE code = :code";
 
-/* A box that is in, and waits for the Host's signature, which the actor link makes: this one has no key. */
+/* A box that is in, and waits for the Host's signature, which the actor link makes: this one has no
+ * key. */
 struct guest {
 	struct guest *next, **self;
 	struct http_exchange *x;
@@ -43,7 +45,9 @@ hex_read(const char *hex, unsigned char out[32])
 {
 	size_t n;
 
-	return strlen(hex) == 64 && sodium_hex2bin(out, 32, hex, 64, NULL, &n, NULL) == 0 && n == 32 ? 0 : -1;
+	return strlen(hex) == 64 && sodium_hex2bin(out, 32, hex, 64, NULL, &n, NULL) == 0 && n == 32
+		   ? 0
+		   : -1;
 }
 
 /* What was refused is kept; the token is not part of it. */
@@ -64,6 +68,31 @@ refused_keep(struct store *db, const struct refusal *r)
 		store_commit(db);
 }
 
+/* A form is read to its end before anything is written: a reader that is still open would have an
+ * older view than the transaction needs. */
+static int
+form_read(struct store *db, const char *body, size_t len, struct enrollment *e, char **box,
+    char **lane, struct refusal *r)
+{
+	struct stmt *q;
+	int rc = 0;
+
+	if ((q = store_sql(db, FORM)) == NULL)
+		return -1;
+	stmt_text_n(q, ":body", body, len);
+	if (stmt_step(q) != 1)
+		return -1;
+	if (stmt_get_int(q, 0) != 1 || hex_read(stmt_get_text(q, 1), e->token) != 0 ||
+	    hex_read(stmt_get_text(q, 2), e->box_key) != 0)
+		rc = refusal_set(r, "code.invalid",
+		    "an enrollment is {\"token\":hex,\"box\":name,\"box_key\":hex,\"lane\":path}");
+	else if ((*box = strdup(stmt_get_text(q, 3))) == NULL ||
+		 (*lane = strdup(stmt_get_text(q, 4))) == NULL)
+		rc = refusal_set(r, "store.failed", "out of memory");
+	stmt_done(q);
+	return rc;
+}
+
 /* Take the body apart and let the box in. */
 static int
 guest_enter(struct net *net, struct http_exchange *x, const char *body, size_t len, int64_t *box,
@@ -71,25 +100,19 @@ guest_enter(struct net *net, struct http_exchange *x, const char *body, size_t l
 {
 	struct store *db = net->env->db;
 	struct enrollment e = {.peer_uid = (int64_t)http_peer(x)->uid};
-	struct stmt *q;
+	char *name = NULL, *lane = NULL;
 	int rc;
 
-	if ((q = store_sql(db, FORM)) == NULL)
-		return -1;
-	stmt_text_n(q, ":body", body, len);
-	if (stmt_step(q) != 1)
-		return -1;
-	e.box_name = stmt_get_text(q, 3);
-	e.lane = stmt_get_text(q, 4);
-	if (stmt_get_int(q, 0) != 1 || hex_read(stmt_get_text(q, 1), e.token) != 0 ||
-	    hex_read(stmt_get_text(q, 2), e.box_key) != 0) {
-		rc = refusal_set(r, "code.invalid",
-		    "an enrollment is {\"token\":hex,\"box\":name,\"box_key\":hex,\"lane\":path}");
-	} else if ((rc = invitation_redeem(db, &e, box)) != 0) {
-		*r = *store_refusal(db);
-		refused_keep(db, r);
+	if ((rc = form_read(db, body, len, &e, &name, &lane, r)) == 0) {
+		e.box_name = name;
+		e.lane = lane;
+		if ((rc = invitation_redeem(db, &e, box)) != 0) {
+			*r = *store_refusal(db);
+			refused_keep(db, r);
+		}
 	}
-	stmt_done(q);
+	free(name);
+	free(lane);
 	sodium_memzero(e.token, sizeof(e.token));
 	return rc;
 }
@@ -107,7 +130,8 @@ enroll_wake(struct net *net)
 		stmt_int(q, ":id", g->box);
 		if (stmt_step(q) != 1)
 			continue;
-		http_reply(g->x, 200, "application/json", NULL, stmt_get_text(q, 0), strlen(stmt_get_text(q, 0)));
+		http_reply(g->x, 200, "application/json", NULL, stmt_get_text(q, 0),
+		    strlen(stmt_get_text(q, 0)));
 		stmt_done(q);
 		guest_free(g);
 	}

@@ -42,7 +42,7 @@ enroll_text(const struct enroll_claim *c, char text[TEXT_MAX])
 	sodium_bin2hex(box_key, sizeof(box_key), c->box_key, KEY_PUBLIC_SIZE);
 	sodium_bin2hex(host_key, sizeof(host_key), c->host_key, KEY_PUBLIC_SIZE);
 	len = snprintf(text, TEXT_MAX, "%s\n%s\n%s\n%s\n%s\n%s\n", token, c->box, box_key, c->host,
-		       host_key, c->lane);
+	    host_key, c->lane);
 	return len > 0 && len < TEXT_MAX ? (size_t)len : 0;
 }
 
@@ -56,8 +56,8 @@ enroll_sign(const struct key *key, const struct enroll_claim *claim, char signat
 	if ((len = enroll_text(claim, text)) == 0 ||
 	    key_sign(key, KEY_IDENTITY, ENROLL_DOMAIN, text, len, raw) != 0)
 		return -1;
-	sodium_bin2base64(signature, ENROLL_BASE64, raw, sizeof(raw),
-			  sodium_base64_VARIANT_ORIGINAL);
+	sodium_bin2base64(
+	    signature, ENROLL_BASE64, raw, sizeof(raw), sodium_base64_VARIANT_ORIGINAL);
 	return 0;
 }
 
@@ -74,7 +74,7 @@ enroll_check(const struct enroll_claim *claim, const char *signature)
 			return -1;
 	if ((len = enroll_text(claim, text)) == 0 ||
 	    sodium_base642bin(raw, sizeof(raw), signature, strlen(signature), NULL, &raw_len, NULL,
-			      sodium_base64_VARIANT_ORIGINAL) != 0 ||
+		sodium_base64_VARIANT_ORIGINAL) != 0 ||
 	    raw_len != sizeof(raw))
 		return -1;
 	return key_verify(claim->host_key, ENROLL_DOMAIN, text, len, raw);
@@ -121,21 +121,21 @@ static int
 enroll_unsigned(struct store *db)
 {
 	return refusal_set(store_refusal(db), "pairing.refused",
-			   "the answer is not signed by the Host that the code names");
+	    "the answer is not signed by the Host that the code names");
 }
 
 /* The Host took the code: it must be the one that the code names. */
 static int
 enroll_granted(struct store *db, const struct pairing_code *code, const char *lane,
-	       const struct enroller *e, const struct http_answer *answer)
+    const struct enroller *e, const struct http_answer *answer)
 {
 	unsigned char digest[crypto_hash_sha256_BYTES];
 	struct enroll_claim claim = {.token_digest = digest,
-				     .box = e->name,
-				     .host = code->host,
-				     .box_key = e->key,
-				     .host_key = code->host_key,
-				     .lane = lane};
+	    .box = e->name,
+	    .host = code->host,
+	    .box_key = e->key,
+	    .host_key = code->host_key,
+	    .lane = lane};
 	char key[2 * KEY_PUBLIC_SIZE + 1];
 	struct stmt *q;
 	int rc = -1;
@@ -167,20 +167,20 @@ enroll_refused(struct store *db, const struct http_answer *answer)
 	if (stmt_step(q) != 1)
 		return -1;
 	refusal_set(store_refusal(db), "pairing.refused", "the Host answered %d: %.300s",
-		    answer->status, stmt_get_text(q, 0));
+	    answer->status, stmt_get_text(q, 0));
 	stmt_done(q);
 	return -1;
 }
 
 static int
 enroll_heard(struct store *db, const struct pairing_code *code, const char *lane,
-	     const struct enroller *e, const struct http_answer *answer)
+    const struct enroller *e, const struct http_answer *answer)
 {
 	struct refusal r;
 
 	if (http_json_check(answer->body, answer->len, DEPTH, &r) != 0)
 		return refusal_set(store_refusal(db), "pairing.refused",
-				   "the answer is not that of a Host: %s", r.why);
+		    "the answer is not that of a Host: %s", r.why);
 	return answer->status == 200 ? enroll_granted(db, code, lane, e, answer)
 				     : enroll_refused(db, answer);
 }
@@ -188,20 +188,20 @@ enroll_heard(struct store *db, const struct pairing_code *code, const char *lane
 int
 enroll_ask(struct store *db, const struct pairing_code *code, const char *lane, int64_t *peer_uid)
 {
-	static const struct http_field headers[] = {{"Content-Type", "application/json"},
-						    {NULL, NULL}};
+	static const struct http_field headers[] = {
+	    {"Content-Type", "application/json"}, {NULL, NULL}};
 	int64_t limit = store_setting(db, "pairing.wait_ms");
 	struct enroller e = {.peer_uid = -1};
 	struct http_request request = {.socket_path = code->path,
-				       .method = "POST",
-				       .url = "http://bastion/v1/enroll",
-				       .headers = headers,
-				       .body = e.body,
-				       .connect_ms = limit,
-				       .total_ms = limit,
-				       .reply_max = REPLY_MAX,
-				       .verify = enroll_verify,
-				       .ctx = &e};
+	    .method = "POST",
+	    .url = "http://bastion/v1/enroll",
+	    .headers = headers,
+	    .body = e.body,
+	    .connect_ms = limit,
+	    .total_ms = limit,
+	    .reply_max = REPLY_MAX,
+	    .verify = enroll_verify,
+	    .ctx = &e};
 	struct http_answer answer = {0};
 	struct refusal r;
 	int rc = -1;
@@ -210,8 +210,8 @@ enroll_ask(struct store *db, const struct pairing_code *code, const char *lane, 
 		goto out;
 	request.body_len = strlen(e.body);
 	if (http_ask(&request, &answer, &r) != 0)
-		refusal_set(store_refusal(db), "pairing.unreachable", "the Host did not answer: %s",
-			    r.why);
+		refusal_set(
+		    store_refusal(db), "pairing.unreachable", "the Host did not answer: %s", r.why);
 	else
 		rc = enroll_heard(db, code, lane, &e, &answer);
 	*peer_uid = e.peer_uid;

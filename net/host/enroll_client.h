@@ -36,8 +36,8 @@ struct enroll_claim {
  * Store the Host's signature of ${claim} in ${signature}.  Return 0, or -1 where a part of the
  * claim is too long.
  */
-int enroll_sign(const struct key *key, const struct enroll_claim *claim,
-		char signature[ENROLL_BASE64]);
+int enroll_sign(
+    const struct key *key, const struct enroll_claim *claim, char signature[ENROLL_BASE64]);
 
 /**
  * enroll_check(claim, signature):
@@ -53,7 +53,7 @@ int enroll_check(const struct enroll_claim *claim, const char *signature);
  * pairing.unreachable, pairing.refused (what the Host said, or an answer that the Host of the code
  * did not sign).
  */
-int enroll_ask(struct store *db, const struct pairing_code *code, const char *lane,
-	       int64_t *peer_uid);
+int enroll_ask(
+    struct store *db, const struct pairing_code *code, const char *lane, int64_t *peer_uid);
 
 #endif

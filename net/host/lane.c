@@ -103,7 +103,7 @@ hex_only(const char *text, size_t len)
 /* The pairing whose key signed this very request, not long ago, from the user that it paired as. */
 static int
 lane_who(struct net *net, struct http_exchange *x, const char *path, struct pairing *pairing,
-	 char nonce[SIGN_NONCE_HEX], struct refusal *r)
+    char nonce[SIGN_NONCE_HEX], struct refusal *r)
 {
 	struct sign_request request = {.method = http_method(x), .path = path};
 	const char *key, *time, *given, *signature;
@@ -117,8 +117,8 @@ lane_who(struct net *net, struct http_exchange *x, const char *path, struct pair
 	    (signature = header_needed(x, "Bastion-Signature", r)) == NULL)
 		return -1;
 	if (hex_only(key, 64) != 0 || hex_only(given, SIGN_NONCE_HEX - 1) != 0)
-		return refusal_set(r, "lane.signature",
-				   "a header of the signature is not in its form");
+		return refusal_set(
+		    r, "lane.signature", "a header of the signature is not in its form");
 	sodium_hex2bin(pk, sizeof(pk), key, 64, NULL, NULL, NULL);
 	memcpy(nonce, given, SIGN_NONCE_HEX);
 	if ((n = pairing_find(net->env->db, pk, pairing)) != 1) {
@@ -133,18 +133,16 @@ lane_who(struct net *net, struct http_exchange *x, const char *path, struct pair
 	request.body = http_body(x, &request.len);
 	if (sign_check(pk, &request, signature) != 0)
 		return refusal_set(r, "lane.signature",
-				   "the signature is not that of %s for this request",
-				   pairing->host);
+		    "the signature is not that of %s for this request", pairing->host);
 	skew = request.time - clock_now();
 	if (skew > store_setting(net->env->db, "lane.skew_ms") ||
 	    skew < -store_setting(net->env->db, "lane.skew_ms"))
-		return refusal_set(
-		    r, "lane.time", "the request was signed %" PRId64 " s %s this machine's clock",
+		return refusal_set(r, "lane.time",
+		    "the request was signed %" PRId64 " s %s this machine's clock",
 		    (skew < 0 ? -skew : skew) / 1000, skew < 0 ? "behind" : "ahead of");
 	if (http_peer(x)->uid != HTTP_NOBODY && (int64_t)http_peer(x)->uid != pairing->peer_uid)
 		return refusal_set(r, "lane.peer",
-				   "%s paired as another user than the one who asks",
-				   pairing->host);
+		    "%s paired as another user than the one who asks", pairing->host);
 	return 0;
 }
 
@@ -212,8 +210,7 @@ ask_read(struct net *net, struct ask *ask, const char *body, size_t len, struct 
 	ask->anew = stmt_get_int(q, 3) != 0;
 	stmt_done(q);
 	if (!good)
-		return refusal_set(
-		    r, "op.args",
+		return refusal_set(r, "op.args",
 		    "an ask is {\"op\":text,\"args\":[text…],\"uses\":n,\"ttl_ms\":n,\"anew\":bool}");
 	if (observe_find(ask->op) == NULL)
 		return refusal_set(r, "op.unknown", "there is no op of this name");
@@ -259,10 +256,10 @@ ask_decide(struct store *db, struct ask *ask)
 	if (!ask->anew && strcmp(store_refusal(db)->code, "approval.needed") != 0)
 		return -1;
 	if (approval_ask(db, ask->pairing.id, ask->op, ask->args, ask->uses, ask->ttl_ms,
-			 &ask->approval) != 0)
+		&ask->approval) != 0)
 		return -1;
 	return refusal_set(store_refusal(db), "approval.needed",
-			   "a person has to approve this first: question %" PRId64, ask->approval);
+	    "a person has to approve this first: question %" PRId64, ask->approval);
 }
 
 /* What was refused is kept, with the question that it led to. */
@@ -336,8 +333,7 @@ watch_finish(struct watch *w, const char *state, int64_t exit_code)
 	char frame[160];
 
 	if (strcmp(state, "done") != 0 && strcmp(state, "failed") != 0) {
-		snprintf(
-		    frame, sizeof(frame),
+		snprintf(frame, sizeof(frame),
 		    "{\"e\":{\"code\":\"op.%s\",\"why\":\"the run was %s before it ended\"}}\n",
 		    state, state);
 		http_stream_write(w->x, frame, strlen(frame));

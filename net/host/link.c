@@ -47,7 +47,8 @@ static const char FAILED[] =
     "UPDATE call SET state = 'failed', finished_at = now_ms(), exit_code = 1,"
     " code = :code, why = :why WHERE id = :id";
 
-static const char HEARD[] = "UPDATE host_box SET heard_at = now_ms() WHERE id = :box AND state = 'active'";
+static const char HEARD[] =
+    "UPDATE host_box SET heard_at = now_ms() WHERE id = :box AND state = 'active'";
 
 static const char EXIT[] =
     "SELECT CASE WHEN json_type(:frame, '$.x') = 'integer' THEN :frame ->> '$.x' END";
@@ -125,8 +126,8 @@ line_keep(struct carried *c, const char *line, size_t len)
 	exit_code = stmt_is_null(q, 0) ? -1 : stmt_get_int(q, 0);
 	stmt_done(q);
 	if (exit_code > 255)
-		return refusal_set(&c->refusal, "call.failed",
-				   "the box answered with an exit that is none");
+		return refusal_set(
+		    &c->refusal, "call.failed", "the box answered with an exit that is none");
 	if ((c->exit_code = exit_code) != -1)
 		return 0;
 	if ((q = store_sql(db, FRAME)) == NULL)
@@ -159,7 +160,7 @@ carried_add(struct carried *c, const char *data, size_t len)
 
 	if (len > c->line_max || c->len + len > 2 * c->line_max)
 		return refusal_set(&c->refusal, "call.failed",
-				   "the box answered with a frame over %zu bytes", c->line_max);
+		    "the box answered with a frame over %zu bytes", c->line_max);
 	if (c->len + len + 1 > c->size) {
 		if ((more = realloc(c->text, c->len + len + 1)) == NULL)
 			return refusal_set(&c->refusal, "call.failed", "out of memory");
@@ -172,7 +173,23 @@ carried_add(struct carried *c, const char *data, size_t len)
 	return 0;
 }
 
-/* Frames are committed as they come, so that whoever waits sees them; only the end is made durable.
+/* Whether the last whole line is the exit: then the end of the answer is here. */
+static bool
+at_exit(const struct carried *c)
+{
+	static const char exit_frame[] = "{\"x\":";
+	const char *line;
+
+	if (c->len < 2 || c->text[c->len - 1] != '\n')
+		return false;
+	line = memrchr(c->text, '\n', c->len - 1);
+	line = line == NULL ? c->text : line + 1;
+	return strncmp(line, exit_frame, sizeof(exit_frame) - 1) == 0;
+}
+
+/*
+ * Frames are committed as they come, so that whoever waits sees them; only the end is made durable,
+ * and what comes together with it goes into the same transaction.
  */
 static int
 answer_chunk(void *ctx, struct http_call *call, const char *data, size_t len)
@@ -182,7 +199,7 @@ answer_chunk(void *ctx, struct http_call *call, const char *data, size_t len)
 
 	if (carried_add(c, data, len) != 0)
 		return -1;
-	if (http_call_status(call) != 200 || memchr(data, '\n', len) == NULL)
+	if (http_call_status(call) != 200 || memchr(data, '\n', len) == NULL || at_exit(c))
 		return 0;
 	if (store_begin_soft(db) != 0)
 		return -1;
@@ -217,7 +234,7 @@ ending(struct carried *c, int status, const struct refusal *failed)
 	}
 	if (failed == NULL)
 		refusal_set(&c->refusal, "call.failed",
-			    "the box's answer (status %d) is not in the form", status);
+		    "the box's answer (status %d) is not in the form", status);
 	else if (c->refusal.code[0] == '\0')
 		refusal_set(&c->refusal, "call.failed", "%s", failed->why);
 	if ((q = store_sql(db, FAILED)) != NULL) {
@@ -235,6 +252,8 @@ carried_end(struct carried *c, int status, const struct refusal *failed)
 	int bad = -1;
 
 	if (store_begin(db) == 0) {
+		if (failed == NULL && status == 200 && lines_keep(c) != 0)
+			failed = &c->refusal;
 		if ((q = ending(c, status, failed)) != NULL) {
 			stmt_int(q, ":id", c->id);
 			bad = stmt_run_one(q);
@@ -246,8 +265,8 @@ carried_end(struct carried *c, int status, const struct refusal *failed)
 		bad = bad == 0 ? store_commit(db) : store_rollback(db);
 	}
 	if (bad != 0)
-		fprintf(stderr, "bastion: link: ask %" PRId64 ": %s\n", c->id,
-			store_refusal(db)->why);
+		fprintf(
+		    stderr, "bastion: link: ask %" PRId64 ": %s\n", c->id, store_refusal(db)->why);
 	carried_free(c);
 }
 
@@ -265,8 +284,8 @@ box_verify(void *ctx, const struct http_peer *peer, struct refusal *refusal)
 
 	if ((int64_t)peer->uid == c->peer_uid)
 		return 0;
-	return refusal_set(refusal, "call.failed",
-			   "another user serves the box's socket than when it paired");
+	return refusal_set(
+	    refusal, "call.failed", "another user serves the box's socket than when it paired");
 }
 
 /*
@@ -274,36 +293,33 @@ box_verify(void *ctx, const struct http_peer *peer, struct refusal *refusal)
  */
 
 static int
-carried_start(struct link *link, struct carried *c, const char *lane, const char *nonce,
-	      const char *body)
+carried_start(
+    struct link *link, struct carried *c, const char *lane, const char *nonce, const char *body)
 {
 	struct store *db = link->env->db;
 	char signature[SIGN_BASE64], key[65], time[24];
 	struct sign_request sign = {.method = "POST",
-				    .path = PATH,
-				    .time = clock_now(),
-				    .nonce = nonce,
-				    .body = body,
-				    .len = strlen(body)};
+	    .path = PATH,
+	    .time = clock_now(),
+	    .nonce = nonce,
+	    .body = body,
+	    .len = strlen(body)};
 	const struct http_field headers[] = {{"Content-Type", "application/json"},
-					     {"Bastion-Key", key},
-					     {"Bastion-Time", time},
-					     {"Bastion-Nonce", nonce},
-					     {"Bastion-Signature", signature},
-					     {NULL, NULL}};
+	    {"Bastion-Key", key}, {"Bastion-Time", time}, {"Bastion-Nonce", nonce},
+	    {"Bastion-Signature", signature}, {NULL, NULL}};
 	const struct http_request request = {.socket_path = lane,
-					     .method = "POST",
-					     .url = "http://bastion" PATH,
-					     .headers = headers,
-					     .body = body,
-					     .body_len = strlen(body),
-					     .connect_ms = store_setting(db, "call.connect_ms"),
-					     .total_ms = store_setting(db, "call.answer_ms"),
-					     .reply_max = (size_t)store_setting(db, "call.total"),
-					     .verify = box_verify,
-					     .chunk = answer_chunk,
-					     .done = answer_done,
-					     .ctx = c};
+	    .method = "POST",
+	    .url = "http://bastion" PATH,
+	    .headers = headers,
+	    .body = body,
+	    .body_len = strlen(body),
+	    .connect_ms = store_setting(db, "call.connect_ms"),
+	    .total_ms = store_setting(db, "call.answer_ms"),
+	    .reply_max = (size_t)store_setting(db, "call.total"),
+	    .verify = box_verify,
+	    .chunk = answer_chunk,
+	    .done = answer_done,
+	    .ctx = c};
 
 	if (sign_make(link->env->keys.secret, &sign, signature) != 0)
 		return refusal_set(&c->refusal, "call.failed", "the ask could not be signed");
@@ -317,7 +333,7 @@ mark_sent(struct store *db, int64_t id)
 {
 	struct stmt *q;
 
-	if (store_begin(db) != 0)
+	if (store_begin_soft(db) != 0)
 		return -1;
 	if ((q = store_sql(db, SENT)) == NULL)
 		return store_rollback(db);
@@ -364,8 +380,8 @@ carried_new(struct link *link, struct stmt *q)
 	return c;
 }
 
-/* Take the oldest ask that waits.  It is marked as sent, durably, before it leaves.  Return 1, 0
- * without one, -1. */
+/* Take the oldest ask that waits.  The ask is durable; that it was sent is said before it leaves.
+ * Return 1, 0 without one, -1. */
 static int
 carry_one(struct link *link)
 {
@@ -396,7 +412,8 @@ carry_one(struct link *link)
 	return 1;
 }
 
-/* Sign for a box that came in: the actor that let it in holds no key.  Return 1, 0 without one, -1. */
+/* Sign for a box that came in: the actor that let it in holds no key.  Return 1, 0 without one, -1.
+ */
 static int
 welcome_one(struct link *link)
 {
@@ -421,7 +438,8 @@ welcome_one(struct link *link)
 	n = enroll_sign(link->env->keys.secret, &claim, signature);
 	stmt_done(q);
 	if (n != 0)
-		return refusal_set(store_refusal(db), "pairing.refused", "the enrollment could not be signed");
+		return refusal_set(
+		    store_refusal(db), "pairing.refused", "the enrollment could not be signed");
 	if (store_begin(db) != 0)
 		return -1;
 	if ((q = store_sql(db, WELCOME)) == NULL)

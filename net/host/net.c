@@ -15,10 +15,10 @@ static int serve_openapi(struct http_exchange *x, void *ctx);
 /* The whole surface. */
 const struct http_route net_routes[] = {
     {"GET", "/v1/openapi.json", SURFACE_CONTROL | SURFACE_LANE | SURFACE_ENROLL, 0, serve_openapi,
-     "this description"},
+	"this description"},
     {"GET", "/v1/status", SURFACE_CONTROL, 0, control_status, "what runs, and what waits"},
     {"GET", "/v1/approvals", SURFACE_CONTROL, 0, control_approvals,
-     "questions that wait for a person"},
+	"questions that wait for a person"},
     {"GET", "/v1/ops", SURFACE_LANE, 0, lane_ops, "the op catalog"},
     {"POST", "/v1/ops", SURFACE_LANE, 65536, lane_ask, "ask for an op; the answer is streamed"},
     {"POST", "/v1/enroll", SURFACE_ENROLL, 4096, enroll_redeem, "redeem an invitation"},
@@ -57,8 +57,8 @@ static const char APPROVALS[] =
     " '[]') FROM open_approvals";
 
 void
-net_refuse(struct net *net, struct http_exchange *x, const struct refusal *refusal,
-	   const char *extra)
+net_refuse(
+    struct net *net, struct http_exchange *x, const struct refusal *refusal, const char *extra)
 {
 	struct store *db = net->env->db;
 	char more[1024] = "";
@@ -70,7 +70,7 @@ net_refuse(struct net *net, struct http_exchange *x, const struct refusal *refus
 		if (stmt_step(q) == 1) {
 			status = (unsigned)stmt_get_int(q, 0);
 			snprintf(more, sizeof(more), "%s%s%s", stmt_get_text(q, 1),
-				 extra == NULL ? "" : ",", extra == NULL ? "" : extra);
+			    extra == NULL ? "" : ",", extra == NULL ? "" : extra);
 			stmt_done(q);
 		}
 	}
@@ -84,8 +84,8 @@ net_answer(struct net *net, struct http_exchange *x, struct stmt *q)
 		net_refuse(net, x, store_refusal(net->env->db), NULL);
 		return 0;
 	}
-	http_reply(x, 200, "application/json", NULL, stmt_get_text(q, 0),
-		   strlen(stmt_get_text(q, 0)));
+	http_reply(
+	    x, 200, "application/json", NULL, stmt_get_text(q, 0), strlen(stmt_get_text(q, 0)));
 	stmt_done(q);
 	return 0;
 }

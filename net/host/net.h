@@ -28,8 +28,8 @@ extern const struct http_route net_routes[];
  * Refuse ${x} as ${refusal} says, with the status, exit code and advice of the table refusal.
  * ${extra} is NULL or one more JSON member ("\"approval\":3").
  */
-void net_refuse(struct net *net, struct http_exchange *x, const struct refusal *refusal,
-		const char *extra);
+void net_refuse(
+    struct net *net, struct http_exchange *x, const struct refusal *refusal, const char *extra);
 
 /**
  * net_answer(net, x, q):
@@ -48,7 +48,8 @@ int lane_ops(struct http_exchange *x, void *net);
 
 /**
  * enroll_redeem(x, net), enroll_wake(net):
- * The Host's end of a pairing (enroll.c): a box redeems an invitation; it is answered once link has signed.
+ * The Host's end of a pairing (enroll.c): a box redeems an invitation; it is answered once link has
+ * signed.
  */
 void enroll_wake(struct net *net);
 int enroll_redeem(struct http_exchange *x, void *net);

@@ -32,14 +32,14 @@ struct sign_request {
  * Store the signature of ${request} by the identity of ${key} in ${signature}.  Return 0, or -1
  * where method and path are too long.
  */
-int sign_make(const struct key *key, const struct sign_request *request,
-	      char signature[SIGN_BASE64]);
+int sign_make(
+    const struct key *key, const struct sign_request *request, char signature[SIGN_BASE64]);
 
 /**
  * sign_check(pk, request, signature):
  * Return 0 if ${signature} (base64) is that of ${request} by the owner of ${pk}, else -1.
  */
-int sign_check(const unsigned char pk[32], const struct sign_request *request,
-	       const char *signature);
+int sign_check(
+    const unsigned char pk[32], const struct sign_request *request, const char *signature);
 
 #endif

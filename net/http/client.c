@@ -188,7 +188,7 @@ explain(struct http_call *call, CURLcode result)
 		break;
 	case CURLE_FILESIZE_EXCEEDED:
 		refusal_set(&call->refusal, "http.too_large", "the answer is over %zu bytes",
-			    call->request.reply_max);
+		    call->request.reply_max);
 		break;
 	case CURLE_OUT_OF_MEMORY:
 		refusal_set(&call->refusal, "http.memory", "no memory for the answer");
@@ -204,8 +204,8 @@ call_finish(struct http_call *call, CURLcode result)
 	if (!call->aborted) {
 		if (result != CURLE_OK)
 			explain(call, result);
-		call->request.done(call->request.ctx, call,
-				   result != CURLE_OK ? &call->refusal : NULL);
+		call->request.done(
+		    call->request.ctx, call, result != CURLE_OK ? &call->refusal : NULL);
 	}
 	call_free(call);
 }
@@ -235,8 +235,8 @@ on_data(char *data, size_t size, size_t n, void *ctx)
 	n *= size;
 	call->last = loop_now();
 	if (q->reply_max != 0 && n > q->reply_max - call->received) {
-		refusal_set(&call->refusal, "http.too_large", "the answer is over %zu bytes",
-			    q->reply_max);
+		refusal_set(
+		    &call->refusal, "http.too_large", "the answer is over %zu bytes", q->reply_max);
 		return CURL_WRITEFUNC_ERROR;
 	}
 	call->received += n;
@@ -457,8 +457,7 @@ http_start(struct http_client *client, const struct http_request *request, struc
 		call->next->prev = call;
 	client->calls = call;
 	if (call_start(call) == -1) {
-		refusal_set(
-		    refusal, "http.memory",
+		refusal_set(refusal, "http.memory",
 		    "the request cannot be made: out of memory, or a header with a line break");
 		call_free(call);
 		return NULL;

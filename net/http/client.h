@@ -48,7 +48,7 @@ struct http_answer {
 
 /**
  * http_client_new(loop, refusal):
- * Return a client on ${loop}; or NULL with ${refusal} http.library or http.memory.
+ * Return a client on ${loop}; or NULL with ${refusal} library.missing or http.memory.
  */
 struct http_client *http_client_new(struct loop *loop, struct refusal *refusal);
 
@@ -65,8 +65,8 @@ void http_client_free(struct http_client *client);
  * Failures are http.unreachable, http.timeout, http.too_large, http.aborted (chunk gave up),
  * http.protocol, or what verify set.  Return the call, or NULL with ${refusal} http.memory.
  */
-struct http_call *http_start(struct http_client *client, const struct http_request *request,
-			     struct refusal *refusal);
+struct http_call *http_start(
+    struct http_client *client, const struct http_request *request, struct refusal *refusal);
 
 /**
  * http_abort(call):
@@ -93,7 +93,7 @@ const char *http_call_header(const struct http_call *call, const char *name);
  * ${request} the body goes there, else into ${answer}, at most reply_max bytes of it; done is not
  * called.  Return 0, or -1 with ${refusal} as for http_start.
  */
-int http_ask(const struct http_request *request, struct http_answer *answer,
-	     struct refusal *refusal);
+int http_ask(
+    const struct http_request *request, struct http_answer *answer, struct refusal *refusal);
 
 #endif

@@ -175,7 +175,7 @@ exchange_abandon(struct http_exchange *x)
 
 static int
 add_headers(struct http_exchange *x, struct MHD_Response *response, const char *type,
-	    const struct http_field *headers)
+    const struct http_field *headers)
 {
 	const struct lazy_mhd *mhd = mhd_of(x);
 	const struct http_field *h;
@@ -195,7 +195,7 @@ add_headers(struct http_exchange *x, struct MHD_Response *response, const char *
 /* Take ${response} (NULL: memory ran out) as the answer; if it cannot be, the client is cut off. */
 static int
 answer(struct http_exchange *x, unsigned status, struct MHD_Response *response, const char *type,
-       const struct http_field *headers)
+    const struct http_field *headers)
 {
 	int r = 0;
 
@@ -215,7 +215,7 @@ answer(struct http_exchange *x, unsigned status, struct MHD_Response *response, 
 
 void
 http_reply(struct http_exchange *x, unsigned status, const char *type,
-	   const struct http_field *headers, const void *body, size_t len)
+    const struct http_field *headers, const void *body, size_t len)
 {
 	static char nothing[1];
 
@@ -223,14 +223,14 @@ http_reply(struct http_exchange *x, unsigned status, const char *type,
 		return;
 	x->phase = PHASE_DONE;
 	answer(x, status,
-	       mhd_of(x)->create_response_from_buffer(
-		   len, len > 0 ? (void *)(uintptr_t)body : nothing, MHD_RESPMEM_MUST_COPY),
-	       type, headers);
+	    mhd_of(x)->create_response_from_buffer(
+		len, len > 0 ? (void *)(uintptr_t)body : nothing, MHD_RESPMEM_MUST_COPY),
+	    type, headers);
 }
 
 void
-http_refuse(struct http_exchange *x, unsigned status, const struct refusal *refusal,
-	    const char *extra)
+http_refuse(
+    struct http_exchange *x, unsigned status, const struct refusal *refusal, const char *extra)
 {
 	const struct http_field headers[] = {{"X-Bastion-Refused", refusal->code}, {NULL, NULL}};
 	size_t len = 0;
@@ -249,24 +249,23 @@ http_refuse(struct http_exchange *x, unsigned status, const struct refusal *refu
  */
 static enum MHD_Result
 refuse_early(struct http_exchange *x, unsigned status, const struct refusal *refusal,
-	     const char *allow, bool has_body)
+    const char *allow, bool has_body)
 {
 	const struct http_field headers[] = {{"X-Bastion-Refused", refusal->code},
-					     {allow != NULL ? "Allow" : NULL, allow},
-					     {NULL, NULL}};
+	    {allow != NULL ? "Allow" : NULL, allow}, {NULL, NULL}};
 	char *json;
 	size_t len;
 
 	x->phase = PHASE_DONE;
 	if (has_body) {
-		server_refuse_raw(x->conn->server, x->conn->fd, status, refusal, allow,
-				  !x->is_head);
+		server_refuse_raw(
+		    x->conn->server, x->conn->fd, status, refusal, allow, !x->is_head);
 		return MHD_NO;
 	}
 	if ((json = exchange_refusal_json(refusal, NULL, &len)) == NULL)
 		return MHD_NO;
 	answer(x, status, mhd_of(x)->create_response_from_buffer(len, json, MHD_RESPMEM_MUST_COPY),
-	       "application/json", headers);
+	    "application/json", headers);
 	free(json);
 	return MHD_YES;
 }
@@ -307,9 +306,9 @@ http_stream_begin(struct http_exchange *x, unsigned status, const char *type)
 		return -1;
 	x->phase = PHASE_STREAM;
 	return answer(x, status,
-		      mhd_of(x)->create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK,
-							       stream_read, x, NULL),
-		      type, NULL);
+	    mhd_of(x)->create_response_from_callback(
+		MHD_SIZE_UNKNOWN, STREAM_BLOCK, stream_read, x, NULL),
+	    type, NULL);
 }
 
 static int
@@ -430,8 +429,7 @@ find_route(struct http_exchange *x, const char *method, char allow[ALLOW_MAX])
 		}
 		if (n < ALLOW_MAX)
 			n += (size_t)snprintf(allow + n, ALLOW_MAX - n, "%s%s%s", n ? ", " : "",
-					      r->method,
-					      strcmp(r->method, "GET") == 0 ? ", HEAD" : "");
+			    r->method, strcmp(r->method, "GET") == 0 ? ", HEAD" : "");
 	}
 }
 
@@ -533,7 +531,7 @@ proceed(struct http_exchange *x)
 		return MHD_YES;
 	if (limits_of(x)->stall_ms > 0)
 		mhd_of(x)->set_connection_option(x->conn->mhd, MHD_CONNECTION_OPTION_TIMEOUT,
-						 (unsigned)((limits_of(x)->stall_ms + 999) / 1000));
+		    (unsigned)((limits_of(x)->stall_ms + 999) / 1000));
 	r = mhd_of(x)->queue_response(x->conn->mhd, x->status, x->response);
 	mhd_of(x)->destroy_response(x->response);
 	x->response = NULL;
@@ -558,7 +556,7 @@ handle(struct http_exchange *x)
 
 enum MHD_Result
 exchange_request(void *server, struct MHD_Connection *mhd, const char *url, const char *method,
-		 const char *version, const char *data, size_t *len, void **request)
+    const char *version, const char *data, size_t *len, void **request)
 {
 	struct http_exchange *x = *request;
 
@@ -576,8 +574,8 @@ exchange_request(void *server, struct MHD_Connection *mhd, const char *url, cons
 }
 
 void
-exchange_end(void *ctx, struct MHD_Connection *mhd, void **request,
-	     enum MHD_RequestTerminationCode why)
+exchange_end(
+    void *ctx, struct MHD_Connection *mhd, void **request, enum MHD_RequestTerminationCode why)
 {
 	const struct http_server *server = ctx;
 	struct http_exchange *x = *request;

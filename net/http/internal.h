@@ -79,7 +79,7 @@ void conn_deadline(struct conn *c, int64_t ms);
  * ${fd}.
  */
 void server_refuse_raw(struct http_server *server, int fd, unsigned status,
-		       const struct refusal *refusal, const char *allow, bool body);
+    const struct refusal *refusal, const char *allow, bool body);
 
 /**
  * server_wake(server):
@@ -91,10 +91,9 @@ void server_wake(struct http_server *server);
 
 void *exchange_begin(void *server, const char *target, struct MHD_Connection *mhd);
 enum MHD_Result exchange_request(void *server, struct MHD_Connection *mhd, const char *url,
-				 const char *method, const char *version, const char *data,
-				 size_t *len, void **request);
-void exchange_end(void *server, struct MHD_Connection *mhd, void **request,
-		  enum MHD_RequestTerminationCode why);
+    const char *method, const char *version, const char *data, size_t *len, void **request);
+void exchange_end(
+    void *server, struct MHD_Connection *mhd, void **request, enum MHD_RequestTerminationCode why);
 
 /**
  * exchange_abandon(x):

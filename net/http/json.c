@@ -30,8 +30,8 @@ struct check {
 static int
 invalid(struct check *c, const char *why)
 {
-	return refusal_set(c->refusal, "json.invalid", "%s at byte %zu", why,
-			   (size_t)(c->p - c->text));
+	return refusal_set(
+	    c->refusal, "json.invalid", "%s at byte %zu", why, (size_t)(c->p - c->text));
 }
 
 static int
@@ -283,8 +283,7 @@ key(struct check *c)
 	place = key_place(c, &k);
 	if (place->object != 0)
 		return refusal_set(c->refusal, "json.duplicate",
-				   "an object has the key that ends at byte %zu twice",
-				   (size_t)(c->p - c->text));
+		    "an object has the key that ends at byte %zu twice", (size_t)(c->p - c->text));
 	*place = k;
 	c->nkeys++;
 	c->arena_len += k.len;
@@ -349,8 +348,8 @@ static int
 descend(struct check *c)
 {
 	if (c->depth == c->depth_max)
-		return refusal_set(c->refusal, "json.depth", "nested more than %u deep",
-				   c->depth_max);
+		return refusal_set(
+		    c->refusal, "json.depth", "nested more than %u deep", c->depth_max);
 	c->open[c->depth++] = *c->p == '{' ? ++c->objects : 0;
 	c->p++;
 	return 0;

@@ -1,18 +1,12 @@
-/* lazy.c: dlopen two libraries into tables of typed function pointers. */
-#include <dlfcn.h>
+/* lazy.c: the tables of two libraries' functions. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <string.h>
 
+#include "engine/library.h"
 #include "net/http/lazy.h"
 
-struct symbol {
-	const char *name;
-	size_t at; /* of its pointer in the table */
-};
-
-static const struct symbol curl_symbols[] = {
+static const struct library_symbol curl_symbols[] = {
     {"curl_global_init", offsetof(struct lazy_curl, global_init)},
     {"curl_easy_init", offsetof(struct lazy_curl, easy_init)},
     {"curl_easy_cleanup", offsetof(struct lazy_curl, easy_cleanup)},
@@ -33,7 +27,7 @@ static const struct symbol curl_symbols[] = {
     {NULL, 0},
 };
 
-static const struct symbol mhd_symbols[] = {
+static const struct library_symbol mhd_symbols[] = {
     {"MHD_start_daemon", offsetof(struct lazy_mhd, start_daemon)},
     {"MHD_stop_daemon", offsetof(struct lazy_mhd, stop_daemon)},
     {"MHD_run", offsetof(struct lazy_mhd, run)},
@@ -56,28 +50,6 @@ static const struct symbol mhd_symbols[] = {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static int
-load(const char *library, const char *package, const struct symbol *symbols, void *table,
-     struct refusal *refusal)
-{
-	const struct symbol *s;
-	void *handle, *found;
-
-	if ((handle = dlopen(library, RTLD_NOW | RTLD_LOCAL)) == NULL)
-		return refusal_set(refusal, "http.library",
-				   "%s is not there: install the package %s", library, package);
-	for (s = symbols; s->name != NULL; s++) {
-		if ((found = dlsym(handle, s->name)) == NULL) {
-			dlclose(handle);
-			return refusal_set(refusal, "http.library",
-					   "%s has no %s: the package %s is too old", library,
-					   s->name, package);
-		}
-		memcpy((char *)table + s->at, &found, sizeof(found));
-	}
-	return 0;
-}
-
 const struct lazy_curl *
 lazy_curl(struct refusal *refusal)
 {
@@ -86,10 +58,11 @@ lazy_curl(struct refusal *refusal)
 	bool usable;
 
 	pthread_mutex_lock(&lock);
-	if (!loaded && load("libcurl.so.4", "libcurl4", curl_symbols, &table, refusal) == 0) {
+	if (!loaded &&
+	    library_load("libcurl.so.4", "libcurl4", curl_symbols, &table, refusal) == 0) {
 		loaded = table.global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
 		if (!loaded)
-			refusal_set(refusal, "http.library", "libcurl does not initialise");
+			refusal_set(refusal, "library.missing", "libcurl does not initialise");
 	}
 	usable = loaded;
 	pthread_mutex_unlock(&lock);
@@ -105,8 +78,8 @@ lazy_mhd(struct refusal *refusal)
 
 	pthread_mutex_lock(&lock);
 	if (!loaded)
-		loaded = load("libmicrohttpd.so.12", "libmicrohttpd12", mhd_symbols, &table,
-			      refusal) == 0;
+		loaded = library_load("libmicrohttpd.so.12", "libmicrohttpd12", mhd_symbols, &table,
+			     refusal) == 0;
 	usable = loaded;
 	pthread_mutex_unlock(&lock);
 	return usable ? &table : NULL;

@@ -54,7 +54,7 @@ struct lazy_mhd {
 /**
  * lazy_curl(refusal):
  * Return libcurl's functions, loading and initialising the library at the first call; or NULL,
- * with ${refusal} set to http.library, which names the Debian package that is missing.  The
+ * with ${refusal} set to library.missing, which names the Debian package that is missing.  The
  * library stays loaded.  Threads may call it.
  */
 const struct lazy_curl *lazy_curl(struct refusal *refusal);

@@ -57,7 +57,7 @@ may_be_value(const char *s)
 
 static bool
 segment_match(const char *pattern, size_t pattern_len, const char *target, size_t target_len,
-	      struct route_params *params)
+    struct route_params *params)
 {
 	char literal[ROUTE_VALUE_MAX + 1];
 	struct route_param *p;

@@ -97,7 +97,7 @@ linger_begin(struct http_server *server, int fd)
 
 void
 server_refuse_raw(struct http_server *server, int fd, unsigned status,
-		  const struct refusal *refusal, const char *allow, bool body)
+    const struct refusal *refusal, const char *allow, bool body)
 {
 	char head[512];
 	size_t len;
@@ -106,8 +106,7 @@ server_refuse_raw(struct http_server *server, int fd, unsigned status,
 
 	if ((json = exchange_refusal_json(refusal, NULL, &len)) == NULL)
 		return;
-	n = snprintf(
-	    head, sizeof(head),
+	n = snprintf(head, sizeof(head),
 	    "HTTP/1.1 %u Refused\r\nConnection: close\r\nContent-Type: application/json\r\n"
 	    "X-Bastion-Refused: %s\r\n%s%s%sContent-Length: %zu\r\n\r\n",
 	    status, refusal->code, allow ? "Allow: " : "", allow ? allow : "", allow ? "\r\n" : "",
@@ -194,7 +193,7 @@ conn_free(struct conn *c)
 /* The STARTED of a connection comes from inside MHD_add_connection: conns is the new one then. */
 static void
 on_connection(void *ctx, struct MHD_Connection *mhd, void **socket_context,
-	      enum MHD_ConnectionNotificationCode code)
+    enum MHD_ConnectionNotificationCode code)
 {
 	struct http_server *server = ctx;
 
@@ -359,7 +358,7 @@ listener_free(struct listener *l)
 
 static int
 listener_start(struct http_server *server, const struct unixsock *sock, unsigned surface,
-	       struct refusal *refusal)
+    struct refusal *refusal)
 {
 	struct listener *l;
 	struct unixsock lost = *sock;
@@ -383,7 +382,7 @@ listener_start(struct http_server *server, const struct unixsock *sock, unsigned
 
 int
 http_listen_unix(struct http_server *server, const char *path, unsigned surface, mode_t mode,
-		 struct refusal *refusal)
+    struct refusal *refusal)
 {
 	struct unixsock sock;
 

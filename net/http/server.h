@@ -64,11 +64,11 @@ struct http_server_config {
 
 /**
  * http_server_new(loop, config, refusal):
- * Return a server on ${loop}, with no listener yet; or NULL with ${refusal} http.library or
+ * Return a server on ${loop}, with no listener yet; or NULL with ${refusal} library.missing or
  * http.memory.  ${config} is copied.
  */
-struct http_server *http_server_new(struct loop *loop, const struct http_server_config *config,
-				    struct refusal *refusal);
+struct http_server *http_server_new(
+    struct loop *loop, const struct http_server_config *config, struct refusal *refusal);
 
 /**
  * http_server_free(server):
@@ -97,7 +97,7 @@ unsigned http_server_connections(const struct http_server *server);
  * how it is refused: unixsock_bind and unixsock_publish.  Return 0 or -1.
  */
 int http_listen_unix(struct http_server *server, const char *path, unsigned surface, mode_t mode,
-		     struct refusal *refusal);
+    struct refusal *refusal);
 
 /**
  * http_listen_fd(server, fd, surface, refusal):
@@ -190,7 +190,7 @@ void http_on_close(struct http_exchange *x, void (*fn)(void *ctx), void *ctx);
  * out or a header has a line break, the connection is closed instead.
  */
 void http_reply(struct http_exchange *x, unsigned status, const char *type,
-		const struct http_field *headers, const void *body, size_t len);
+    const struct http_field *headers, const void *body, size_t len);
 
 /**
  * http_refuse(x, status, refusal, extra):
@@ -198,8 +198,8 @@ void http_reply(struct http_exchange *x, unsigned status, const char *type,
  * {"error":{"code":...,"why":...,"retry_at":...,${extra}}}; retry_at is null where waiting does
  * not help.  ${extra} is NULL or further members, as "\"rule\":{\"max\":2}".
  */
-void http_refuse(struct http_exchange *x, unsigned status, const struct refusal *refusal,
-		 const char *extra);
+void http_refuse(
+    struct http_exchange *x, unsigned status, const struct refusal *refusal, const char *extra);
 
 /**
  * http_stream_begin(x, status, type):

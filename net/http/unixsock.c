@@ -30,12 +30,11 @@ open_directory(struct unixsock *s, const char *path, mode_t mode, struct refusal
 	if (s->dir == -1 || fstat(s->dir, &st) == -1)
 		return refusal_errno(refusal, "socket.directory", "the socket's directory");
 	if (st.st_uid != geteuid())
-		return refusal_set(refusal, "socket.directory",
-				   "the socket's directory belongs to another user");
+		return refusal_set(
+		    refusal, "socket.directory", "the socket's directory belongs to another user");
 	if ((st.st_mode & 022) != 0 || ((mode & 077) == 0 && (st.st_mode & 077) != 0))
 		return refusal_set(refusal, "socket.directory",
-				   "the socket's directory is open to others (mode %04o)",
-				   st.st_mode & 07777);
+		    "the socket's directory is open to others (mode %04o)", st.st_mode & 07777);
 	return 0;
 }
 
@@ -91,8 +90,8 @@ unixsock_bind(struct unixsock *s, const char *path, mode_t mode, struct refusal 
 	*s = (struct unixsock){.fd = -1, .dir = -1};
 	if (strlen(path) > UNIXSOCK_PATH_MAX)
 		return refusal_set(refusal, "socket.path",
-				   "a socket's path has at most %d bytes, this one has %zu",
-				   UNIXSOCK_PATH_MAX, strlen(path));
+		    "a socket's path has at most %d bytes, this one has %zu", UNIXSOCK_PATH_MAX,
+		    strlen(path));
 	if (open_directory(s, path, mode, refusal) == -1)
 		goto fail;
 	if (bind_hidden(s, mode) == -1) {
@@ -143,7 +142,7 @@ remove_stale(const struct unixsock *s, struct refusal *refusal)
 	close(fd);
 	if (!S_ISSOCK(st.st_mode))
 		return refusal_set(refusal, "socket.taken",
-				   "something that is no socket stands in the socket's place");
+		    "something that is no socket stands in the socket's place");
 	if (!stale)
 		return refusal_set(refusal, "socket.taken", "another server answers there");
 	if (unlinkat(s->dir, s->name, 0) == -1 && errno != ENOENT)
@@ -164,7 +163,7 @@ unixsock_publish(struct unixsock *s, int backlog, struct refusal *refusal)
 		goto replaced;
 	if (renameat2(s->dir, s->hidden, s->dir, s->name, RENAME_NOREPLACE) == -1) {
 		refusal_errno(refusal, errno == EEXIST ? "socket.taken" : "socket.bind",
-			      "giving the socket its name");
+		    "giving the socket its name");
 		goto fail;
 	}
 	if (!is_ours(s, s->name))
@@ -172,8 +171,8 @@ unixsock_publish(struct unixsock *s, int backlog, struct refusal *refusal)
 	s->hidden[0] = '\0';
 	return 0;
 replaced:
-	refusal_set(refusal, "socket.replaced",
-		    "the socket was replaced while it was being set up");
+	refusal_set(
+	    refusal, "socket.replaced", "the socket was replaced while it was being set up");
 fail:
 	unixsock_close(s);
 	return -1;

@@ -298,9 +298,12 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(deadly_calls), cmocka_unit_test(refused_calls),
-	    cmocka_unit_test(work_goes_on), cmocka_unit_test(abort_works),
-	    cmocka_unit_test(store_works),  cmocka_unit_test(names_resolve),
+	    cmocka_unit_test(deadly_calls),
+	    cmocka_unit_test(refused_calls),
+	    cmocka_unit_test(work_goes_on),
+	    cmocka_unit_test(abort_works),
+	    cmocka_unit_test(store_works),
+	    cmocka_unit_test(names_resolve),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,7 +33,7 @@ ourselves(void **state)
 	assert_false(identity_alive(me.boot_id, (int64_t)INT_MAX + 1 + getpid(), me.start_ticks));
 }
 
-/* RF-30, LU-19: another start time is another process, another boot an end to all of them. */
+/* RF-30, LU-19, SQ-7: another start time is another process, another boot an end to all of them. */
 static void
 reused_pid_and_other_boot(void **state)
 {
@@ -125,8 +125,8 @@ doubling(void **state)
 	static const struct {
 		int n;
 		int64_t ms;
-	} steps[] = {{0, 1000},   {1, 2000},    {2, 4000},         {3, 8000}, {8, 256000},
-		     {9, 300000}, {20, 300000}, {INT_MAX, 300000}, {-5, 1000}};
+	} steps[] = {{0, 1000}, {1, 2000}, {2, 4000}, {3, 8000}, {8, 256000}, {9, 300000},
+	    {20, 300000}, {INT_MAX, 300000}, {-5, 1000}};
 	size_t i;
 
 	(void)state;
@@ -162,9 +162,12 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(ourselves),        cmocka_unit_test(reused_pid_and_other_boot),
-	    cmocka_unit_test(zombies_are_gone), cmocka_unit_test(names_that_lie),
-	    cmocka_unit_test(no_identity),      cmocka_unit_test(doubling),
+	    cmocka_unit_test(ourselves),
+	    cmocka_unit_test(reused_pid_and_other_boot),
+	    cmocka_unit_test(zombies_are_gone),
+	    cmocka_unit_test(names_that_lie),
+	    cmocka_unit_test(no_identity),
+	    cmocka_unit_test(doubling),
 	    cmocka_unit_test(jitter),
 	};
 

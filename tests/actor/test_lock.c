@@ -52,8 +52,8 @@ place_write(const struct place *p, const char *name, const char *text)
 {
 	int fd;
 
-	assert_true((fd = openat(p->fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)) >=
-		    0);
+	assert_true(
+	    (fd = openat(p->fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)) >= 0);
 	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
 	close(fd);
 }

@@ -25,6 +25,7 @@
 #include "engine/actor/lock.h"
 #include "engine/actor/loop.h"
 #include "engine/actor/supervisor.h"
+#include "engine/crypto/key.h"
 #include "engine/state/lease.h"
 #include "tests/scratch.h"
 
@@ -111,30 +112,30 @@ toy_stop(struct actor_env *env)
 }
 
 static const struct actor toy_net = {.name = "net",
-				     .role = ROLE_NET,
-				     .box = true,
-				     .host = true,
-				     .filtered = true,
-				     .start = start_net,
-				     .wake = toy_wake,
-				     .drain = toy_drain,
-				     .stop = toy_stop};
+    .role = ROLE_NET,
+    .box = true,
+    .host = true,
+    .filtered = true,
+    .start = start_net,
+    .wake = toy_wake,
+    .drain = toy_drain,
+    .stop = toy_stop};
 static const struct actor toy_worker = {.name = "worker",
-					.role = ROLE_WORKER,
-					.box = true,
-					.start = start_worker,
-					.wake = toy_wake,
-					.drain = toy_drain,
-					.stop = toy_stop};
+    .role = ROLE_WORKER,
+    .box = true,
+    .start = start_worker,
+    .wake = toy_wake,
+    .drain = toy_drain,
+    .stop = toy_stop};
 static const struct actor toy_keeper = {.name = "keeper",
-					.role = ROLE_KEEPER,
-					.secret = SECRET_MACHINE,
-					.box = true,
-					.host = true,
-					.start = start_keeper,
-					.wake = toy_wake,
-					.drain = toy_drain,
-					.stop = toy_stop};
+    .role = ROLE_KEEPER,
+    .secret = SECRET_MACHINE,
+    .box = true,
+    .host = true,
+    .start = start_keeper,
+    .wake = toy_wake,
+    .drain = toy_drain,
+    .stop = toy_stop};
 
 const struct actor *const actors[] = {&toy_net, &toy_worker, &toy_keeper, NULL};
 
@@ -179,7 +180,7 @@ daemon_exec(const struct scratch *s, const char *user, int out)
 	dup2(fd, STDERR_FILENO);
 	setenv("BASTION_TEST_SECRET", "hidden", 1);
 	execl("/proc/self/exe", "bastion", "serve", state, run,
-	      s->home.role == HOME_HOST ? "host" : "box", user, NULL);
+	    s->home.role == HOME_HOST ? "host" : "box", user, NULL);
 	_exit(99);
 }
 
@@ -288,10 +289,27 @@ wait_value(struct scratch *s, const char *sql, int64_t value)
 	while (scratch_value(s, sql) != value) {
 		if (loop_now() > end)
 			fail_msg("%s does not become %lld; messages: %s", sql, (long long)value,
-				 messages(s));
+			    messages(s));
 		poll(&bell, 1, 50);
 		store_bell_quiet(s->db);
 	}
+}
+
+/* The daemon has made a key of its own: its seals are checked with that. */
+static void
+adopt_key(struct scratch *s)
+{
+	struct refusal r = {0};
+	char path[PATH_MAX];
+
+	store_close(s->db);
+	s->db = NULL;
+	key_free(s->key);
+	home_path(&s->home, "bastion.key", path);
+	assert_non_null(s->key = key_load(path, &r));
+	key_public(s->key, KEY_IDENTITY, s->keys.identity);
+	key_public(s->key, KEY_GRANT, s->keys.grant);
+	s->keys.secret = s->key;
 }
 
 static void
@@ -337,20 +355,20 @@ starts_and_drains(void **state)
 	scratch_make(&s, HOME_BOX);
 	daemon_start(&d, &s);
 	snprintf(expected, sizeof(expected), "bastion: serving (pid %ld, state %s, sockets %s)\n",
-		 (long)d.pid, s.home.state, s.home.run);
+	    (long)d.pid, s.home.state, s.home.run);
 	assert_string_equal(d.line, expected);
-	assert_int_equal(scratch_value(&s, "SELECT pid FROM live_instance WHERE state = 'ready'"),
-			 d.pid);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT pid FROM live_instance WHERE state = 'ready'"), d.pid);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM actor_run WHERE state = 'running'"
 					   " AND attempt = 1 AND process_id IS NOT NULL"),
-			 3);
+	    3);
 	assert_int_equal(daemon_stop(&d), 0);
 	assert_string_equal(
 	    scratch_text(&s, "SELECT state || ':' || end_reason FROM instance", text, sizeof(text)),
 	    "ended:signal TERM");
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM actor_run WHERE state = 'ended'"
 					   " AND exit_code = 0"),
-			 3);
+	    3);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM lease WHERE process_id"), 0);
 	assert_int_equal(faccessat(s.home.fd, "bastion.lock", F_OK, 0), 0);
 	scratch_drop(&s);
@@ -387,6 +405,7 @@ birth(void **state)
 	assert_int_equal(unlinkat(s.home.fd, "bastion.key", 0), 0);
 	assert_int_equal(unlinkat(s.home.fd, "bastion.db", 0), 0);
 	daemon_start(&d, &s);
+	adopt_key(&s);
 	assert_int_equal(fstatat(s.home.fd, "bastion.key", &st, 0), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM box WHERE role = 'box'"), 1);
@@ -413,34 +432,34 @@ crash_is_mended(void **state)
 	first = (pid_t)scratch_value(&s, PID_OF("net"));
 	assert_int_equal(kill(first, SIGKILL), 0);
 	wait_value(&s,
-		   "SELECT count(*) FROM actor_run WHERE actor = 'net' AND attempt = 2"
-		   " AND state = 'running'",
-		   1);
+	    "SELECT count(*) FROM actor_run WHERE actor = 'net' AND attempt = 2"
+	    " AND state = 'running'",
+	    1);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM actor_run WHERE actor = 'net'"
 					   " AND attempt = 1 AND state = 'failed' AND exit_code IS"
 					   " NULL AND term_signal = 9"
 					   " AND not_before - ended_at BETWEEN 18 AND 90"),
-			 1);
+	    1);
 	assert_int_not_equal(scratch_value(&s, PID_OF("net")), first);
 	/* The next row is not begun before its time. */
 	assert_int_equal(scratch_value(&s, "SELECT b.started_at >= a.not_before - 2 FROM actor_run"
 					   " AS a JOIN actor_run AS b USING (actor)"
 					   " WHERE actor = 'net' AND a.attempt = 1"
 					   " AND b.attempt = 2"),
-			 1);
+	    1);
 	assert_int_equal(scratch_value(&s, "SELECT fence FROM lease WHERE name = 'toy.net'"), 2);
 	kill((pid_t)scratch_value(&s, PID_OF("net")), SIGKILL);
 	wait_value(&s,
-		   "SELECT count(*) FROM actor_run WHERE actor = 'net' AND attempt = 3"
-		   " AND state = 'running'",
-		   1);
+	    "SELECT count(*) FROM actor_run WHERE actor = 'net' AND attempt = 3"
+	    " AND state = 'running'",
+	    1);
 	/* Twice the first base, within the jitter. */
 	assert_int_equal(scratch_value(&s, "SELECT not_before - ended_at BETWEEN 38 AND 130"
 					   " FROM actor_run WHERE actor = 'net' AND attempt = 2"),
-			 1);
+	    1);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM live_instance"
 					   " WHERE state = 'ready'"),
-			 1);
+	    1);
 	assert_int_equal(daemon_stop(&d), 0);
 	scratch_drop(&s);
 }
@@ -473,9 +492,9 @@ process_is_gone(struct scratch *s, const char *actor)
 	char sql[256];
 
 	snprintf(sql, sizeof(sql),
-		 "SELECT process_alive(boot_id, pid, start_ticks) FROM process WHERE id ="
-		 " (SELECT process_id FROM actor_run WHERE actor = '%s' ORDER BY id LIMIT 1)",
-		 actor);
+	    "SELECT process_alive(boot_id, pid, start_ticks) FROM process WHERE id ="
+	    " (SELECT process_id FROM actor_run WHERE actor = '%s' ORDER BY id LIMIT 1)",
+	    actor);
 	return scratch_value(s, sql) == 0;
 }
 
@@ -497,7 +516,7 @@ killed_supervisor(void **state)
 	assert_int_equal(kill(d.pid, SIGKILL), 0);
 	assert_int_equal(daemon_ends(&d), 128 + SIGKILL);
 	while (!(process_is_gone(&s, "net") && process_is_gone(&s, "worker") &&
-		 process_is_gone(&s, "keeper")) &&
+		   process_is_gone(&s, "keeper")) &&
 	       loop_now() < end)
 		poll(NULL, 0, 5);
 	assert_true(process_is_gone(&s, "net"));
@@ -508,10 +527,10 @@ killed_supervisor(void **state)
 	daemon_start(&d, &s);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM instance WHERE epoch = 1"
 					   " AND state = 'lost' AND ended_at IS NOT NULL"),
-			 1);
+	    1);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM actor_run WHERE instance_id = 1"
 					   " AND state = 'lost'"),
-			 3);
+	    3);
 	assert_int_equal(scratch_value(&s, "SELECT epoch FROM live_instance"), 2);
 	/* Freed, then taken anew: two grants, two fences. */
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM lease WHERE fence = 2"), 3);
@@ -538,11 +557,11 @@ stubborn_is_killed(void **state)
 	assert_in_range(loop_now() - began, 900, 1900);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM actor_run WHERE state = 'failed'"
 					   " AND term_signal = 9"),
-			 2);
-	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM actor_run WHERE state = 'ended'"),
-			 1);
-	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM instance WHERE state = 'ended'"),
-			 1);
+	    2);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM actor_run WHERE state = 'ended'"), 1);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM instance WHERE state = 'ended'"), 1);
 	scratch_drop(&s);
 }
 
@@ -563,7 +582,7 @@ second_term_is_at_once(void **state)
 	assert_int_equal(daemon_stop(&d), 0);
 	assert_int_equal(scratch_value(&s, "SELECT term_signal FROM actor_run"
 					   " WHERE actor = 'net'"),
-			 9);
+	    9);
 	scratch_drop(&s);
 }
 
@@ -582,11 +601,11 @@ slow_start_does_not_hang(void **state)
 	wait_value(&s, "SELECT count(*) FROM actor_run WHERE state = 'running'", 2);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM live_instance"
 					   " WHERE state = 'starting'"),
-			 1);
+	    1);
 	assert_int_equal(daemon_stop(&d), 0);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM instance WHERE state = 'ended'"
 					   " AND ready_at IS NULL"),
-			 1);
+	    1);
 	scratch_drop(&s);
 }
 
@@ -606,7 +625,7 @@ refusing_actor(void **state)
 	    "ended:refused: toy.rule");
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM actor_run"
 					   " WHERE state IN ('starting', 'running')"),
-			 0);
+	    0);
 	scratch_drop(&s);
 }
 
@@ -824,6 +843,7 @@ serves_as_another_user(void **state)
 	if (!daemon_says(&d))
 		fail_msg("the daemon did not start: %s", messages(&s));
 	s.home.owner = NOBODY;
+	adopt_key(&s);
 	is_confined(&s, PID_OF("net"), "2", ids);
 	is_confined(&s, PID_OF("worker"), "0", ids);
 	assert_int_equal(owner_of(&s, "bastion.db"), NOBODY);
@@ -833,9 +853,9 @@ serves_as_another_user(void **state)
 	assert_int_equal(owner_of(&s, "bastion.key"), 0);
 	kill((pid_t)scratch_value(&s, PID_OF("keeper")), SIGKILL);
 	wait_value(&s,
-		   "SELECT count(*) FROM actor_run WHERE actor = 'keeper' AND attempt = 2"
-		   " AND state = 'running'",
-		   1);
+	    "SELECT count(*) FROM actor_run WHERE actor = 'keeper' AND attempt = 2"
+	    " AND state = 'running'",
+	    1);
 	assert_int_equal(daemon_stop(&d), 0);
 	/* Again, now that everything is there. */
 	daemon_start_as(&d, &s, "nobody");
@@ -849,11 +869,12 @@ static void
 expect_notice(int fd, const char *text)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
+	int64_t end = loop_now() + PATIENCE_MS;
 	char got[128];
 	ssize_t n;
 
 	do {
-		if (poll(&p, 1, PATIENCE_MS) != 1)
+		if (poll(&p, 1, PATIENCE_MS) != 1 || loop_now() > end)
 			fail_msg("%s was not sent", text);
 		n = recv(fd, got, sizeof(got) - 1, 0);
 		assert_true(n > 0);

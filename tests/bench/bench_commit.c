@@ -46,8 +46,8 @@ decide(const struct scratch *s, int n, bool soft)
 	while (n-- > 0)
 		if ((soft ? store_begin_soft(db) : store_begin(db)) != 0 ||
 		    stmt_run(store_sql(db, RUN)) != 0 || store_commit(db) != 0) {
-			fprintf(stderr, "%s: %s\n", store_refusal(db)->code,
-				store_refusal(db)->why);
+			fprintf(
+			    stderr, "%s: %s\n", store_refusal(db)->code, store_refusal(db)->why);
 			exit(1);
 		}
 	store_close(db);
@@ -64,11 +64,11 @@ insert(const struct scratch *s, int n, bool soft)
 	snprintf(path, sizeof(path), "%s/bare.db", s->dir);
 	if (sqlite3_open(path, &db) != SQLITE_OK || sqlite3_busy_timeout(db, 60000) != SQLITE_OK ||
 	    sqlite3_exec(db,
-			 soft ? "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL"
-			      : "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL",
-			 NULL, NULL, NULL) != SQLITE_OK ||
+		soft ? "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL"
+		     : "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL",
+		NULL, NULL, NULL) != SQLITE_OK ||
 	    sqlite3_prepare_v2(db, "INSERT INTO bare (a, b) VALUES (1, 'observe:logins')", -1, &q,
-			       NULL) != SQLITE_OK)
+		NULL) != SQLITE_OK)
 		exit(1);
 	while (n-- > 0)
 		if (sqlite3_step(q) != SQLITE_DONE || sqlite3_reset(q) != SQLITE_OK)
@@ -88,9 +88,9 @@ bare_make(const struct scratch *s)
 	rc = sqlite3_open(path, &db);
 	if (rc == SQLITE_OK)
 		rc = sqlite3_exec(db,
-				  "PRAGMA journal_mode = WAL;"
-				  "CREATE TABLE bare (id INTEGER PRIMARY KEY, a INTEGER, b TEXT)",
-				  NULL, NULL, NULL);
+		    "PRAGMA journal_mode = WAL;"
+		    "CREATE TABLE bare (id INTEGER PRIMARY KEY, a INTEGER, b TEXT)",
+		    NULL, NULL, NULL);
 	sqlite3_close(db);
 	return rc == SQLITE_OK ? 0 : -1;
 }
@@ -98,7 +98,7 @@ bare_make(const struct scratch *s)
 /* Commits a second of ${processes} that share COMMITS. */
 static double
 rate(const struct scratch *s, void (*work)(const struct scratch *, int, bool), int processes,
-     bool soft)
+    bool soft)
 {
 	double began = seconds();
 	int i, status;

@@ -316,8 +316,8 @@ derivation_is_for_ever(void **state)
 	same_hex(pk, "e196fea9452be023804e40654894fd9d88f0aecdac541ec74a891d7aea5d3954");
 	key_public(key, KEY_GRANT, pk);
 	same_hex(pk, "84be750939dd3fa9b26fd2bcf0e5f86ec92fbba48781be8b06caa7996adb7b86");
-	same_hex(key_column(key),
-		 "3faa20a863f864e4b429e9c33db43e6f7d8412d03c3c9d20055808997f2ce1b2");
+	same_hex(
+	    key_column(key), "3faa20a863f864e4b429e9c33db43e6f7d8412d03c3c9d20055808997f2ce1b2");
 	key_free(key);
 }
 
@@ -363,8 +363,8 @@ domains_are_apart(void **state)
 	assert_non_null(key = key_load(path, NULL));
 	key_public(key, KEY_IDENTITY, pk);
 	assert_int_equal(key_sign(key, KEY_IDENTITY, "audit", "a\nb", 3, sig), 0);
-	assert_int_equal(crypto_sign_verify_detached(sig, (const uint8_t *)"audit\na\nb", 9, pk),
-			 0);
+	assert_int_equal(
+	    crypto_sign_verify_detached(sig, (const uint8_t *)"audit\na\nb", 9, pk), 0);
 	assert_int_equal(key_verify(pk, "lane", "a\nb", 3, sig), -1);
 	assert_int_equal(key_verify(pk, "audit\na", "b", 1, sig), -1);
 	assert_int_equal(key_verify(pk, "audi", "t\na\nb", 5, sig), -1);
@@ -377,10 +377,8 @@ domains_are_apart(void **state)
 static void
 bad_domains_sign_nothing(void **state)
 {
-	static const char *const BAD[] = {
-	    "",     "a\nb",
-	    "a\tb", "caf\xc3\xa9",
-	    "\x7f", "0123456789012345678901234567890123456789012345678901234567890123x"};
+	static const char *const BAD[] = {"", "a\nb", "a\tb", "caf\xc3\xa9", "\x7f",
+	    "0123456789012345678901234567890123456789012345678901234567890123x"};
 	uint8_t sig[KEY_SIGN_SIZE];
 	struct key *key;
 	size_t i;
@@ -402,14 +400,22 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    CASE(create_makes_a_key),     CASE(create_never_overwrites),
-	    CASE(create_has_one_winner),  CASE(create_without_directory),
-	    CASE(missing_is_its_own),     CASE(wrong_size_is_damage),
-	    CASE(zeros_are_damage),       CASE(wider_modes_are_open),
-	    CASE(other_owner_is_open),    CASE(second_name_is_open),
-	    CASE(symbolic_link_is_open),  CASE(other_kinds_are_damage),
-	    CASE(derivation_is_for_ever), CASE(flipped_bit_breaks_signature),
-	    CASE(domains_are_apart),      CASE(bad_domains_sign_nothing),
+	    CASE(create_makes_a_key),
+	    CASE(create_never_overwrites),
+	    CASE(create_has_one_winner),
+	    CASE(create_without_directory),
+	    CASE(missing_is_its_own),
+	    CASE(wrong_size_is_damage),
+	    CASE(zeros_are_damage),
+	    CASE(wider_modes_are_open),
+	    CASE(other_owner_is_open),
+	    CASE(second_name_is_open),
+	    CASE(symbolic_link_is_open),
+	    CASE(other_kinds_are_damage),
+	    CASE(derivation_is_for_ever),
+	    CASE(flipped_bit_breaks_signature),
+	    CASE(domains_are_apart),
+	    CASE(bad_domains_sign_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,8 +56,8 @@ static void
 make(uint8_t sealed[sizeof(SECRET) + SEAL_OVERHEAD])
 {
 	assert_int_equal(seal_make(key, &PLACE, SECRET, sizeof(SECRET), sealed,
-				   sizeof(SECRET) + SEAL_OVERHEAD, NULL),
-			 0);
+			     sizeof(SECRET) + SEAL_OVERHEAD, NULL),
+	    0);
 }
 
 /* Opening must fail, say so, and leave nothing of the value. */
@@ -189,8 +189,7 @@ format_is_for_ever(void **state)
 
 	(void)state;
 	crypto_aead_xchacha20poly1305_ietf_encrypt(sealed + 24, NULL, (const uint8_t *)"hello", 5,
-						   (const uint8_t *)AD, sizeof(AD) - 1, NULL,
-						   sealed, key_column(key));
+	    (const uint8_t *)AD, sizeof(AD) - 1, NULL, sealed, key_column(key));
 	assert_int_equal(seal_open(key, &PLACE, sealed, sizeof(sealed), out, 5, NULL), 0);
 	assert_memory_equal(out, "hello", 5);
 }
@@ -232,10 +231,14 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(opens_again),        cmocka_unit_test(empty_value_is_sealed_too),
-	    cmocka_unit_test(nonces_differ),      cmocka_unit_test(flipped_bit_breaks),
-	    cmocka_unit_test(cut_value_breaks),   cmocka_unit_test(another_machine_cannot),
-	    cmocka_unit_test(moved_value_breaks), cmocka_unit_test(format_is_for_ever),
+	    cmocka_unit_test(opens_again),
+	    cmocka_unit_test(empty_value_is_sealed_too),
+	    cmocka_unit_test(nonces_differ),
+	    cmocka_unit_test(flipped_bit_breaks),
+	    cmocka_unit_test(cut_value_breaks),
+	    cmocka_unit_test(another_machine_cannot),
+	    cmocka_unit_test(moved_value_breaks),
+	    cmocka_unit_test(format_is_for_ever),
 	    cmocka_unit_test(bounds_are_kept),
 	};
 

@@ -85,7 +85,7 @@ sign(const char *name, const char *options, char armored[TEXT_MAX])
 
 	put_file("message", MESSAGE);
 	snprintf(command, sizeof(command),
-		 "rm -f message.sig && ssh-keygen -Y sign -f %s %s message", name, options);
+	    "rm -f message.sig && ssh-keygen -Y sign -f %s %s message", name, options);
 	assert_int_equal(run(command), 0);
 	get_file("message.sig", armored);
 }
@@ -169,8 +169,8 @@ unarmor(const char *armored, uint8_t blob[TEXT_MAX])
 	assert_int_equal(strncmp(armored, ARMOR_HEAD, strlen(ARMOR_HEAD)), 0);
 	armored += strlen(ARMOR_HEAD);
 	assert_int_equal(sodium_base642bin(blob, TEXT_MAX, armored, strlen(armored), "\n", &n, &end,
-					   sodium_base64_VARIANT_ORIGINAL),
-			 0);
+			     sodium_base64_VARIANT_ORIGINAL),
+	    0);
 	assert_string_equal(end, ARMOR_TAIL);
 	return n;
 }
@@ -250,8 +250,8 @@ borrowed_name_is_refused(void **state)
 static void
 other_namespace_is_refused(void **state)
 {
-	static const char *const OTHER[] = {"-n file",     "-n git",    "-n Bastion",
-					    "-n bastion2", "-n bastio", "-n 'bastion '"};
+	static const char *const OTHER[] = {
+	    "-n file", "-n git", "-n Bastion", "-n bastion2", "-n bastio", "-n 'bastion '"};
 	char armored[TEXT_MAX];
 	struct sshsig_key key;
 	size_t i;
@@ -369,9 +369,8 @@ mangled_signature_is_refused(void **state)
 static void
 second_form_is_refused(void **state)
 {
-	static const uint8_t ORDER[32] = {0xed, 0xd3, 0xf5, 0x5c, 0x1a,       0x63,
-					  0x12, 0x58, 0xd6, 0x9c, 0xf7,       0xa2,
-					  0xde, 0xf9, 0xde, 0x14, [31] = 0x10};
+	static const uint8_t ORDER[32] = {0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6,
+	    0x9c, 0xf7, 0xa2, 0xde, 0xf9, 0xde, 0x14, [31] = 0x10};
 	char armored[TEXT_MAX];
 	uint8_t blob[TEXT_MAX];
 	struct sshsig_key key;
@@ -393,8 +392,8 @@ line_ends_and_surroundings(void **state)
 {
 	static const struct {
 		const char *before, *after;
-	} AROUND[] = {{" ", ""}, {"\n", ""}, {"x\n", ""}, {"", "\n"},
-		      {"", " "}, {"", "x"},  {"", "\r"},  {"", ARMOR_HEAD}};
+	} AROUND[] = {{" ", ""}, {"\n", ""}, {"x\n", ""}, {"", "\n"}, {"", " "}, {"", "x"},
+	    {"", "\r"}, {"", ARMOR_HEAD}};
 	char armored[TEXT_MAX], text[2 * TEXT_MAX];
 	struct sshsig_key key;
 	size_t i, n = 0;
@@ -526,8 +525,8 @@ key_line(const char *type, const struct buffer *blob, const char *rest, char lin
 {
 	char base64[TEXT_MAX / 2];
 
-	sodium_bin2base64(base64, sizeof(base64), blob->bytes, blob->len,
-			  sodium_base64_VARIANT_ORIGINAL);
+	sodium_bin2base64(
+	    base64, sizeof(base64), blob->bytes, blob->len, sodium_base64_VARIANT_ORIGINAL);
 	snprintf(line, TEXT_MAX, "%s %s%s", type, base64, rest);
 }
 
@@ -767,34 +766,11 @@ line_with(const struct buffer *blob, const char *text, const char *code)
 static void
 key_lines_are_strict(void **state)
 {
-	static const char *const GOOD[] = {"",
-					   "\n",
-					   "\r\n",
-					   " ",
-					   "  \n",
-					   " a b",
-					   " caf\xc3\xa9\n",
-					   " \xe2\x82\xac",
-					   " \xf0\x9f\x94\x91"};
-	static const char *const BAD[] = {"\n\n",
-					  "\nx",
-					  "\r",
-					  "=",
-					  " a\tb",
-					  " \033[2J",
-					  " a\x7f",
-					  " \xc3",
-					  " \xc3(",
-					  " \xc0\xaf",
-					  " \xe0\x80\xaf",
-					  " \xed\xa0\x80",
-					  " \xf4\x90\x80\x80",
-					  " \xc2\x9b",
-					  " \xff",
-					  " \x80",
-					  " \xf0\x80\x80\x80",
-					  "\t",
-					  "\tx"};
+	static const char *const GOOD[] = {"", "\n", "\r\n", " ", "  \n", " a b", " caf\xc3\xa9\n",
+	    " \xe2\x82\xac", " \xf0\x9f\x94\x91"};
+	static const char *const BAD[] = {"\n\n", "\nx", "\r", "=", " a\tb", " \033[2J", " a\x7f",
+	    " \xc3", " \xc3(", " \xc0\xaf", " \xe0\x80\xaf", " \xed\xa0\x80", " \xf4\x90\x80\x80",
+	    " \xc2\x9b", " \xff", " \x80", " \xf0\x80\x80\x80", "\t", "\tx"};
 	char comment[SSHSIG_COMMENT_MAX + 3];
 	struct buffer blob;
 	struct token t;

@@ -23,7 +23,7 @@ static void
 rfc4226_vectors(void **state)
 {
 	static const char *const WANT[] = {"755224", "287082", "359152", "969429", "338314",
-					   "254676", "287922", "162583", "399871", "520489"};
+	    "254676", "287922", "162583", "399871", "520489"};
 	char code[TOTP_DIGITS_MAX + 1];
 	uint64_t i;
 
@@ -41,8 +41,12 @@ rfc6238_vectors(void **state)
 		uint64_t seconds;
 		const char *code;
 	} WANT[] = {
-	    {59, "94287082"},         {1111111109, "07081804"}, {1111111111, "14050471"},
-	    {1234567890, "89005924"}, {2000000000, "69279037"}, {20000000000, "65353130"},
+	    {59, "94287082"},
+	    {1111111109, "07081804"},
+	    {1111111111, "14050471"},
+	    {1234567890, "89005924"},
+	    {2000000000, "69279037"},
+	    {20000000000, "65353130"},
 	};
 	char code[TOTP_DIGITS_MAX + 1];
 	int64_t counter;
@@ -53,8 +57,8 @@ rfc6238_vectors(void **state)
 		assert_int_equal(totp_code(SECRET, SECRET_LEN, WANT[i].seconds / 30, 8, code), 0);
 		assert_string_equal(code, WANT[i].code);
 		assert_int_equal(totp_match(SECRET, SECRET_LEN, (int64_t)WANT[i].seconds * 1000,
-					    WANT[i].code + 2, 0, -1, &counter, NULL),
-				 0);
+				     WANT[i].code + 2, 0, -1, &counter, NULL),
+		    0);
 		assert_int_equal(counter, WANT[i].seconds / 30);
 	}
 }
@@ -179,29 +183,19 @@ code_works_once(void **state)
 static void
 only_six_digits(void **state)
 {
-	static const char *const BAD[] = {"",
-					  "not-a-code",
-					  "28708",
-					  "2870822",
-					  " 87082",
-					  "287082 ",
-					  "287082\n",
-					  "+87082",
-					  "-87082",
-					  "28708a",
-					  "0x7082",
-					  "287 082",
-					  "\xd9\xa2\xd9\xa8\xd9\xa7",
-					  "\xef\xbc\x92"
-					  "87082"};
+	static const char *const BAD[] = {"", "not-a-code", "28708", "2870822", " 87082", "287082 ",
+	    "287082\n", "+87082", "-87082", "28708a", "0x7082", "287 082",
+	    "\xd9\xa2\xd9\xa8\xd9\xa7",
+	    "\xef\xbc\x92"
+	    "87082"};
 	int64_t counter = -1;
 	struct refusal r;
 	size_t i;
 
 	(void)state;
 	for (i = 0; i < sizeof(BAD) / sizeof(BAD[0]); i++) {
-		assert_int_equal(totp_match(SECRET, SECRET_LEN, STEP, BAD[i], 1, -1, &counter, &r),
-				 -1);
+		assert_int_equal(
+		    totp_match(SECRET, SECRET_LEN, STEP, BAD[i], 1, -1, &counter, &r), -1);
 		assert_string_equal(r.code, "totp.form");
 	}
 	assert_int_equal(counter, -1);
@@ -304,11 +298,9 @@ base32_vectors(void **state)
 static void
 base32_is_strict(void **state)
 {
-	static const char *const BAD[] = {"M",         "MZX",      "MZXW6Y",    "MZ",
-					  "MY=",       "MY=====",  "MY=======", "MZXW6YTB========",
-					  "MZXW6YTB=", "M0======", "M1",        "M8",
-					  "MY MY",     "MY\n",     "=",         "MY==A===",
-					  "MZXR",      "MZXW7",    "MZXW6YR",   "M\xc3\xa9"};
+	static const char *const BAD[] = {"M", "MZX", "MZXW6Y", "MZ",
+	    "MY=", "MY=====", "MY=======", "MZXW6YTB========", "MZXW6YTB=", "M0======", "M1", "M8",
+	    "MY MY", "MY\n", "=", "MY==A===", "MZXR", "MZXW7", "MZXW6YR", "M\xc3\xa9"};
 	uint8_t back[16];
 	size_t i, n;
 
@@ -321,12 +313,18 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(rfc4226_vectors),     cmocka_unit_test(rfc6238_vectors),
-	    cmocka_unit_test(code_bounds),         cmocka_unit_test(agrees_with_oathtool),
-	    cmocka_unit_test(window_is_both_ways), cmocka_unit_test(code_works_once),
-	    cmocka_unit_test(only_six_digits),     cmocka_unit_test(one_code_in_a_million),
-	    cmocka_unit_test(uri_is_escaped),      cmocka_unit_test(longest_uri_fits),
-	    cmocka_unit_test(base32_vectors),      cmocka_unit_test(base32_is_strict),
+	    cmocka_unit_test(rfc4226_vectors),
+	    cmocka_unit_test(rfc6238_vectors),
+	    cmocka_unit_test(code_bounds),
+	    cmocka_unit_test(agrees_with_oathtool),
+	    cmocka_unit_test(window_is_both_ways),
+	    cmocka_unit_test(code_works_once),
+	    cmocka_unit_test(only_six_digits),
+	    cmocka_unit_test(one_code_in_a_million),
+	    cmocka_unit_test(uri_is_escaped),
+	    cmocka_unit_test(longest_uri_fits),
+	    cmocka_unit_test(base32_vectors),
+	    cmocka_unit_test(base32_is_strict),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

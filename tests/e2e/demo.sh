@@ -6,10 +6,10 @@ BASTION=$(realpath "$1")
 dir=$(mktemp -d /tmp/bastion-demo-XXXXXX)
 export BASTION_STATE="$dir/box/state" BASTION_RUN="$dir/box/run"
 export BASTION_HOST_STATE="$dir/host/state" BASTION_HOST_RUN="$dir/host/run"
-pids=
+pids='' listener=''
 
 cleanup() {
-	for pid in $pids; do
+	for pid in $pids $listener; do
 		if kill "$pid" 2>/dev/null; then wait "$pid" || true; fi
 	done
 	rm -rf "$dir"
@@ -84,7 +84,7 @@ last_question() {
 
 say "Two daemons: one on the machine (the box), one for whoever drives agents (the Host)."
 start_daemon box serve
-run bastion host init
+run bastion host init conductor
 start_daemon host host serve
 box=$(bastion sql --csv 'SELECT name FROM box' | tail -n 1 | tr -d '\r')
 
@@ -115,8 +115,15 @@ run bastion on "$box" observe:folders /usr 2
 say "Another folder is outside the grant."
 fails 126 bastion on "$box" observe:folders /etc 2
 
+# A listener with a certificate to look at.
+port=8443
+openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=demo.example -days 30 -keyout "$dir/tls.key" \
+	-out "$dir/tls.crt" 2>/dev/null
+openssl s_server -quiet -accept 127.0.0.1:$port -key "$dir/tls.key" -cert "$dir/tls.crt" </dev/null >/dev/null 2>&1 &
+listener=$!
+
 say "The other questions about a machine: ask, approve (by signature), ask again."
-for ask in "observe:journal ssh 15" "observe:logins 24" "observe:cert 443"; do
+for ask in "observe:journal ssh 15" "observe:logins 24" "observe:cert $port demo.example"; do
 	# shellcheck disable=SC2086 # words of one ask
 	fails 77 bastion on "$box" $ask
 	approve_by_key "$(last_question)"
@@ -131,6 +138,15 @@ run bastion grants --all
 run bastion sql 'SELECT id, op, state, exit_code, approved_by, approved_with FROM run_history'
 run bastion sql 'SELECT seq, who, entity, action FROM audit ORDER BY seq DESC LIMIT 8'
 
+say "Both daemons stop when told, and leave nothing open."
+for pid in $pids; do
+	show "kill $pid"
+	kill "$pid"
+	wait "$pid" || true
+done
+pids=
+run bastion status || true
+
 say "The history is a chain, sealed with the machine's key."
 run bastion audit verify
 
@@ -143,13 +159,5 @@ sqlite3 "$dir/copy.db" "DROP TRIGGER audit_no_update;
 sqlite3 "$dir/copy.db" <"$dir/trigger.sql"
 fails 1 bastion audit verify "$dir/copy.db"
 
-say "Both daemons stop when told, and leave nothing open."
-for pid in $pids; do
-	show "kill $pid"
-	kill "$pid"
-	wait "$pid" || true
-done
-pids=
-bastion status || true
 echo
 echo "demo: done"

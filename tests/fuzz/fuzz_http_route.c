@@ -24,8 +24,8 @@ check_value(const char *v)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const char *const patterns[] = {"/", "/v1/ops", "/v1/ops/{id}", "/{a}/{b}/{c}/{d}",
-					       "/{a}/{b}/{c}/{d}/{e}"};
+	static const char *const patterns[] = {
+	    "/", "/v1/ops", "/v1/ops/{id}", "/{a}/{b}/{c}/{d}", "/{a}/{b}/{c}/{d}/{e}"};
 	struct route_params params;
 	char *target;
 	size_t i, j;

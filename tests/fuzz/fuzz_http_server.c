@@ -75,15 +75,15 @@ start(void)
 	struct http_server_config config = {.routes = routes, .authorise = authorise};
 
 	config.limits = (struct http_limits){.connections = 4,
-					     .uid_connections = 4,
-					     .body = 1024,
-					     .header_bytes = 1024,
-					     .headers = 8,
-					     .idle_ms = 5,
-					     .request_ms = 5,
-					     .stall_ms = 1000,
-					     .json_depth = 8,
-					     .stream_bytes = 4096};
+	    .uid_connections = 4,
+	    .body = 1024,
+	    .header_bytes = 1024,
+	    .headers = 8,
+	    .idle_ms = 5,
+	    .request_ms = 5,
+	    .stall_ms = 1000,
+	    .json_depth = 8,
+	    .stream_bytes = 4096};
 	if ((loop = loop_new()) == NULL || (server = http_server_new(loop, &config, NULL)) == NULL)
 		abort();
 }

@@ -80,7 +80,7 @@ try_blob(const struct sshsig_key *key, const uint8_t *blob, size_t len)
 
 	sodium_bin2base64(base64, sizeof(base64), blob, len, sodium_base64_VARIANT_ORIGINAL);
 	snprintf(text, sizeof(text),
-		 "-----BEGIN SSH SIGNATURE-----\n%s\n-----END SSH SIGNATURE-----\n", base64);
+	    "-----BEGIN SSH SIGNATURE-----\n%s\n-----END SSH SIGNATURE-----\n", base64);
 	try_armored(key, text);
 }
 

@@ -115,9 +115,12 @@ say_once(struct http_exchange *x, void *ctx)
 }
 
 static const struct http_route routes[] = {
-    {"POST", "/echo", 1, 65536, echo, ""}, {"PUT", "/echo", 1, 65536, echo, ""},
-    {"GET", "/fixed", 1, 0, fixed, ""},    {"GET", "/hold", 1, 0, hold, ""},
-    {"GET", "/flood", 1, 0, flood, ""},    {"GET", "/once", 1, 0, say_once, ""},
+    {"POST", "/echo", 1, 65536, echo, ""},
+    {"PUT", "/echo", 1, 65536, echo, ""},
+    {"GET", "/fixed", 1, 0, fixed, ""},
+    {"GET", "/hold", 1, 0, hold, ""},
+    {"GET", "/flood", 1, 0, flood, ""},
+    {"GET", "/once", 1, 0, say_once, ""},
     {NULL, NULL, 0, 0, NULL, NULL},
 };
 
@@ -137,15 +140,15 @@ serve(struct loop *on)
 	struct refusal r;
 
 	config.limits = (struct http_limits){.connections = 300,
-					     .uid_connections = 300,
-					     .body = 65536,
-					     .header_bytes = 8192,
-					     .headers = 40,
-					     .idle_ms = 5000,
-					     .request_ms = 5000,
-					     .stall_ms = 5000,
-					     .json_depth = 32,
-					     .stream_bytes = 65536};
+	    .uid_connections = 300,
+	    .body = 65536,
+	    .header_bytes = 8192,
+	    .headers = 40,
+	    .idle_ms = 5000,
+	    .request_ms = 5000,
+	    .stall_ms = 5000,
+	    .json_depth = 32,
+	    .stream_bytes = 65536};
 	s = http_server_new(on, &config, &r);
 	assert_non_null(s);
 	assert_int_equal(http_listen_unix(s, path, 1, 0600, &r), 0);
@@ -249,14 +252,14 @@ static struct http_request
 request(const char *method, const char *url)
 {
 	return (struct http_request){.socket_path = path,
-				     .method = method,
-				     .url = url,
-				     .connect_ms = 2000,
-				     .total_ms = 10000,
-				     .reply_max = 65536,
-				     .chunk = on_chunk,
-				     .done = on_done,
-				     .ctx = &out};
+	    .method = method,
+	    .url = url,
+	    .connect_ms = 2000,
+	    .total_ms = 10000,
+	    .reply_max = 65536,
+	    .chunk = on_chunk,
+	    .done = on_done,
+	    .ctx = &out};
 }
 
 static void
@@ -464,8 +467,8 @@ garbage_is_no_answer(void **state)
 		loop_after(loop, 1, stop, NULL);
 		loop_run(loop);
 	}
-	assert_int_equal(write(accepted, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", 43),
-			 43);
+	assert_int_equal(
+	    write(accepted, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", 43), 43);
 	shutdown(accepted, SHUT_RDWR);
 	loop_run(loop);
 	assert_string_equal(out.refusal.code, "http.protocol");
@@ -548,8 +551,7 @@ static void
 header_with_a_line_break_is_refused(void **state)
 {
 	static const struct http_field bad[][2] = {{{"X", "a\r\nY: b"}, {NULL, NULL}},
-						   {{"X\nY", "a"}, {NULL, NULL}},
-						   {{"X: y", "a"}, {NULL, NULL}}};
+	    {{"X\nY", "a"}, {NULL, NULL}}, {{"X: y", "a"}, {NULL, NULL}}};
 	struct http_request q = request("GET", "http://b/fixed");
 	struct refusal r;
 	size_t i;

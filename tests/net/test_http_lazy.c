@@ -31,10 +31,10 @@ without_libraries(void)
 
 	if (mkdtemp(dir) == NULL || chdir(dir) == -1 || chroot(".") == -1)
 		return 1;
-	if (lazy_curl(&r) != NULL || strcmp(r.code, "http.library") != 0 ||
+	if (lazy_curl(&r) != NULL || strcmp(r.code, "library.missing") != 0 ||
 	    strstr(r.why, "libcurl4") == NULL)
 		return 2;
-	if (lazy_mhd(&r) != NULL || strcmp(r.code, "http.library") != 0 ||
+	if (lazy_mhd(&r) != NULL || strcmp(r.code, "library.missing") != 0 ||
 	    strstr(r.why, "libmicrohttpd12") == NULL)
 		return 3;
 	return 0;

@@ -83,7 +83,7 @@ show_item(struct http_exchange *x, void *ctx)
 
 	(void)ctx;
 	snprintf(text, sizeof(text), "%s|%s|%s|%d|%u|%s", http_param(x, "id"), q ? q : "-",
-		 h ? h : "-", http_peer(x)->uid == getuid(), http_surface(x), http_method(x));
+	    h ? h : "-", http_peer(x)->uid == getuid(), http_surface(x), http_method(x));
 	http_reply(x, 200, "text/plain", NULL, text, strlen(text));
 	return 0;
 }
@@ -526,7 +526,7 @@ connection_is_kept(void **state)
 {
 	(void)state;
 	CURL("-w", "%{num_connects}", "http://x/hello", "http://x/nothing", "http://x/hello",
-	     "http://x/later");
+	    "http://x/later");
 	want("hello\n1{\"error\"");
 	want("}}\n0hello\n0later\n0");
 }
@@ -560,7 +560,7 @@ body_over_its_limit_is_refused(void **state)
 	CURL("-i", "http://x/hello", "--data-binary", data, "-H", "Expect:");
 	want("HTTP/1.1 413");
 	CURL("-i", "http://x/hello", "--data-binary", data, "-H", "Expect:", "-H",
-	     "Transfer-Encoding: chunked");
+	    "Transfer-Encoding: chunked");
 	want("HTTP/1.1 413");
 	want("over 100 bytes");
 	CURL("-i", "http://x/all", "--data-binary", data, "-H", "Expect:");
@@ -612,13 +612,8 @@ too_many_or_long_headers(void **state)
 static void
 broken_requests_do_no_harm(void **state)
 {
-	static const char *const texts[] = {
-	    "\r\n\r\n\r\n",
-	    "GET\r\n\r\n",
-	    "",
-	    "\1\2\3\r\n\r\n",
-	    "GET / HTTP/9.9\r\n\r\n",
-	    "GET /hello HTTP/1.1\r\n\r\n",
+	static const char *const texts[] = {"\r\n\r\n\r\n", "GET\r\n\r\n", "", "\1\2\3\r\n\r\n",
+	    "GET / HTTP/9.9\r\n\r\n", "GET /hello HTTP/1.1\r\n\r\n",
 	    "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n",
 	    "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
 	    "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
@@ -1062,9 +1057,9 @@ handed_in_listener_is_served(void **state)
 	CURL(CODE, url);
 	assert_string_equal(w.out, "200");
 	CURL("-i", url, "-d",
-	     "0123456789012345678901234567890123456789012345678901234567890123456789"
-	     "0123456789012345678901234567890123456789",
-	     "-H", "Expect:");
+	    "0123456789012345678901234567890123456789012345678901234567890123456789"
+	    "0123456789012345678901234567890123456789",
+	    "-H", "Expect:");
 	want("HTTP/1.1 413");
 	assert_int_equal(http_listen_fd(w.server, -1, LOCAL, &r), -1);
 	assert_string_equal(r.code, "socket.bind");

@@ -128,7 +128,7 @@ wider_mode_is_set_when_asked(void **state)
 	unixsock_close(&s);
 }
 
-/* PT-02: 104 bytes are refused, 103 are served. */
+/* PT-02, SQ-2: 104 bytes are refused, 103 are served. */
 static void
 path_of_104_is_refused(void **state)
 {

@@ -67,7 +67,7 @@ serve(void **state)
 	(void)state;
 	driver_make(&d);
 	driver_serve_begin(&d, DRIVER_BOX);
-	driver_does(&said, NULL, "host", "init", NULL);
+	driver_does(&said, NULL, "host", "init", "conductor", NULL);
 	driver_serve_begin(&d, DRIVER_HOST);
 	driver_serve_wait(&d, DRIVER_BOX);
 	driver_serve_wait(&d, DRIVER_HOST);
@@ -87,8 +87,8 @@ surfaces_of(const struct http_route *route, char out[64])
 {
 	/* In the order of the description. */
 	snprintf(out, 64, "%s%s%s", (route->surface & SURFACE_CONTROL) != 0 ? "control " : "",
-		 (route->surface & SURFACE_LANE) != 0 ? "lane " : "",
-		 (route->surface & SURFACE_ENROLL) != 0 ? "enroll " : "");
+	    (route->surface & SURFACE_LANE) != 0 ? "lane " : "",
+	    (route->surface & SURFACE_ENROLL) != 0 ? "enroll " : "");
 }
 
 /* API-1: every route stands in the description with its method, path, surfaces and summary, and
@@ -103,13 +103,13 @@ description_and_routes_are_the_same(void **state)
 	char *at;
 
 	(void)state;
-	assert_int_equal(wire_ask(socket_path(0), "GET", "/v1/openapi.json", "", "", 0, &answer),
-			 200);
+	assert_int_equal(
+	    wire_ask(socket_path(0), "GET", "/v1/openapi.json", "", "", 0, &answer), 200);
 	assert_int_equal(
 	    jq(".paths | to_entries[] | .key as $path | .value | to_entries[]"
 	       " | [(.key | ascii_upcase), $path, (.value[\"x-bastion-surface\"] | join(\" \")) + \" \","
 	       "    .value.summary] | join(\"|\")",
-	       listed, sizeof(listed)),
+		listed, sizeof(listed)),
 	    0);
 	for (at = strtok(listed, "\n"); at != NULL; at = strtok(NULL, "\n"))
 		lines[n++] = at;
@@ -118,7 +118,7 @@ description_and_routes_are_the_same(void **state)
 
 		surfaces_of(route, surfaces);
 		snprintf(one, sizeof(one), "%s|%s|%s|%s", route->method, route->path, surfaces,
-			 route->summary);
+		    route->summary);
 		for (i = 0; i < n; i++)
 			same += strcmp(lines[i], one) == 0;
 		if (same != 1)
@@ -135,22 +135,22 @@ description_is_openapi(void **state)
 	char out[4096];
 
 	(void)state;
-	assert_int_equal(wire_ask(socket_path(1), "GET", "/v1/openapi.json", "", "", 0, &answer),
-			 200);
+	assert_int_equal(
+	    wire_ask(socket_path(1), "GET", "/v1/openapi.json", "", "", 0, &answer), 200);
 	assert_int_equal(jq("(.openapi | startswith(\"3.1.\")) and (.info.title | length > 0)"
 			    " and (.info.version | type == \"string\")",
-			    out, sizeof(out)),
-			 0);
+			     out, sizeof(out)),
+	    0);
 	assert_int_equal(
 	    jq(". as $all | [.. | objects | .\"$ref\"? // empty | ltrimstr(\"#/\")"
 	       "   | split(\"/\") as $p | $all | getpath($p)] | all(. != null) and length > 0",
-	       out, sizeof(out)),
+		out, sizeof(out)),
 	    0);
 	assert_int_equal(jq("[.paths[][] | .responses | length > 0] | all", out, sizeof(out)), 0);
 	assert_int_equal(
 	    jq("[.paths[].post // empty | .requestBody.content[\"application/json\"].schema]"
 	       " | all(. != null) and length > 0",
-	       out, sizeof(out)),
+		out, sizeof(out)),
 	    0);
 }
 
@@ -172,12 +172,12 @@ paths_exist_where_the_description_says(void **state)
 			memcpy(first, answer.body, answer.len + 1);
 		assert_string_equal(answer.body, first);
 		for (route = net_routes; route->method != NULL; route++) {
-			int status = wire_ask(socket_path(i), route->method, route->path, "", "", 0,
-					      &answer);
+			int status = wire_ask(
+			    socket_path(i), route->method, route->path, "", "", 0, &answer);
 
 			if (((route->surface & sockets[i].surface) != 0) == (status == 404))
 				fail_msg("%s %s on %s: %d", route->method, route->path,
-					 sockets[i].name, status);
+				    sockets[i].name, status);
 		}
 	}
 }

@@ -27,7 +27,7 @@
 #define FILES 16
 #define EVERY                                                                                 \
 	(FAULT_READ | FAULT_WRITE | FAULT_SYNC | FAULT_TRUNCATE | FAULT_OPEN | FAULT_DELETE | \
-	 FAULT_LOCK | FAULT_SHM)
+	    FAULT_LOCK | FAULT_SHM)
 
 /* What the child under faults has to say. */
 struct report {
@@ -83,16 +83,16 @@ copy_take(struct copy *c, const struct home *home)
 static void
 copy_put(const struct copy *c, const struct home *home)
 {
-	static const char *const ours[] = {"bastion.db", "bastion.db-wal", "bastion.db-shm",
-					   "bastion.db-journal"};
+	static const char *const ours[] = {
+	    "bastion.db", "bastion.db-wal", "bastion.db-shm", "bastion.db-journal"};
 	size_t i;
 	int fd, k;
 
 	for (i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
 		unlinkat(home->fd, ours[i], 0);
 	for (k = 0; c != NULL && k < c->n; k++) {
-		fd = openat(home->fd, c->file[k].name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
-			    0600);
+		fd = openat(
+		    home->fd, c->file[k].name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 		assert_true(fd >= 0);
 		assert_int_equal(write(fd, c->file[k].bytes, c->file[k].size), c->file[k].size);
 		close(fd);
@@ -111,8 +111,8 @@ start(struct bench *b)
 	store_close(b->s.db);
 	b->s.db = NULL;
 	copy_take(&b->born, &b->s.home);
-	b->report = mmap(NULL, sizeof(*b->report), PROT_READ | PROT_WRITE,
-			 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	b->report = mmap(
+	    NULL, sizeof(*b->report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(b->report, MAP_FAILED);
 }
 
@@ -185,8 +185,8 @@ migrate(struct bench *b, bool watch)
 
 /* Run ${body} in a process of its own, on a disk of ${plan}. */
 static void
-under(struct bench *b, const struct fault_plan *plan, void (*body)(struct bench *, bool),
-      bool watch)
+under(
+    struct bench *b, const struct fault_plan *plan, void (*body)(struct bench *, bool), bool watch)
 {
 	int status;
 	pid_t pid;
@@ -205,14 +205,14 @@ under(struct bench *b, const struct fault_plan *plan, void (*body)(struct bench 
 	if (!WIFEXITED(status) ||
 	    (WEXITSTATUS(status) != 0 && !(plan->power && WEXITSTATUS(status) == FAULT_EXIT)))
 		fail_msg("ops %u, operation %d: the process ended with %d", plan->ops, plan->nth,
-			 status);
+		    status);
 }
 
 static void
 words(const struct fault_plan *plan, const struct refusal *r)
 {
-	static const char *const known[] = {"store.full", "store.failed", "store.readonly",
-					    "store.corrupt", "store.busy"};
+	static const char *const known[] = {
+	    "store.full", "store.failed", "store.readonly", "store.corrupt", "store.busy"};
 	size_t i;
 
 	for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
@@ -220,10 +220,10 @@ words(const struct fault_plan *plan, const struct refusal *r)
 			break;
 	if (i == sizeof(known) / sizeof(known[0]))
 		fail_msg("ops %u, operation %d: refused with %s|%s", plan->ops, plan->nth, r->code,
-			 r->why);
+		    r->why);
 	if (plan->full && strcmp(r->code, "store.full") != 0)
 		fail_msg("ops %u, operation %d: a full disk is %s|%s", plan->ops, plan->nth,
-			 r->code, r->why);
+		    r->code, r->why);
 }
 
 /* What was said to be durable is there, and nothing is there by half. */
@@ -242,11 +242,10 @@ day_is_whole(struct bench *b, const struct fault_plan *plan)
 		there = scratch_value(&b->s, day_steps[i].whole);
 		if (there != 0 && there != 1)
 			fail_msg("ops %u, operation %d, seed %u: half of '%s' is there (%lld)",
-				 plan->ops, plan->nth, plan->seed, day_steps[i].name,
-				 (long long)there);
+			    plan->ops, plan->nth, plan->seed, day_steps[i].name, (long long)there);
 		if (there == 0 && report->done[i] && (behind || !day_steps[i].soft || !plan->power))
 			fail_msg("ops %u, operation %d, seed %u: '%s' was committed and is gone",
-				 plan->ops, plan->nth, plan->seed, day_steps[i].name);
+			    plan->ops, plan->nth, plan->seed, day_steps[i].name);
 		behind = behind || (report->done[i] && !day_steps[i].soft);
 	}
 }
@@ -261,8 +260,7 @@ day_under(struct bench *b, const struct fault_plan *plan, bool watch)
 	/* One failure that passed costs at most one step's first try. */
 	if (!plan->power && !plan->sticky && b->report->steps != 11)
 		fail_msg("ops %u, operation %d: after %d steps the day ended: %s|%s", plan->ops,
-			 plan->nth, b->report->steps, b->report->refusal.code,
-			 b->report->refusal.why);
+		    plan->nth, b->report->steps, b->report->refusal.code, b->report->refusal.why);
 	day_is_whole(b, plan);
 }
 
@@ -291,8 +289,8 @@ day_at_every(struct bench *b, struct fault_plan plan, bool watch)
 	return hit;
 }
 
-static const unsigned kinds[] = {FAULT_READ, FAULT_WRITE,  FAULT_SYNC, FAULT_TRUNCATE,
-				 FAULT_OPEN, FAULT_DELETE, FAULT_LOCK, FAULT_SHM};
+static const unsigned kinds[] = {FAULT_READ, FAULT_WRITE, FAULT_SYNC, FAULT_TRUNCATE, FAULT_OPEN,
+    FAULT_DELETE, FAULT_LOCK, FAULT_SHM};
 
 /* DESIGN §1.2: after one failure at any operation, all that was said is true, and the day goes on.
  */
@@ -332,8 +330,8 @@ full_from_anywhere(void **state)
 static void
 broken_from_anywhere(void **state)
 {
-	struct fault_plan plan = {.ops = FAULT_WRITE | FAULT_SYNC | FAULT_TRUNCATE | FAULT_DELETE,
-				  .sticky = true};
+	struct fault_plan plan = {
+	    .ops = FAULT_WRITE | FAULT_SYNC | FAULT_TRUNCATE | FAULT_DELETE, .sticky = true};
 	struct bench b;
 
 	(void)state;
@@ -347,8 +345,8 @@ broken_from_anywhere(void **state)
 static void
 power_lost_anywhere(void **state)
 {
-	struct fault_plan plan = {.ops = FAULT_WRITE | FAULT_SYNC | FAULT_TRUNCATE | FAULT_DELETE,
-				  .power = true};
+	struct fault_plan plan = {
+	    .ops = FAULT_WRITE | FAULT_SYNC | FAULT_TRUNCATE | FAULT_DELETE, .power = true};
 	struct bench b;
 
 	(void)state;
@@ -389,8 +387,8 @@ migrations_fail_whole(void **state)
 				words(&plan, &b.report->refusal);
 			if (migrate_version(&b.s.home, &version, &r) != 0)
 				fail_msg("operation %d: %s: %s", plan.nth, r.code, r.why);
-			assert_in_range(version, b.report->done[0] ? embedded_versions : 0,
-					embedded_versions);
+			assert_in_range(
+			    version, b.report->done[0] ? embedded_versions : 0, embedded_versions);
 			if (migrate_up(&b.s.home, &r) != embedded_versions - version)
 				fail_msg("operation %d: %s: %s", plan.nth, r.code, r.why);
 			scratch_open(&b.s, ROLE_NET);
@@ -404,8 +402,10 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(one_failure_anywhere),  cmocka_unit_test(full_from_anywhere),
-	    cmocka_unit_test(broken_from_anywhere),  cmocka_unit_test(power_lost_anywhere),
+	    cmocka_unit_test(one_failure_anywhere),
+	    cmocka_unit_test(full_from_anywhere),
+	    cmocka_unit_test(broken_from_anywhere),
+	    cmocka_unit_test(power_lost_anywhere),
 	    cmocka_unit_test(migrations_fail_whole),
 	};
 

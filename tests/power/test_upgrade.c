@@ -56,11 +56,10 @@ tables_are_filled(struct scratch *s)
 	sqlite3_stmt *q;
 	int i, n = 0;
 
-	assert_int_equal(
-	    sqlite3_prepare_v2(store_handle(s->db),
-			       "SELECT name FROM sqlite_schema WHERE type = 'table' AND name"
-			       " NOT LIKE 'sqlite\\_%' ESCAPE '\\'",
-			       -1, &q, NULL),
+	assert_int_equal(sqlite3_prepare_v2(store_handle(s->db),
+			     "SELECT name FROM sqlite_schema WHERE type = 'table' AND name"
+			     " NOT LIKE 'sqlite\\_%' ESCAPE '\\'",
+			     -1, &q, NULL),
 	    SQLITE_OK);
 	for (; n < 64 && sqlite3_step(q) == SQLITE_ROW; n++)
 		snprintf(names[n], sizeof(names[n]), "%s", (const char *)sqlite3_column_text(q, 0));
@@ -76,8 +75,7 @@ tables_are_filled(struct scratch *s)
 static void
 rows_of(struct scratch *s, char *out, size_t size)
 {
-	scratch_text(
-	    s,
+	scratch_text(s,
 	    "SELECT group_concat(line, char(10)) FROM (SELECT line FROM audit_line ORDER BY seq)",
 	    out, size);
 }
@@ -105,7 +103,7 @@ rows_survive(void **state)
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM schema_step"), embedded_versions);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM schema_step WHERE version = 1"
 					   " AND name = '0001_first_day' AND length(sha256) = 32"),
-			 1);
+	    1);
 	scratch_drop(&s);
 }
 

@@ -62,9 +62,8 @@ take(void *ctx, int val, const char *arg)
 }
 
 static const struct option OPTIONS[] = {{"all", no_argument, NULL, 'a'},
-					{"file", required_argument, NULL, 'f'},
-					{"uses", required_argument, NULL, 1000},
-					{NULL, 0, NULL, 0}};
+    {"file", required_argument, NULL, 'f'}, {"uses", required_argument, NULL, 1000},
+    {NULL, 0, NULL, 0}};
 
 static char *words[16];
 static int count;
@@ -126,8 +125,8 @@ options_and_words_mix(void **state)
 static void
 wrong_options_are_loud(void **state)
 {
-	static const char *const wrong[] = {"v --nope",      "v --al",        "v -x",  "v --all=1",
-					    "v word --uses", "v --uses zero", "v -ax", "v -f"};
+	static const char *const wrong[] = {"v --nope", "v --al", "v -x", "v --all=1",
+	    "v word --uses", "v --uses zero", "v -ax", "v -f"};
 	struct given given;
 	struct cli cli;
 	size_t i;
@@ -150,20 +149,10 @@ durations(void **state)
 	static const struct {
 		const char *text;
 		int64_t ms;
-	} good[] = {{"90s", 90000},    {"15m", 900000}, {"2h", 7200000},
-		    {"7d", 604800000}, {"30", 30000},   {"0", 0}};
-	static const char *const bad[] = {"",
-					  "s",
-					  "-1s",
-					  "1w",
-					  "1.5h",
-					  "1h30m",
-					  " 1s",
-					  "0x10",
-					  "1s ",
-					  "+1s",
-					  "9223372036854775807d",
-					  "99999999999999999999999"};
+	} good[] = {{"90s", 90000}, {"15m", 900000}, {"2h", 7200000}, {"7d", 604800000},
+	    {"30", 30000}, {"0", 0}};
+	static const char *const bad[] = {"", "s", "-1s", "1w", "1.5h", "1h30m", " 1s", "0x10",
+	    "1s ", "+1s", "9223372036854775807d", "99999999999999999999999"};
 	int64_t ms;
 	size_t i;
 
@@ -209,8 +198,8 @@ secrets_from_a_pipe(void **state)
 	assert_int_equal(secret_from("", 0, out, sizeof(out)), -1);
 	assert_int_equal(secret_from("12\0"
 				     "3\n",
-				     5, out, sizeof(out)),
-			 -1);
+			     5, out, sizeof(out)),
+	    -1);
 	assert_int_equal(secret_from("12345678\n", 9, out, sizeof(out)), -1);
 	assert_memory_equal(out, "\0\0\0\0\0\0\0\0", 8);
 }
@@ -235,11 +224,11 @@ static void
 refusals_say_what_to_do(void **state)
 {
 	(void)state;
-	assert_int_equal(refused("grant.spent", "every use of this grant is spent", CLI_TABLE, 0),
-			 126);
+	assert_int_equal(
+	    refused("grant.spent", "every use of this grant is spent", CLI_TABLE, 0), 126);
 	assert_string_equal(said,
-			    "bastion: grants: every use of this grant is spent [grant.spent]\n"
-			    "         ask again, so that a person approves anew\n");
+	    "bastion: grants: every use of this grant is spent [grant.spent]\n"
+	    "         ask again, so that a person approves anew\n");
 	assert_int_equal(refused("approval.needed", "a person", CLI_TABLE, 0), 77);
 	assert_int_equal(refused("store.missing", "none", CLI_TABLE, 0), 3);
 	assert_int_equal(refused("factor.throttled", "too many", CLI_TABLE, 1800000000000), 75);
@@ -273,7 +262,7 @@ refusals_of_an_open_store(void **state)
 	scratch_make(&s, HOME_BOX);
 	assert_int_equal(scratch_sql(&s, "UPDATE refusal SET exit_code = 99 WHERE code = "
 					 "'setting.fixed'"),
-			 0);
+	    0);
 	assert_int_equal(
 	    home_at(&cli.home, s.home.state, s.home.run, HOME_BOX, false, &cli.refusal), 0);
 	cli.db = store_open(&cli.home, ROLE_PERSON, NULL, &cli.refusal);
@@ -281,7 +270,7 @@ refusals_of_an_open_store(void **state)
 	assert_int_equal(store_begin(cli.db), 0);
 	assert_int_equal(stmt_run(store_sql(cli.db, "UPDATE setting SET doc = '' WHERE name = "
 						    "'op.live'")),
-			 -1);
+	    -1);
 	hear();
 	exit_code = cli_refuse(&cli);
 	heard();

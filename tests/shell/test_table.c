@@ -66,11 +66,11 @@ tables_align(void **state)
 {
 	(void)state;
 	shows("SELECT 'a' AS name, 5 AS n UNION ALL SELECT 'longer', 1234", &PLAIN,
-	      "name       n\na          5\nlonger  1234\n");
+	    "name       n\na          5\nlonger  1234\n");
 	shows("SELECT 1800000000123 AS at, NULL AS gone_at, 'x' AS t", &PLAIN,
-	      "at                   gone_at  t\n2027-01-15 08:00:00           x\n");
+	    "at                   gone_at  t\n2027-01-15 08:00:00           x\n");
 	shows("SELECT char(27) || '[2J' AS t, '漢字' AS w, 'e' AS e", &PLAIN,
-	      "t        w     e\n\\x1b[2J  漢字  e\n");
+	    "t        w     e\n\\x1b[2J  漢字  e\n");
 }
 
 static void
@@ -80,8 +80,8 @@ boxes_have_lines(void **state)
 
 	(void)state;
 	shows("SELECT 'a' AS name, NULL AS n", &box,
-	      "┌──────┬──────┐\n│ name │ n    │\n├──────┼──────┤\n│ a    │ NULL │\n"
-	      "└──────┴──────┘\n");
+	    "┌──────┬──────┐\n│ name │ n    │\n├──────┼──────┤\n│ a    │ NULL │\n"
+	    "└──────┴──────┘\n");
 }
 
 static void
@@ -127,9 +127,9 @@ numbers_are_not_cut(void **state)
 	(void)state;
 	shows("SELECT 1234567890123 AS n, 1800000000123 AS made_at,"
 	      " 'a text that is rather long' AS t",
-	      &style,
-	      "            n  made_at              t\n"
-	      "1234567890123  2027-01-15 08:00:00  a text that i…\n");
+	    &style,
+	    "            n  made_at              t\n"
+	    "1234567890123  2027-01-15 08:00:00  a text that i…\n");
 }
 
 static void

@@ -90,15 +90,15 @@ nothing_drives_the_terminal(void **state)
 	shows("a\r\nb\tc", "a\\r\\nb\\tc", 9);
 	shows("\xc2\x9b"
 	      "2J",
-	      "\\u009b2J", 8);
+	    "\\u009b2J", 8);
 	shows("\xe2\x80\xae"
 	      "abc",
-	      "\\u202eabc", 9);
+	    "\\u202eabc", 9);
 	shows("x\xe2\x80\x8by", "x\\u200by", 8);
 	shows("\xf3\xa0\x81\x81", "\\U0e0041", 8);
 	shows("bad\xff"
 	      "end",
-	      "bad\\xffend", 10);
+	    "bad\\xffend", 10);
 	assert_int_equal(shown("a\0b", 3), 6);
 	assert_string_equal(made, "a\\x00b");
 }
@@ -118,8 +118,8 @@ all_bytes_are_safe(void **state)
 		shown(pair, 2);
 		for (j = 0; j < made_len; j++) {
 			assert_false((unsigned char)made[j] < 0x20 || made[j] == 0x7f);
-			assert_false(j > 0 && made[j - 1] == '\xc2' &&
-				     (unsigned char)made[j] < 0xa0);
+			assert_false(
+			    j > 0 && made[j - 1] == '\xc2' && (unsigned char)made[j] < 0xa0);
 		}
 	}
 }
@@ -225,10 +225,14 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(only_utf8_is_decoded), cmocka_unit_test(nothing_drives_the_terminal),
-	    cmocka_unit_test(all_bytes_are_safe),   cmocka_unit_test(width_is_that_of_the_terminal),
-	    cmocka_unit_test(cut_text_says_so),     cmocka_unit_test(csv_quotes_what_it_must),
-	    cmocka_unit_test(json_escapes),         cmocka_unit_test(times_are_of_a_calendar),
+	    cmocka_unit_test(only_utf8_is_decoded),
+	    cmocka_unit_test(nothing_drives_the_terminal),
+	    cmocka_unit_test(all_bytes_are_safe),
+	    cmocka_unit_test(width_is_that_of_the_terminal),
+	    cmocka_unit_test(cut_text_says_so),
+	    cmocka_unit_test(csv_quotes_what_it_must),
+	    cmocka_unit_test(json_escapes),
+	    cmocka_unit_test(times_are_of_a_calendar),
 	};
 	int failed;
 

@@ -39,8 +39,7 @@ make(void **state)
 	setenv("BASTION_STATE", b.s.home.state, 1);
 	setenv("BASTION_RUN", b.s.home.run, 1);
 	setenv("TZ", "UTC", 1);
-	if (scratch_sql(
-		&b.s, ENTRY
+	if (scratch_sql(&b.s, ENTRY
 		"VALUES ('op', 'grant', '3', 'expired', 'laptop',"
 		" '{\"op\":\"observe:cert\",\"reason\":\"ran out\",\"none\":null}');" ENTRY
 		"VALUES ('op', 'grant', '4', 'active', 'lap' || char(27) || '[2Jtop', '{}')") != 0)

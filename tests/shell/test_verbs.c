@@ -89,15 +89,9 @@ two_words_go_before_one(void **state)
 static void
 help_is_no_error(void **state)
 {
-	static const char *const ways[][3] = {{NULL},
-					      {"-h", NULL},
-					      {"--help", NULL},
-					      {"help", NULL},
-					      {"help", "sql", NULL},
-					      {"sql", "--help", NULL},
-					      {"status", "-h", NULL},
-					      {"host", "--help", NULL},
-					      {"help", "host", NULL}};
+	static const char *const ways[][3] = {{NULL}, {"-h", NULL}, {"--help", NULL},
+	    {"help", NULL}, {"help", "sql", NULL}, {"sql", "--help", NULL}, {"status", "-h", NULL},
+	    {"host", "--help", NULL}, {"help", "host", NULL}};
 	struct scratch *s = *state;
 	struct program p;
 	size_t i;
@@ -221,7 +215,7 @@ lost_output_is_noticed(void **state)
 				  " (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c\";"
 				  " echo $? >\"$BASTION_STATE/../code\"; } | head -1 >/dev/null;"
 				  " exit $(cat \"$BASTION_STATE/../code\")"),
-			 1);
+	    1);
 }
 
 /* With descriptors closed, no message ends up in the database. */
@@ -234,7 +228,7 @@ closed_descriptors_hold_nothing(void **state)
 	assert_int_equal(scratch_value(s, "SELECT value FROM setting WHERE name = 'op.live'"), 63);
 	assert_int_equal(scratch_value(s, "SELECT count(*) FROM pragma_integrity_check"
 					  " WHERE integrity_check = 'ok'"),
-			 1);
+	    1);
 }
 
 static const char *
@@ -257,8 +251,7 @@ the_manual_renders(void **state)
 		print_message("skipped: no manual was built, or there is no man\n");
 		skip();
 	}
-	snprintf(
-	    command, sizeof(command),
+	snprintf(command, sizeof(command),
 	    "LC_ALL=C.UTF-8 man --warnings -l %s 2>&1 >/dev/null | grep -q . && exit 1; exit 0",
 	    path);
 	assert_int_equal(system(command), 0);
@@ -278,8 +271,8 @@ settings_change_within_bounds(void **state)
 	RUN(&p, s, "settings", "set", "audit.seal_ms", "2m");
 	assert_int_equal(p.code, 0);
 	program_free(&p);
-	assert_int_equal(scratch_value(s, "SELECT value FROM setting WHERE name = 'audit.seal_ms'"),
-			 120000);
+	assert_int_equal(
+	    scratch_value(s, "SELECT value FROM setting WHERE name = 'audit.seal_ms'"), 120000);
 	RUN(&p, s, "settings", "set", "audit.seal_ms", "99999d");
 	assert_non_null(strstr(p.err, "[setting.range]"));
 	program_free(&p);
@@ -304,15 +297,15 @@ set_running(struct scratch *s, bool alive)
 
 	assert_int_equal(identity_of(getpid(), &self), 0);
 	snprintf(sql, sizeof(sql),
-		 "INSERT INTO process (boot_id, pid, start_ticks, uid, program, seen_at)"
-		 " SELECT '%s', %d, %lld, 0, 'test', now_ms();"
-		 "INSERT INTO instance (epoch, role, process_id, version, run_dir, started_at)"
-		 " VALUES (7, 'box', 1, '0.1.0', '/run/bastion', now_ms());"
-		 "UPDATE instance SET state = 'ready', ready_at = now_ms();"
-		 "INSERT INTO actor_run (instance_id, actor, attempt, started_at)"
-		 " VALUES (1, 'keeper', 3, now_ms());"
-		 "UPDATE actor_run SET state = 'running', process_id = 1;",
-		 self.boot_id, (int)getpid(), (long long)self.start_ticks + (alive ? 0 : 1));
+	    "INSERT INTO process (boot_id, pid, start_ticks, uid, program, seen_at)"
+	    " SELECT '%s', %d, %lld, 0, 'test', now_ms();"
+	    "INSERT INTO instance (epoch, role, process_id, version, run_dir, started_at)"
+	    " VALUES (7, 'box', 1, '0.1.0', '/run/bastion', now_ms());"
+	    "UPDATE instance SET state = 'ready', ready_at = now_ms();"
+	    "INSERT INTO actor_run (instance_id, actor, attempt, started_at)"
+	    " VALUES (1, 'keeper', 3, now_ms());"
+	    "UPDATE actor_run SET state = 'running', process_id = 1;",
+	    self.boot_id, (int)getpid(), (long long)self.start_ticks + (alive ? 0 : 1));
 	assert_int_equal(scratch_sql(s, sql), 0);
 }
 
@@ -344,7 +337,7 @@ status_says_what_runs(void **state)
 	assert_int_equal(scratch_sql(s, "UPDATE instance SET state = 'draining', draining_at = "
 					"now_ms(); UPDATE instance SET state = 'ended', ended_at = "
 					"now_ms(), end_reason = 'signal TERM'"),
-			 0);
+	    0);
 	RUN(&p, s, "status", "--json");
 	assert_int_equal(p.code, 1);
 	assert_non_null(strstr(p.out, "\"running\":false,\"state\":\"ended\""));

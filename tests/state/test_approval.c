@@ -51,8 +51,8 @@ a_question_is_asked_once(void **state)
 	/* What ran out is asked anew, and is marked as such by the one that follows. */
 	clock_fix(clock_now() + 3600000);
 	assert_int_not_equal(person_asked(&s, pairing, "[\"/usr\",\"2\"]"), one);
-	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM approval WHERE state = 'expired'"),
-			 2);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM approval WHERE state = 'expired'"), 2);
 	scratch_drop(&s);
 }
 
@@ -85,8 +85,8 @@ a_question_has_bounds(void **state)
 	scratch_open(&s, ROLE_NET);
 	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		assert_int_equal(approval_ask(s.db, pairing, bad[i].op, bad[i].args, bad[i].uses,
-					      bad[i].ttl_ms, &id),
-				 -1);
+				     bad[i].ttl_ms, &id),
+		    -1);
 		person_says(&s, bad[i].code);
 	}
 	assert_int_equal(approval_ask(s.db, 77, "observe:folders", "[]", 0, 0, &id), -1);
@@ -104,12 +104,12 @@ a_question_has_bounds(void **state)
 	/* The settings say what an ask that names nothing gets. */
 	scratch_open(&s, ROLE_NET);
 	assert_int_equal(approval_ask(s.db, pairing, "observe:folders", "[]", 0, 0, &id), 0);
-	assert_int_equal(scratch_value(&s, "SELECT uses = 1 AND ttl_ms = 3600000 FROM approval"),
-			 1);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT uses = 1 AND ttl_ms = 3600000 FROM approval"), 1);
 	for (i = 1; i < 32; i++) {
 		snprintf(args, sizeof(args), "[\"/%zu\"]", i);
-		assert_int_equal(approval_ask(s.db, pairing, "observe:folders", args, 0, 0, &id),
-				 0);
+		assert_int_equal(
+		    approval_ask(s.db, pairing, "observe:folders", args, 0, 0, &id), 0);
 	}
 	assert_int_equal(approval_ask(s.db, pairing, "observe:folders", "[9]", 0, 0, &id), -1);
 	person_says(&s, "approval.busy");
@@ -158,11 +158,11 @@ approving_makes_a_grant(void **state)
 			      " FROM grant AS g JOIN approval AS a ON a.id = g.approval_id"),
 	    1);
 	scratch_text(&s,
-		     "SELECT group_concat(entity || ' ' || action, ', ') FROM audit"
-		     " WHERE seq > (SELECT max(seq) - 4 FROM audit)",
-		     text, sizeof(text));
-	assert_string_equal(text,
-			    "approval pending, approval approved, approval burned, grant active");
+	    "SELECT group_concat(entity || ' ' || action, ', ') FROM audit"
+	    " WHERE seq > (SELECT max(seq) - 4 FROM audit)",
+	    text, sizeof(text));
+	assert_string_equal(
+	    text, "approval pending, approval approved, approval burned, grant active");
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM live_grants"), 1);
 	assert_int_equal(person_run(&s, grant_id, 1), 0);
 	assert_int_equal(person_run(&s, grant_id, 2), 0);
@@ -225,7 +225,7 @@ one_of_many_deciders_burns_it(void **state)
 			if (read(gate[0], &c, 1) != 0)
 				_exit(9);
 			if (person_answers(&s, id, i % 2 ? code : NULL, i % 2 ? NULL : signature,
-					   &grant_id) == 0)
+				&grant_id) == 0)
 				_exit(0);
 			_exit(strcmp(store_refusal(s.db)->code, "approval.decided") == 0 ? 1 : 2);
 		}
@@ -241,7 +241,7 @@ one_of_many_deciders_burns_it(void **state)
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM grant"), 1);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM audit WHERE entity = 'approval'"
 					   " AND action = 'burned'"),
-			 1);
+	    1);
 	scratch_drop(&s);
 }
 
@@ -261,11 +261,11 @@ a_stale_digest_is_refused(void **state)
 	id = person_asked(&s, pairing, "[]");
 	memset(stale, 7, sizeof(stale));
 	answer = (struct approval_answer){.id = id,
-					  .digest = stale,
-					  .uid = 1000,
-					  .name = "alice",
-					  .key = s.key,
-					  .code = person_code(&p, clock_now(), code)};
+	    .digest = stale,
+	    .uid = 1000,
+	    .name = "alice",
+	    .key = s.key,
+	    .code = person_code(&p, clock_now(), code)};
 	assert_int_equal(approval_approve(scratch_open(&s, ROLE_PERSON), &answer, &grant_id), -1);
 	person_says(&s, "approval.terms");
 	answer.id = 99;
@@ -462,30 +462,29 @@ the_tables_hold(void **state)
 	" ttl_ms, digest, asked_at, expires_at, state, decided_at)"                           \
 	" SELECT printf('%032x', 7), 'op', " values
 	person_refused(&s, "approval.terms",
-		       ASK("box_name, 1, host_name, op, '[1]', uses, ttl_ms, digest, 1, 2, state,"
-			   " NULL FROM approval"));
+	    ASK("box_name, 1, host_name, op, '[1]', uses, ttl_ms, digest, 1, 2, state,"
+		" NULL FROM approval"));
 	person_refused(&s, "approval.terms",
-		       ASK("'other', 1, host_name, op, '[1]', uses, ttl_ms, digest, 1, 2, state,"
-			   " NULL FROM approval"));
+	    ASK("'other', 1, host_name, op, '[1]', uses, ttl_ms, digest, 1, 2, state,"
+		" NULL FROM approval"));
 	person_refused(&s, "approval.transition",
-		       ASK("box_name, 1, host_name, op, '[1]', uses, ttl_ms, digest, 1, 2,"
-			   " 'expired', 1 FROM approval"));
+	    ASK("box_name, 1, host_name, op, '[1]', uses, ttl_ms, digest, 1, 2,"
+		" 'expired', 1 FROM approval"));
 	person_refused(&s, "approval.decided", "UPDATE approval SET uses = 99");
 	person_refused(&s, "approval.decided", "UPDATE approval SET state = 'burned'");
 	person_refused(&s, "approval.terms",
-		       "UPDATE approval SET uses = 99, state = 'expired', decided_at = now_ms()");
+	    "UPDATE approval SET uses = 99, state = 'expired', decided_at = now_ms()");
 	person_refused(&s, "approval.factor",
-		       "UPDATE approval SET state = 'approved', factor_id = 99, decided_digest ="
-		       " digest, decided_by_uid = 0, decided_by = 'x', decided_at = now_ms()");
-	person_refused(
-	    &s, "approval.terms",
+	    "UPDATE approval SET state = 'approved', factor_id = 99, decided_digest ="
+	    " digest, decided_by_uid = 0, decided_by = 'x', decided_at = now_ms()");
+	person_refused(&s, "approval.terms",
 	    "UPDATE approval SET state = 'approved', factor_id = 1, decided_digest ="
 	    " zeroblob(32), decided_by_uid = 0, decided_by = 'x', decided_at = now_ms()");
 	person_refused(&s, "approval.kept", "DELETE FROM approval");
 	clock_fix(clock_now() + 3600000);
 	person_refused(&s, "approval.expired",
-		       "UPDATE approval SET state = 'approved', factor_id = 1, decided_digest ="
-		       " digest, decided_by_uid = 0, decided_by = 'x', decided_at = now_ms()");
+	    "UPDATE approval SET state = 'approved', factor_id = 1, decided_digest ="
+	    " digest, decided_by_uid = 0, decided_by = 'x', decided_at = now_ms()");
 	scratch_drop(&s);
 }
 

@@ -29,11 +29,11 @@ add_rows(struct scratch *s, int n)
 	char sql[512];
 
 	snprintf(sql, sizeof(sql),
-		 "INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)"
-		 " SELECT 'op', 'test', value, 'added', 'laptop', json_object('n', value)"
-		 "   FROM (WITH RECURSIVE c (value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM c"
-		 "          WHERE value < %d) SELECT value FROM c)",
-		 n);
+	    "INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)"
+	    " SELECT 'op', 'test', value, 'added', 'laptop', json_object('n', value)"
+	    "   FROM (WITH RECURSIVE c (value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM c"
+	    "          WHERE value < %d) SELECT value FROM c)",
+	    n);
 	if (scratch_sql(s, sql) != 0)
 		fail_msg("%s", s->error);
 }
@@ -117,7 +117,7 @@ a_head_is_sealed_once(void **state)
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM audit_seal"), 2);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM audit_seal JOIN audit USING (seq)"
 					   " WHERE head = hash"),
-			 2);
+	    2);
 	scratch_drop(&s);
 }
 
@@ -182,13 +182,13 @@ static const struct {
     {"UPDATE audit SET body = '{}' WHERE seq = 15;"
      "UPDATE audit SET hash = (SELECT chain_hash(prev, line) FROM audit_line WHERE seq = 15)"
      " WHERE seq = 15",
-     16, "row 16 does not follow"},
+	16, "row 16 does not follow"},
     {"DELETE FROM audit WHERE seq = 15", 15, "row 15 is missing"},
     {"DELETE FROM audit WHERE seq BETWEEN 12 AND 14", 12, "rows 12 to 14 are missing"},
     {"DELETE FROM audit WHERE seq = 1", 1, "row 1 is missing"},
     {"UPDATE audit SET seq = 1000 WHERE seq = 15; UPDATE audit SET seq = 15 WHERE seq = 16;"
      "UPDATE audit SET seq = 16 WHERE seq = 1000",
-     15, "row 15 does not follow"},
+	15, "row 15 does not follow"},
     {"DELETE FROM audit WHERE seq > 18", 19, "rows 19 to 20 are missing"},
     {"DELETE FROM audit WHERE seq = 20 OR seq > 20", 20, "row 20 is missing"},
     {"DELETE FROM audit", 1, "rows 1 to 10 are missing"},
@@ -199,10 +199,10 @@ static const struct {
     {"UPDATE audit_seal SET seq = 19 WHERE seq = 20", 19, "the seal of row 19 is not of this"},
     /* A forgery with every hash right: the seals are of another chain. */
     {"UPDATE audit SET body = '{}' WHERE seq = 15;" RECHAIN("15"), 20,
-     "rows 11 to 20 are not those that were sealed"},
+	"rows 11 to 20 are not those that were sealed"},
     {"UPDATE audit SET body = '{}' WHERE seq = 15;" RECHAIN(
 	 "15") "UPDATE audit_seal SET head = (SELECT hash FROM audit WHERE seq = 20) WHERE seq = 20",
-     20, "the seal of row 20 is not of this machine's key"},
+	20, "the seal of row 20 is not of this machine's key"},
 };
 
 /* Every way to bend the chain is found, at its row. */
@@ -223,7 +223,7 @@ tampering_is_noticed(void **state)
 		if (report.bad != tamperings[i].bad ||
 		    strncmp(report.what, tamperings[i].what, strlen(tamperings[i].what)) != 0)
 			fail_msg("row %lld, %s: %s", (long long)report.bad, report.what,
-				 tamperings[i].sql);
+			    tamperings[i].sql);
 	}
 	scratch_drop(&s);
 }
@@ -271,7 +271,7 @@ what_a_check_cannot_show(void **state)
 	(void)state;
 	make_chain(&s);
 	tamper(&s, "DELETE FROM audit_seal WHERE seq = 20; DELETE FROM audit WHERE seq > 14", NULL,
-	       path);
+	    path);
 	assert_int_equal(verify_copy(path, s.keys.identity, &report), 0);
 	assert_int_equal(report.sealed, 10);
 	assert_int_equal(report.behind, 4);
@@ -297,14 +297,12 @@ export_of(struct scratch *s, int64_t since)
 static void
 add_odd_rows(struct scratch *s)
 {
-	if (scratch_sql(
-		s,
-		ROW("odd", "{\"store_id\":9007199254740993,\"f\":1.50, \"s\" : 1}")
-		    ROW("t\t\"q\\ /", "{\"e\":\"\\u00e9\\/\"}") ROW(
-			"żółć \xf0\x9f\xa6\x8a",
-			"{}") "INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body) VALUES"
-			      " ('op', 'test', char(1, 8, 9, 10, 12, 13, 27, 31, 127, 133, 8232), 'odd', '',"
-			      "  json_object('t', char(1, 127, 8233)))") != 0)
+	if (scratch_sql(s,
+		ROW("odd", "{\"store_id\":9007199254740993,\"f\":1.50, \"s\" : 1}") ROW(
+		    "t\t\"q\\ /", "{\"e\":\"\\u00e9\\/\"}") ROW("żółć \xf0\x9f\xa6\x8a",
+		    "{}") "INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body) VALUES"
+			  " ('op', 'test', char(1, 8, 9, 10, 12, 13, 27, 31, 127, 133, 8232), 'odd', '',"
+			  "  json_object('t', char(1, 127, 8233)))") != 0)
 		fail_msg("%s", s->error);
 }
 
@@ -412,16 +410,16 @@ an_outsider_can_check(void **state)
 	fclose(f);
 	sodium_bin2hex(key, sizeof(key), s.keys.identity, 32);
 	snprintf(command, sizeof(command), "%s > %s/check.py && python3 %s/check.py %s < %s",
-		 script, s.dir, s.dir, key, path);
+	    script, s.dir, s.dir, key, path);
 	assert_int_equal(system(command), 0);
 
 	/* It does not say yes to everything: an edited row, and an edited seal. */
 	snprintf(command, sizeof(command),
-		 "sed '5s/op/on/' %s | python3 %s/check.py %s 2> /dev/null", path, s.dir, key);
+	    "sed '5s/op/on/' %s | python3 %s/check.py %s 2> /dev/null", path, s.dir, key);
 	assert_int_not_equal(system(command), 0);
 	snprintf(command, sizeof(command),
-		 "sed 's/interval/shutdown/' %s | python3 %s/check.py %s > /dev/null 2>&1", path,
-		 s.dir, key);
+	    "sed 's/interval/shutdown/' %s | python3 %s/check.py %s > /dev/null 2>&1", path, s.dir,
+	    key);
 	assert_int_not_equal(system(command), 0);
 	scratch_drop(&s);
 }
@@ -510,8 +508,8 @@ a_check_is_fast(void **state)
 	assert_int_equal(audit_export_verify(f, s.keys.identity, NULL, &report, &r), 0);
 	text = (double)report.rows / (seconds() - begin);
 	fclose(f);
-	print_message("%.0f rows a second from the database, %.0f from an export\n", database,
-		      text);
+	print_message(
+	    "%.0f rows a second from the database, %.0f from an export\n", database, text);
 #ifndef __SANITIZE_ADDRESS__
 	assert_true(database > 100000);
 #endif

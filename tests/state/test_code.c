@@ -25,7 +25,7 @@ encode(const char *json, char code[4 * CODE_MAX])
 {
 	strcpy(code, "bst_");
 	sodium_bin2base64(code + 4, 4 * CODE_MAX - 4, (const unsigned char *)json, strlen(json),
-			  sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+	    sodium_base64_VARIANT_URLSAFE_NO_PADDING);
 }
 
 static int
@@ -56,7 +56,7 @@ a_code_says_what_was_put_in(void **state)
 	assert_int_equal(strncmp(code, "bst_", 4), 0);
 	assert_int_equal(strspn(code + 4, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 					  "0123456789-_"),
-			 strlen(code) - 4);
+	    strlen(code) - 4);
 	assert_int_equal(code_read(s.db, code, strlen(code), &back), 0);
 	assert_memory_equal(&facts, &back, sizeof(facts));
 	memset(facts.path, 'p', CODE_PATH_MAX);
@@ -185,15 +185,15 @@ an_invitation_is_redeemed_once(void **state)
 	invited(&s, &facts);
 	assert_string_equal(facts.host, "host-a");
 	assert_memory_equal(facts.host_key, s.keys.identity, 32);
-	assert_int_equal(scratch_value(&s, "SELECT expires_at - created_at FROM invitation"),
-			 900000);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT expires_at - created_at FROM invitation"), 900000);
 	/* Only the digest of the token is kept. */
 	scratch_text(&s, "SELECT lower(hex(token_digest)) FROM invitation", text, sizeof(text));
 	assert_int_equal(strlen(text), 64);
 	e = enrollment_of(&facts);
 	assert_int_equal(invitation_redeem(scratch_open(&s, ROLE_NET), &e, &id), 0);
-	assert_int_equal(scratch_value(&s, "SELECT peer_uid FROM host_box WHERE state = 'active'"),
-			 1000);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT peer_uid FROM host_box WHERE state = 'active'"), 1000);
 	assert_int_equal(invitation_redeem(s.db, &e, &id), -1);
 	person_says(&s, "invitation.used");
 	e.token[0] ^= 1;
@@ -322,16 +322,16 @@ a_fresh_invitation_replaces_a_box(void **state)
 	invited(&s, &facts);
 	e = enrollment_of(&facts);
 	assert_int_equal(invitation_redeem(scratch_open(&s, ROLE_NET), &e, &one), 0);
-	if (scratch_sql(
-		&s, "INSERT INTO process (boot_id, pid, start_ticks, uid, program, seen_at)"
-		    " VALUES (printf('%036d', 1), 1, 1, 0, 'test', 1);"
-		    "INSERT INTO instance (epoch, role, process_id, version, run_dir, started_at)"
-		    " VALUES (1, 'host', 1, '0', '/run', 1);"
-		    "UPDATE instance SET state = 'ready', ready_at = 1;"
-		    "INSERT INTO call (box_id, op, args, nonce, asked_at)"
-		    " VALUES (1, 'observe:folders', '[]', printf('%032x', 1), 1),"
-		    " (1, 'observe:folders', '[]', printf('%032x', 2), 1);"
-		    "UPDATE call SET state = 'sent', sent_at = 1 WHERE id = 2") != 0)
+	if (scratch_sql(&s,
+		"INSERT INTO process (boot_id, pid, start_ticks, uid, program, seen_at)"
+		" VALUES (printf('%036d', 1), 1, 1, 0, 'test', 1);"
+		"INSERT INTO instance (epoch, role, process_id, version, run_dir, started_at)"
+		" VALUES (1, 'host', 1, '0', '/run', 1);"
+		"UPDATE instance SET state = 'ready', ready_at = 1;"
+		"INSERT INTO call (box_id, op, args, nonce, asked_at)"
+		" VALUES (1, 'observe:folders', '[]', printf('%032x', 1), 1),"
+		" (1, 'observe:folders', '[]', printf('%032x', 2), 1);"
+		"UPDATE call SET state = 'sent', sent_at = 1 WHERE id = 2") != 0)
 		fail_msg("%s", s.error);
 	invited(&s, &facts);
 	e = enrollment_of(&facts);
@@ -339,15 +339,15 @@ a_fresh_invitation_replaces_a_box(void **state)
 	assert_int_equal(invitation_redeem(scratch_open(&s, ROLE_NET), &e, &two), 0);
 	assert_int_not_equal(one, two);
 	assert_int_equal(scratch_value(&s, "SELECT state = 'gone' FROM host_box WHERE id = 1"), 1);
-	assert_int_equal(scratch_value(&s, "SELECT state = 'active' FROM host_box WHERE id = 2"),
-			 1);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT state = 'active' FROM host_box WHERE id = 2"), 1);
 	/* Nobody carries what was asked of the old one. */
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM call WHERE id = 1 AND"
 					   " state = 'failed' AND code = 'box.gone'"),
-			 1);
+	    1);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM call WHERE id = 2 AND"
 					   " state = 'lost' AND code = 'call.lost'"),
-			 1);
+	    1);
 	scratch_drop(&s);
 }
 
@@ -364,14 +364,14 @@ the_tables_hold(void **state)
 	scratch_make(&s, HOME_HOST);
 	invited(&s, &facts);
 	person_refused(&s, "invitation.transition",
-		       "INSERT INTO invitation (box_name, token_digest, state, created_at,"
-		       " expires_at, ended_at) VALUES ('b', zeroblob(32), 'redeemed', 1, 2, 2)");
+	    "INSERT INTO invitation (box_name, token_digest, state, created_at,"
+	    " expires_at, ended_at) VALUES ('b', zeroblob(32), 'redeemed', 1, 2, 2)");
 	person_refused(&s, "invitation.used", "UPDATE invitation SET box_name = 'b'");
 	person_refused(&s, "invitation.fixed",
-		       "UPDATE invitation SET box_name = 'b', state = 'withdrawn', ended_at = 1");
+	    "UPDATE invitation SET box_name = 'b', state = 'withdrawn', ended_at = 1");
 	person_refused(&s, "invitation.fixed",
-		       "UPDATE invitation SET expires_at = expires_at + 1, state = 'redeemed',"
-		       " ended_at = 1");
+	    "UPDATE invitation SET expires_at = expires_at + 1, state = 'redeemed',"
+	    " ended_at = 1");
 	person_refused(&s, "invitation.kept", "DELETE FROM invitation");
 #define BOX(invitation)                                                                  \
 	"INSERT INTO host_box (name, box_key, lane, peer_uid, invitation_id, paired_at)" \
@@ -385,10 +385,10 @@ the_tables_hold(void **state)
 	person_refused(&s, "box.identity", "UPDATE host_box SET box_key = zeroblob(32)");
 	person_refused(&s, "box.kept", "DELETE FROM host_box");
 	assert_int_equal(scratch_sql(&s, "UPDATE host_box SET state = 'gone', gone_at = 9"), 0);
-	person_refused(&s, "box.transition",
-		       "UPDATE host_box SET state = 'active', gone_at = NULL");
-	person_refused(&s, "invitation.used",
-		       "UPDATE invitation SET state = 'open', ended_at = NULL");
+	person_refused(
+	    &s, "box.transition", "UPDATE host_box SET state = 'active', gone_at = NULL");
+	person_refused(
+	    &s, "invitation.used", "UPDATE invitation SET state = 'open', ended_at = NULL");
 	scratch_drop(&s);
 }
 

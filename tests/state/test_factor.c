@@ -62,8 +62,8 @@ an_authenticator_is_enrolled_sealed(void **state)
 	assert_int_equal(scratch_value(&s, "SELECT length(secret) FROM factor"), 60);
 	scratch_text(&s, "SELECT fingerprint || label FROM factor", text, sizeof(text));
 	assert_null(strstr(text, totp.secret));
-	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM audit WHERE entity = 'factor'"),
-			 1);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM audit WHERE entity = 'factor'"), 1);
 	assert_int_equal(factor_add_totp(s.db, s.key, "phone", &totp), -1);
 	person_says(&s, "factor.label");
 	assert_int_equal(totp.secret[0], '\0');
@@ -135,8 +135,8 @@ a_code_works_once_across_processes(void **state)
 					_exit(9);
 				if (person_answers(&s, question[i], code, NULL, &grant_id) == 0)
 					_exit(0);
-				_exit(strcmp(store_refusal(s.db)->code, "factor.used") == 0 ? 1
-											    : 2);
+				_exit(
+				    strcmp(store_refusal(s.db)->code, "factor.used") == 0 ? 1 : 2);
 			}
 		close(gate[0]);
 		close(gate[1]);
@@ -177,15 +177,14 @@ wrong_codes_are_throttled(void **state)
 	opens = PERSON_MORNING + 900000;
 	for (i = 0; i < 2; i++) {
 		person_code(&p, clock_now(), code);
-		assert_int_equal(person_answers(&s, id, i == 0 ? "000000" : code, NULL, &grant_id),
-				 -1);
+		assert_int_equal(
+		    person_answers(&s, id, i == 0 ? "000000" : code, NULL, &grant_id), -1);
 		person_says(&s, "factor.throttled");
 		assert_int_equal(store_refusal(s.db)->retry_at, opens);
 	}
 	assert_int_equal(scratch_value(&s, "SELECT last_counter FROM factor"), -1);
 	assert_int_equal(scratch_value(&s, WRONG), 5);
-	person_refused(
-	    &s, "factor.throttled",
+	person_refused(&s, "factor.throttled",
 	    "INSERT INTO factor_try (at, kind, outcome) VALUES (now_ms(), 'totp', 'right')");
 	clock_fix(opens);
 	assert_int_equal(
@@ -322,10 +321,10 @@ a_secret_belongs_to_its_row_and_machine(void **state)
 	    person_answers(&s, id, person_code(&a, clock_now(), code), NULL, &grant_id), -1);
 	person_says(&s, "factor.seal");
 	s.key = mine;
-	if (scratch_sql(
-		&s, "INSERT INTO factor (id, kind, label, secret, fingerprint, enrolled_at)"
-		    " SELECT 9, 'totp', 'moved', secret, 'TOTP:9', now_ms() FROM factor;"
-		    "UPDATE factor SET state = 'dropped', dropped_at = now_ms() WHERE id = 1") != 0)
+	if (scratch_sql(&s,
+		"INSERT INTO factor (id, kind, label, secret, fingerprint, enrolled_at)"
+		" SELECT 9, 'totp', 'moved', secret, 'TOTP:9', now_ms() FROM factor;"
+		"UPDATE factor SET state = 'dropped', dropped_at = now_ms() WHERE id = 1") != 0)
 		fail_msg("%s", s.error);
 	assert_int_equal(
 	    person_answers(&s, id, person_code(&a, clock_now(), code), NULL, &grant_id), -1);
@@ -349,9 +348,8 @@ dropping_a_factor_drops_its_grants_for_good(void **state)
 	person_enrol_key(&s, &key, "key");
 	id = person_asked(&s, pairing, "[\"/usr\"]");
 	assert_int_equal(person_answers(&s, id, NULL,
-					person_sign(&s, &key, id, signature, sizeof(signature)),
-					&mine),
-			 0);
+			     person_sign(&s, &key, id, signature, sizeof(signature)), &mine),
+	    0);
 	theirs = person_granted(&s, &phone, pairing, "[\"/var\"]");
 	assert_int_equal(person_run(&s, mine, 1), 0);
 	assert_int_equal(factor_drop(scratch_open(&s, ROLE_PERSON), key.factor, &dropped), 0);
@@ -363,10 +361,10 @@ dropping_a_factor_drops_its_grants_for_good(void **state)
 	assert_int_not_equal(again.factor, key.factor);
 	assert_int_equal(person_run(&s, mine, 4), -1);
 	person_says(&s, "grant.gone");
-	person_refused(&s, "grant.final",
-		       "UPDATE grant SET state = 'active', ended_at = NULL WHERE id = 1");
+	person_refused(
+	    &s, "grant.final", "UPDATE grant SET state = 'active', ended_at = NULL WHERE id = 1");
 	person_refused(&s, "factor.transition",
-		       "UPDATE factor SET state = 'active', dropped_at = NULL WHERE id = 2");
+	    "UPDATE factor SET state = 'active', dropped_at = NULL WHERE id = 2");
 	assert_int_equal(factor_drop(scratch_open(&s, ROLE_PERSON), key.factor, &dropped), -1);
 	person_says(&s, "factor.transition");
 	assert_int_equal(factor_drop(s.db, 99, &dropped), -1);
@@ -391,8 +389,7 @@ a_grant_needs_its_approver(void **state)
 			    "UPDATE factor SET state = 'dropped', dropped_at = now_ms()") != 0)
 		fail_msg("%s", s.error);
 	/* The schema is foreign now, so only a connection without a role opens it. */
-	scratch_refused(
-	    &s, "grant.approver",
+	scratch_refused(&s, "grant.approver",
 	    "INSERT INTO op_run (pairing_id, op, args, nonce, grant_id, queued_at)"
 	    " SELECT pairing_id, op, args, printf('%032x', 1), id, now_ms() FROM grant");
 	assert_int_equal(grant_id, 1);
@@ -460,8 +457,8 @@ token_make(struct token *t)
 	put_string(&p, TOKEN_TYPE, strlen(TOKEN_TYPE));
 	put_string(&p, t->pk, 32);
 	put_string(&p, "ssh:", 4);
-	sodium_bin2base64(text, sizeof(text), blob, (size_t)(p - blob),
-			  sodium_base64_VARIANT_ORIGINAL);
+	sodium_bin2base64(
+	    text, sizeof(text), blob, (size_t)(p - blob), sodium_base64_VARIANT_ORIGINAL);
 	snprintf(t->line, sizeof(t->line), "%s %s token", TOKEN_TYPE, text);
 }
 
@@ -470,7 +467,7 @@ token_sign(const struct token *t, const char *msg, uint32_t counter, char *out, 
 {
 	unsigned char digest[64], data[512], *p = data, claim[69], blob[1024], sig[64], one[256];
 	unsigned char tail[5] = {1, (unsigned char)(counter >> 24), (unsigned char)(counter >> 16),
-				 (unsigned char)(counter >> 8), (unsigned char)counter};
+	    (unsigned char)(counter >> 8), (unsigned char)counter};
 	char text[1600];
 
 	crypto_hash_sha512(digest, (const unsigned char *)msg, strlen(msg));
@@ -504,8 +501,8 @@ token_sign(const struct token *t, const char *msg, uint32_t counter, char *out, 
 		memcpy(k, tail, 5);
 		put_string(&p, one, (size_t)(k + 5 - one));
 	}
-	sodium_bin2base64(text, sizeof(text), blob, (size_t)(p - blob),
-			  sodium_base64_VARIANT_ORIGINAL);
+	sodium_bin2base64(
+	    text, sizeof(text), blob, (size_t)(p - blob), sodium_base64_VARIANT_ORIGINAL);
 	snprintf(out, size, "-----BEGIN SSH SIGNATURE-----\n");
 	for (size_t i = 0; i < strlen(text); i += 70)
 		snprintf(out + strlen(out), size - strlen(out), "%.70s\n", text + i);
@@ -556,8 +553,8 @@ a_tokens_count_grows(void **state)
 static void
 keys_are_refused_in_words(void **state)
 {
-	static const char *const lines[] = {
-	    "", "ssh-ed25519", "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAgQ== x",
+	static const char *const lines[] = {"", "ssh-ed25519",
+	    "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAgQ== x",
 	    "command=\"x\" ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA== y"};
 	struct scratch s;
 	struct person p;
@@ -574,8 +571,8 @@ keys_are_refused_in_words(void **state)
 	assert_int_equal(scratch_value(&s, "SELECT label = 'key' FROM factor"), 1);
 	/* The same key under another label is the same key. */
 	scratch_refused(&s, "factor.label",
-			"INSERT INTO factor (kind, label, public_key, fingerprint, enrolled_at)"
-			" SELECT 'ssh', 'other', public_key, fingerprint, now_ms() FROM factor");
+	    "INSERT INTO factor (kind, label, public_key, fingerprint, enrolled_at)"
+	    " SELECT 'ssh', 'other', public_key, fingerprint, now_ms() FROM factor");
 	scratch_drop(&s);
 }
 
@@ -589,11 +586,11 @@ the_tables_hold(void **state)
 	(void)state;
 	morning(&s, &p);
 	person_refused(&s, "factor.transition",
-		       "INSERT INTO factor (kind, label, secret, fingerprint, enrolled_at, state,"
-		       " dropped_at) VALUES ('totp', 'x', zeroblob(60), 'x', 1, 'dropped', 2)");
+	    "INSERT INTO factor (kind, label, secret, fingerprint, enrolled_at, state,"
+	    " dropped_at) VALUES ('totp', 'x', zeroblob(60), 'x', 1, 'dropped', 2)");
 	person_refused(&s, "factor.label",
-		       "INSERT INTO factor (kind, label, secret, fingerprint, enrolled_at)"
-		       " VALUES ('totp', 'phone', zeroblob(60), 'x', 1)");
+	    "INSERT INTO factor (kind, label, secret, fingerprint, enrolled_at)"
+	    " VALUES ('totp', 'phone', zeroblob(60), 'x', 1)");
 	person_refused(&s, "factor.fixed", "UPDATE factor SET label = 'other'");
 	person_refused(&s, "factor.fixed", "UPDATE factor SET fingerprint = 'other'");
 	person_refused(&s, "factor.fixed", "UPDATE factor SET secret = zeroblob(60)");

@@ -43,7 +43,7 @@ dropping_all_counts_once(void **state)
 	assert_int_equal(count, 0);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM grant WHERE state = 'dropped'"
 					   " AND end_reason = 'dropped at this machine'"),
-			 3);
+	    3);
 	for (i = 0; i < 3; i++) {
 		assert_int_equal(person_run(&s, grant_id[i], i), -1);
 		person_says(&s, "grant.gone");
@@ -131,7 +131,7 @@ edited(struct scratch *s, const char *edit)
 	scratch_open(s, ROLE_MIGRATE);
 	for (i = 0; i < 2; i++) {
 		snprintf(name, sizeof(name), "SELECT sql FROM sqlite_schema WHERE name = '%s'",
-			 guards[i]);
+		    guards[i]);
 		scratch_text(s, name, sql[i], sizeof(sql[i]));
 	}
 	store_close(s->db);
@@ -158,10 +158,10 @@ an_edited_grant_holds_nothing(void **state)
 	} edits[] = {
 	    {"UPDATE grant SET uses = 900", "UPDATE grant SET uses = 2"},
 	    {"UPDATE grant SET expires_at = expires_at + 1",
-	     "UPDATE grant SET expires_at = expires_at - 1"},
+		"UPDATE grant SET expires_at = expires_at - 1"},
 	    {"UPDATE grant SET factor_id = 2", "UPDATE grant SET factor_id = 1"},
 	    {"UPDATE grant SET created_at = created_at - 1",
-	     "UPDATE grant SET created_at = created_at + 1"},
+		"UPDATE grant SET created_at = created_at + 1"},
 	};
 	int64_t pairing, grant_id;
 	struct person p, q;
@@ -202,9 +202,9 @@ a_flipped_seal_holds_nothing(void **state)
 	grant_id = person_granted(&s, &p, pairing, "[1]");
 	for (at = 0; at < 64; at += 9) {
 		snprintf(edit, sizeof(edit),
-			 "UPDATE grant SET seal = CAST(substr(seal, 1, %d) || CASE substr(seal, %d,"
-			 " 1) WHEN x'00' THEN x'01' ELSE x'00' END || substr(seal, %d) AS BLOB)",
-			 at, at + 1, at + 2);
+		    "UPDATE grant SET seal = CAST(substr(seal, 1, %d) || CASE substr(seal, %d,"
+		    " 1) WHEN x'00' THEN x'01' ELSE x'00' END || substr(seal, %d) AS BLOB)",
+		    at, at + 1, at + 2);
 		edited(&s, edit);
 		assert_int_equal(scratch_value(&s, "SELECT length(seal) FROM grant"), 64);
 		assert_int_equal(person_run(&s, grant_id, at), -1);
@@ -233,14 +233,14 @@ a_grant_without_our_seal_is_not_made(void **state)
 	person_refused(&s, "grant.seal", GRANT("zeroblob(64)"));
 	person_refused(&s, "grant.seal", GRANT("seal_sign('grant', 'another text')"));
 	person_refused(&s, "grant.seal",
-		       GRANT("seal_sign('audit', json_array('grant', pairing_id, kind, op, args,"
-			     " uses, decided_at, decided_at + ttl_ms, factor_id, id))"));
+	    GRANT("seal_sign('audit', json_array('grant', pairing_id, kind, op, args,"
+		  " uses, decided_at, decided_at + ttl_ms, factor_id, id))"));
 	scratch_make(&other, HOME_BOX);
 	keys = s.keys;
 	s.keys.secret = other.key;
 	person_refused(&s, "grant.seal",
-		       GRANT("seal_sign('grant', json_array('grant', pairing_id, kind, op, args,"
-			     " uses, decided_at, decided_at + ttl_ms, factor_id, id))"));
+	    GRANT("seal_sign('grant', json_array('grant', pairing_id, kind, op, args,"
+		  " uses, decided_at, decided_at + ttl_ms, factor_id, id))"));
 	s.keys = keys;
 	scratch_drop(&other);
 	clock_fix(PERSON_MORNING);
@@ -265,17 +265,17 @@ the_tables_hold(void **state)
 	" approval_id, seal) SELECT pairing_id, kind, op, args, uses, decided_at,"                \
 	" decided_at + ttl_ms, 1, id, zeroblob(64) FROM approval"
 	person_refused(&s, "grant.approval", AGAIN);
+	person_refused(
+	    &s, "grant.fixed", "UPDATE grant SET uses = 3, state = 'spent', ended_at = 1");
 	person_refused(&s, "grant.fixed",
-		       "UPDATE grant SET uses = 3, state = 'spent', ended_at = 1");
-	person_refused(&s, "grant.fixed",
-		       "UPDATE grant SET seal = zeroblob(64), state = 'spent', ended_at = 1");
+	    "UPDATE grant SET seal = zeroblob(64), state = 'spent', ended_at = 1");
 	person_refused(&s, "grant.final", "UPDATE grant SET uses = 3");
 	person_refused(&s, "grant.kept", "DELETE FROM grant");
 	person_refused(&s, "grant.uses", "UPDATE grant_use SET at = 1");
 	person_refused(&s, "grant.uses", "DELETE FROM grant_use");
 	assert_int_equal(person_run(&s, grant_id, 2), 0);
-	person_refused(&s, "grant.spent",
-		       "INSERT INTO grant_use (op_run_id, grant_id, at) VALUES (99, 1, 1)");
+	person_refused(
+	    &s, "grant.spent", "INSERT INTO grant_use (op_run_id, grant_id, at) VALUES (99, 1, 1)");
 	person_refused(&s, "grant.final", "UPDATE grant SET state = 'active', ended_at = NULL");
 	scratch_drop(&s);
 }

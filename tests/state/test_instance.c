@@ -64,7 +64,7 @@ process_has_one_row(void **state)
 	assert_int_equal(scratch_value(&s, "SELECT pid FROM process"), getpid());
 	assert_int_equal(scratch_value(&s, "SELECT process_alive(boot_id, pid, start_ticks)"
 					   " FROM process"),
-			 1);
+	    1);
 	scratch_refused(&s, "process.fixed", "UPDATE process SET pid = 1");
 	scratch_drop(&s);
 }
@@ -87,12 +87,12 @@ life(void **state)
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM instance WHERE epoch = 1 AND"
 					   " started_at <= ready_at AND ready_at <= draining_at AND"
 					   " draining_at <= ended_at"),
-			 1);
+	    1);
 	assert_string_equal(scratch_text(&s,
-					 "SELECT group_concat(action) FROM audit"
-					 " WHERE entity = 'instance'",
-					 text, sizeof(text)),
-			    "starting,ready,draining,ended");
+				"SELECT group_concat(action) FROM audit"
+				" WHERE entity = 'instance'",
+				text, sizeof(text)),
+	    "starting,ready,draining,ended");
 	assert_int_equal(instance_ready(s.db, id), -1);
 	scratch_refused(&s, "instance.final", "UPDATE instance SET end_reason = 'other'");
 	scratch_refused(&s, "instance.transition", "UPDATE instance SET state = 'ready'");
@@ -117,9 +117,9 @@ one_live_instance(void **state)
 	assert_non_null(strstr(store_refusal(s.db)->why, who));
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM instance"), 1);
 	scratch_refused(&s, "instance.running",
-			"INSERT INTO instance (epoch, role, process_id, version, run_dir,"
-			" started_at) SELECT 9, role, process_id, version, run_dir, started_at"
-			" FROM instance");
+	    "INSERT INTO instance (epoch, role, process_id, version, run_dir,"
+	    " started_at) SELECT 9, role, process_id, version, run_dir, started_at"
+	    " FROM instance");
 	scratch_drop(&s);
 }
 
@@ -170,7 +170,7 @@ actor_runs(void **state)
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM actor_run WHERE state = 'failed'"
 					   " AND exit_code IS NULL AND term_signal = 9"
 					   " AND not_before = 5"),
-			 1);
+	    1);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM lease WHERE process_id"), 0);
 	assert_int_equal(instance_run_begin(s.db, id, "net", &run, &attempt), 0);
 	assert_int_equal(attempt, 2);
@@ -178,7 +178,7 @@ actor_runs(void **state)
 	assert_int_equal(instance_run_end(s.db, run, &how), 0);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM actor_run WHERE state = 'ended'"
 					   " AND exit_code = 0 AND not_before IS NULL"),
-			 1);
+	    1);
 	scratch_refused(&s, "actor.final", "UPDATE actor_run SET exit_code = 3");
 	assert_int_equal(instance_draining(scratch_open(&s, ROLE_SUPERVISOR), id), 0);
 	assert_int_equal(instance_run_begin(s.db, id, "net", &run, &attempt), -1);
@@ -209,11 +209,11 @@ lost_closes_all(void **state)
 	assert_int_equal(begin(&s), id + 1);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM instance WHERE state = 'lost'"
 					   " AND end_reason IS NOT NULL"),
-			 1);
-	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM actor_run WHERE state = 'lost'"),
-			 1);
-	assert_int_equal(scratch_value(&s, "SELECT process_id IS NULL AND fence = 1 FROM lease"),
-			 1);
+	    1);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM actor_run WHERE state = 'lost'"), 1);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT process_id IS NULL AND fence = 1 FROM lease"), 1);
 	assert_int_equal(scratch_value(&s, "SELECT epoch FROM live_instance"), 2);
 	scratch_drop(&s);
 }

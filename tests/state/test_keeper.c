@@ -199,7 +199,7 @@ a_question_runs_out(void **state)
 	assert_int_equal(scratch_value(&b.s, "SELECT decided_at >= expires_at FROM approval"), 1);
 	assert_int_equal(scratch_value(&b.s, "SELECT count(*) FROM audit WHERE entity = 'approval'"
 					     " AND action = 'expired' AND who = 'actor:keeper'"),
-			 1);
+	    1);
 }
 
 /* A grant that was left over ends at its time; one that is still good stays. */
@@ -214,9 +214,9 @@ a_grant_runs_out(void **state)
 	until("SELECT count(*) FROM grant WHERE state = 'expired'", 1);
 	assert_int_equal(scratch_value(&b.s, "SELECT id FROM grant WHERE state = 'expired'"
 					     " AND ended_at >= expires_at"),
-			 1);
-	assert_int_equal(scratch_value(&b.s, "SELECT count(*) FROM grant WHERE state = 'active'"),
-			 1);
+	    1);
+	assert_int_equal(
+	    scratch_value(&b.s, "SELECT count(*) FROM grant WHERE state = 'active'"), 1);
 }
 
 /* What ran out while nobody served ends at the start; what comes later is woken for. */
@@ -244,7 +244,7 @@ rows_are_sealed(void **state)
 	assert_int_equal(scratch_value(&b.s, "SELECT s.at - (SELECT min(at) FROM audit) >= 300"
 					     "   AND s.seq = (SELECT max(seq) FROM audit)"
 					     "  FROM audit_seal AS s"),
-			 1);
+	    1);
 	work(500);
 	assert_int_equal(scratch_value(&b.s, "SELECT count(*) FROM audit_seal"), 1);
 	run(ENTRY "VALUES ('op', 'test', '1', 'added', '', '{}')");
@@ -365,10 +365,10 @@ draining_leaves_nothing_open(void **state)
 	assert_int_equal(size_of("bastion.db-wal"), 0);
 	scratch_open(&b.s, ROLE_MIGRATE);
 	assert_int_equal(scratch_value(&b.s, "SELECT count(*) FROM audit_outbox"), 0);
-	assert_int_equal(scratch_value(&b.s,
-				       "SELECT count(*) FROM audit_seal WHERE reason = 'shutdown'"
-				       " AND seq = (SELECT max(seq) FROM audit)"),
-			 1);
+	assert_int_equal(
+	    scratch_value(&b.s, "SELECT count(*) FROM audit_seal WHERE reason = 'shutdown'"
+				" AND seq = (SELECT max(seq) FROM audit)"),
+	    1);
 }
 
 /* A log that takes nothing holds the end up for two seconds and no longer. */
@@ -390,7 +390,7 @@ draining_is_bounded(void **state)
 	assert_int_equal(loop_run(b.env.loop), 0);
 	assert_int_equal(scratch_value(&b.s, "SELECT count(*) FROM audit_seal"
 					     " WHERE seq = (SELECT max(seq) FROM audit)"),
-			 1);
+	    1);
 }
 
 /* Without the machine's key there is no keeper. */

@@ -99,8 +99,8 @@ peer_race(struct store *db, const char *name)
 
 	for (i = 0; i < ROUNDS; i++)
 		if (race_once(db, name) != 0) {
-			fprintf(stderr, "%s: %s\n", store_refusal(db)->code,
-				store_refusal(db)->why);
+			fprintf(
+			    stderr, "%s: %s\n", store_refusal(db)->code, store_refusal(db)->why);
 			return 1;
 		}
 	return 0;
@@ -152,7 +152,7 @@ peer_start(struct peer *p, const struct scratch *s, const char *what, int64_t tt
 		dup2(in[0], STDIN_FILENO);
 		dup2(out[1], STDOUT_FILENO);
 		execl("/proc/self/exe", "peer", "peer", s->home.state, s->home.run, what, "toy",
-		      ttl, NULL);
+		    ttl, NULL);
 		_exit(99);
 	}
 	close(in[0]);
@@ -358,7 +358,7 @@ never_two_holders(void **state)
 	for (i = 0; i < RACERS; i++)
 		assert_int_equal(peer_ends(&p[i]), 0);
 	assert_int_equal(scratch_value(&s, "SELECT value FROM setting WHERE name = 'op.live'"),
-			 before + RACERS * ROUNDS);
+	    before + RACERS * ROUNDS);
 	assert_int_equal(fence_of(&s), RACERS * ROUNDS);
 	scratch_drop(&s);
 }
@@ -400,11 +400,11 @@ takes_over(const char *boot, const char *ticks)
 
 	scratch_make(&s, HOME_BOX);
 	snprintf(sql, sizeof(sql),
-		 "INSERT INTO process (boot_id, pid, start_ticks, uid, program, seen_at)"
-		 " VALUES ('%s', %ld, %s, 0, 'ghost', now_ms());"
-		 "INSERT INTO lease (name, process_id, fence, expires_at)"
-		 " VALUES ('toy', 1, 7, now_ms() + %d)",
-		 boot, (long)getpid(), ticks, LONG_MS);
+	    "INSERT INTO process (boot_id, pid, start_ticks, uid, program, seen_at)"
+	    " VALUES ('%s', %ld, %s, 0, 'ghost', now_ms());"
+	    "INSERT INTO lease (name, process_id, fence, expires_at)"
+	    " VALUES ('toy', 1, 7, now_ms() + %d)",
+	    boot, (long)getpid(), ticks, LONG_MS);
 	if (scratch_sql(&s, sql) != 0)
 		fail_msg("%s", s.error);
 	scratch_open(&s, ROLE_WORKER);
@@ -442,12 +442,12 @@ the_schema_keeps_it(void **state)
 	peer_start(&p, &s, "hold", LONG_MS);
 	peer_says(&p);
 	scratch_refused(&s, "lease.held",
-			"UPDATE lease SET fence = fence + 1, process_id ="
-			" (SELECT process_id FROM lease WHERE name = 'ours') WHERE name = 'toy'");
+	    "UPDATE lease SET fence = fence + 1, process_id ="
+	    " (SELECT process_id FROM lease WHERE name = 'ours') WHERE name = 'toy'");
 	peer_kill(&p);
 	scratch_refused(&s, "lease.fence",
-			"UPDATE lease SET process_id ="
-			" (SELECT process_id FROM lease WHERE name = 'ours') WHERE name = 'toy'");
+	    "UPDATE lease SET process_id ="
+	    " (SELECT process_id FROM lease WHERE name = 'ours') WHERE name = 'toy'");
 	scratch_refused(&s, "lease.fence", "UPDATE lease SET fence = 0 WHERE name = 'toy'");
 	scratch_refused(&s, "lease.kept", "DELETE FROM lease");
 	scratch_drop(&s);
@@ -481,8 +481,8 @@ suspended_holder(void **state)
 	assert_int_equal(write(p.in, "w", 1), 1);
 	assert_string_equal(peer_says(&p), "-1 lease.fence");
 	assert_int_equal(peer_ends(&p), 0);
-	assert_int_equal(scratch_value(&s, "SELECT value FROM setting WHERE name = 'op.live'"),
-			 before);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT value FROM setting WHERE name = 'op.live'"), before);
 	assert_int_equal(store_begin(s.db), 0);
 	assert_int_equal(lease_check(s.db, "toy", fence), 0);
 	assert_int_equal(store_commit(s.db), 0);

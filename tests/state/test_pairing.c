@@ -56,9 +56,9 @@ answer(int fd, int status, const char *body)
 	char head[256];
 
 	snprintf(head, sizeof(head),
-		 "HTTP/1.1 %d X\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n"
-		 "Connection: close\r\n\r\n",
-		 status, strlen(body));
+	    "HTTP/1.1 %d X\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n"
+	    "Connection: close\r\n\r\n",
+	    status, strlen(body));
 	if (write(fd, head, strlen(head)) < 0 || write(fd, body, strlen(body)) < 0)
 		_exit(8);
 }
@@ -93,8 +93,8 @@ redeem(struct host *h, enum manner manner, const char *body, int fd)
 		_exit(7);
 	sodium_bin2hex(key, sizeof(key), manner == OTHER_KEY ? other : claim.host_key, 32);
 	snprintf(out, sizeof(out), "{\"host\":\"%s\",\"host_key\":\"%s\",\"signature\":\"%s\"%s",
-		 manner == OTHER_HOST ? "evil" : claim.host, key, signature,
-		 manner == BAD_JSON ? ",\"host\":\"host-a\"}" : "}");
+	    manner == OTHER_HOST ? "evil" : claim.host, key, signature,
+	    manner == BAD_JSON ? ",\"host\":\"host-a\"}" : "}");
 	answer(fd, 200, out);
 }
 
@@ -187,7 +187,7 @@ a_box_pairs(void **state)
 	assert_int_equal(pairing.peer_uid, getuid());
 	assert_int_equal(scratch_value(&h.s, "SELECT count(*) FROM host_box WHERE name = 'box-a'"
 					     " AND lane = '/run/lane.sock' AND state = 'active'"),
-			 1);
+	    1);
 	/* The Host knows the box by the key that the box has. */
 	scratch_open(&h.s, ROLE_MIGRATE);
 	{
@@ -218,8 +218,8 @@ only_the_host_of_the_code_is_believed(void **state)
 	for (i = 0; i < sizeof(manners) / sizeof(manners[0]); i++) {
 		person_digest(&s, before);
 		host_make(&h, manners[i]);
-		assert_int_equal(enroll_ask(scratch_open(&s, ROLE_PERSON), &h.facts, "/l", &uid),
-				 -1);
+		assert_int_equal(
+		    enroll_ask(scratch_open(&s, ROLE_PERSON), &h.facts, "/l", &uid), -1);
 		person_says(&s, "pairing.refused");
 		if (manners[i] == REFUSES)
 			assert_non_null(strstr(store_refusal(s.db)->why, "used up"));
@@ -292,8 +292,8 @@ a_pairing_is_made_once(void **state)
 	assert_int_equal(
 	    scratch_value(&s, "SELECT exit_code FROM refusal WHERE code = 'pairing.exists'"), 3);
 	assert_int_equal(
-	    scratch_value(&s,
-			  "SELECT exit_code NOT IN (0, 3) FROM refusal WHERE code = 'pairing.key'"),
+	    scratch_value(
+		&s, "SELECT exit_code NOT IN (0, 3) FROM refusal WHERE code = 'pairing.key'"),
 	    1);
 	person_digest(&s, after);
 	assert_memory_equal(before, after, 32);
@@ -332,8 +332,8 @@ unpairing_takes_everything_back(void **state)
 	assert_int_equal(end.grants, 1);
 	assert_int_equal(end.questions, 1);
 	assert_int_equal(end.runs, 1);
-	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM op_run WHERE state = 'cancelled'"),
-			 1);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM op_run WHERE state = 'cancelled'"), 1);
 	assert_int_equal(pairing_find(s.db, key, &found), 0);
 	assert_int_equal(pairing_revoke(s.db, "laptop", &end), -1);
 	person_says(&s, "pairing.unknown");
@@ -378,21 +378,21 @@ the_tables_hold(void **state)
 	assert_int_equal(
 	    scratch_sql(&s, "UPDATE pairing SET state = 'revoked', ended_at = now_ms()"), 0);
 	person_refused(&s, "pairing.exists", PAIR("laptop", "zeroblob(32)", "'active', 1, NULL"));
-	person_refused(&s, "pairing.transition",
-		       "UPDATE pairing SET state = 'active', ended_at = NULL");
+	person_refused(
+	    &s, "pairing.transition", "UPDATE pairing SET state = 'active', ended_at = NULL");
 	person_refused(&s, "pairing.transition", PAIR("desk", "zeroblob(32)", "'revoked', 1, 2"));
 	/* What was unpaired does not come back beside the one that took its place. */
 	person_host(&s, "desk");
 	person_refused(&s, "pairing.second",
-		       "UPDATE pairing SET state = 'pending', ended_at = NULL WHERE id = 1");
+	    "UPDATE pairing SET state = 'pending', ended_at = NULL WHERE id = 1");
 	assert_int_equal(scratch_sql(&s, "UPDATE box SET mode = 'networked'"), 0);
 	person_refused(&s, "pairing.key",
-		       "UPDATE pairing SET state = 'pending', ended_at = NULL, host_key ="
-		       " (SELECT host_key FROM pairing WHERE id = 2) WHERE id = 1");
+	    "UPDATE pairing SET state = 'pending', ended_at = NULL, host_key ="
+	    " (SELECT host_key FROM pairing WHERE id = 2) WHERE id = 1");
 	person_refused(&s, "pairing.key",
-		       "INSERT INTO pairing (host_name, transport, host_key,"
-		       " peer_uid, state, since) SELECT 'third', 'unix', host_key,"
-		       " 0, 'active', 1 FROM pairing WHERE id = 2");
+	    "INSERT INTO pairing (host_name, transport, host_key,"
+	    " peer_uid, state, since) SELECT 'third', 'unix', host_key,"
+	    " 0, 'active', 1 FROM pairing WHERE id = 2");
 	scratch_drop(&s);
 }
 

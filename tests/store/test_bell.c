@@ -85,8 +85,8 @@ by_size(const void *a, const void *b)
 static void
 a_commit_wakes(void **state)
 {
-	int64_t *at = mmap(NULL, sizeof(*at), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-			   -1, 0),
+	int64_t *at = mmap(
+		    NULL, sizeof(*at), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0),
 		took[ROUNDS];
 	struct scratch s;
 	int i, orders[2], status;
@@ -126,7 +126,7 @@ a_commit_wakes(void **state)
 	assert_int_equal(status, 0);
 	qsort(took, ROUNDS, sizeof(took[0]), by_size);
 	print_message("from commit to reader: median %lld us, 99th of 101 %lld us\n",
-		      (long long)took[ROUNDS / 2], (long long)took[ROUNDS - 2]);
+	    (long long)took[ROUNDS / 2], (long long)took[ROUNDS - 2]);
 	munmap(at, sizeof(*at));
 	scratch_drop(&s);
 }

@@ -139,7 +139,7 @@ a_batch_shares_a_commit(void **state)
 	assert_int_equal(scratch_value(&h.s, "SELECT count(*) FROM refused"), 40);
 	assert_int_equal(scratch_value(&h.s, "SELECT count(*) FROM audit"
 					     " WHERE who = 'test:committer'"),
-			 40);
+	    40);
 	finish(&h);
 }
 
@@ -203,8 +203,8 @@ a_failed_commit_fails_all(void **state)
 		assert_int_equal(h.asks[i].job.result, -1);
 		assert_string_equal(h.asks[i].job.refusal.code, "store.full");
 	}
-	assert_int_equal(scratch_value(&h.s, "SELECT count(*) FROM refused"),
-			 h.asks[0].job.result == 0 ? 1 : 0);
+	assert_int_equal(
+	    scratch_value(&h.s, "SELECT count(*) FROM refused"), h.asks[0].job.result == 0 ? 1 : 0);
 	/* And the next one is decided as ever. */
 	committer_submit(h.c, &ask_for(&h, GOOD)->job);
 	all_told(&h, 1);

@@ -117,13 +117,13 @@ four_writers_all_get_in(void **state)
 	while (wait(&status) > 0)
 		assert_int_equal(status, 0);
 	print_message("longest of %d writes by %d processes: %.1f ms\n", WRITERS * WRITES, WRITERS,
-		      (double)b->longest_us / 1000);
+	    (double)b->longest_us / 1000);
 	if (b->failed != 0)
 		fail_msg("%d writes failed: %s", b->failed, b->code);
 	assert_true(b->longest_us < 4000000);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM refused"), WRITERS * WRITES);
-	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM audit") - before,
-			 WRITERS * WRITES);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM audit") - before, WRITERS * WRITES);
 	munmap(b, sizeof(*b));
 	scratch_drop(&s);
 }

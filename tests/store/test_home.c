@@ -43,8 +43,8 @@ closed(struct scratch *s)
 static void
 files_are_private(void **state)
 {
-	static const char *const files[] = {"bastion.db",   "bastion.db-wal", "bastion.db-shm",
-					    "bastion.gate", "bastion.bell",   "bastion.key"};
+	static const char *const files[] = {"bastion.db", "bastion.db-wal", "bastion.db-shm",
+	    "bastion.gate", "bastion.bell", "bastion.key"};
 	mode_t old = umask(0);
 	struct scratch s;
 	size_t i;
@@ -212,8 +212,8 @@ read_only_file(struct scratch *s)
 static void
 read_only_is_said(void **state)
 {
-	static const char *const files[] = {".", "bastion.db", "bastion.gate", "bastion.bell",
-					    "bastion.key"};
+	static const char *const files[] = {
+	    ".", "bastion.db", "bastion.gate", "bastion.bell", "bastion.key"};
 	struct scratch s;
 	size_t i;
 
@@ -262,10 +262,10 @@ read_only_disk_is_said(void **state)
 static void
 networks_are_known(void **state)
 {
-	static const unsigned long network[] = {0x6969,     0xff534d42, 0xfe534d42,
-						0x01021997, 0x00c36400, 0xffffffffff534d42UL},
-				   local[] = {0xef53,     0x9123683e, 0x58465342,
-					      0x01021994, 0x794c7630, 0x2fc12fc1};
+	static const unsigned long network[] = {0x6969, 0xff534d42, 0xfe534d42, 0x01021997,
+	    0x00c36400, 0xffffffffff534d42UL},
+				   local[] = {0xef53, 0x9123683e, 0x58465342, 0x01021994,
+				       0x794c7630, 0x2fc12fc1};
 	size_t i;
 
 	(void)state;
@@ -397,8 +397,8 @@ odd_databases_are_refused(void **state)
 	assert_int_equal(version, 999);
 	assert_int_equal(other_tool(&s, "PRAGMA user_version = 0"), SQLITE_OK);
 	open_refused(&s.home, ROLE_READER, "store.older");
-	assert_int_equal(other_tool(&s, "PRAGMA user_version = 1; PRAGMA journal_mode = DELETE"),
-			 SQLITE_OK);
+	assert_int_equal(
+	    other_tool(&s, "PRAGMA user_version = 1; PRAGMA journal_mode = DELETE"), SQLITE_OK);
 	assert_true((fd = openat(s.home.fd, "bastion.db", O_RDWR | O_CLOEXEC)) >= 0);
 	assert_int_equal(pwrite(fd, "no database of ours", 19, 0), 19);
 	close(fd);
@@ -440,12 +440,11 @@ sqlite3_tool_reads_only(void **state)
 	scratch_make(&s, HOME_BOX);
 	scratch_pair(&s);
 	snprintf(command, sizeof(command),
-		 "test \"$(sqlite3 %s/state/bastion.db 'SELECT state FROM pairing')\" = active",
-		 s.dir);
+	    "test \"$(sqlite3 %s/state/bastion.db 'SELECT state FROM pairing')\" = active", s.dir);
 	assert_int_equal(system(command), 0);
 	for (i = 0; i < sizeof(writes) / sizeof(writes[0]); i++) {
 		snprintf(command, sizeof(command), "sqlite3 %s/state/bastion.db \"%s\" 2>/dev/null",
-			 s.dir, writes[i]);
+		    s.dir, writes[i]);
 		if (system(command) == 0)
 			fail_msg("sqlite3 may: %s", writes[i]);
 	}

@@ -239,8 +239,8 @@ source_known(const char *path, const struct stat *st, int type, struct FTW *wher
 	text[fread(text, 1, sizeof(text) - 1, f)] = '\0';
 	fclose(f);
 	for (; regexec(&given, at, 2, m, 0) == 0; at += m[0].rm_eo) {
-		snprintf(code, sizeof(code), "%.*s", (int)(m[1].rm_eo - m[1].rm_so),
-			 at + m[1].rm_so);
+		snprintf(
+		    code, sizeof(code), "%.*s", (int)(m[1].rm_eo - m[1].rm_so), at + m[1].rm_so);
 		if (number(codes, "SELECT 1 FROM refusal WHERE code = ?", code, NULL, NULL) == 1)
 			continue;
 		print_error("%s gives %s, which is no row of refusal\n", path, code);
@@ -367,13 +367,13 @@ moves_name_states(void **state)
 		n = states_of(db, column(e, 0), states);
 		for (i = 0; i < n; i++)
 			if (number(db, "SELECT 1 FROM state_rule WHERE entity = ? AND to_state = ?",
-				   column(e, 0), states[i], NULL) != 1)
+				column(e, 0), states[i], NULL) != 1)
 				fail_msg("%s never becomes %s", column(e, 0), states[i]);
 		assert_int_equal(number(db,
-					"SELECT 1 FROM state_rule WHERE entity = ? AND"
-					" from_state = ''",
-					column(e, 0), NULL, NULL),
-				 1);
+				     "SELECT 1 FROM state_rule WHERE entity = ? AND"
+				     " from_state = ''",
+				     column(e, 0), NULL, NULL),
+		    1);
 	}
 	sqlite3_finalize(e);
 	sqlite3_finalize(q);
@@ -430,14 +430,14 @@ row_in(sqlite3 *db, const char *entity, const char *in)
 	while (sqlite3_step(q) == SQLITE_ROW) {
 		n += (size_t)snprintf(names + n, sizeof(names) - n, ", %s", column(q, 0));
 		v += (size_t)snprintf(values + v, sizeof(values) - v, ", %s",
-				      strcmp(column(q, 1), "INTEGER") == 0 ? "1"
-				      : strcmp(column(q, 1), "TEXT") == 0  ? "'[]'"
-									   : "zeroblob(32)");
+		    strcmp(column(q, 1), "INTEGER") == 0 ? "1"
+		    : strcmp(column(q, 1), "TEXT") == 0  ? "'[]'"
+							 : "zeroblob(32)");
 	}
 	sqlite3_finalize(q);
 	back = triggers_take(db, entity);
 	snprintf(sql, sizeof(sql), "DELETE FROM %s; INSERT INTO %s (%s) VALUES (%s)", entity,
-		 entity, names, values);
+	    entity, names, values);
 	must(db, sql);
 	must(db, back);
 	free(back);
@@ -471,21 +471,21 @@ entity_moves(sqlite3 *db, const char *entity)
 			for (to = 0; to < n; to++) {
 				if (from == to ||
 				    (number(db,
-					    "SELECT 1 FROM state_rule WHERE entity = ?"
-					    " AND from_state = ? AND to_state = ?",
-					    entity, states[from], states[to]) == 1) != (pass == 1))
+					 "SELECT 1 FROM state_rule WHERE entity = ?"
+					 " AND from_state = ? AND to_state = ?",
+					 entity, states[from], states[to]) == 1) != (pass == 1))
 					continue;
 				row_in(db, entity, states[from]);
 				snprintf(why, sizeof(why), "%s", moved(db, entity, states[to]));
 				if (pass == 0 && strchr(why, '|') == NULL)
 					fail_msg("%s goes from %s to %s, which is no move (%s)",
-						 entity, states[from], states[to], why);
+					    entity, states[from], states[to], why);
 				if (pass == 0)
 					snprintf(code, sizeof(code), "%.*s", (int)strcspn(why, "|"),
-						 why);
+					    why);
 				else if (code[0] != '\0' && strncmp(why, code, strlen(code)) == 0)
 					fail_msg("%s cannot go from %s to %s: %s", entity,
-						 states[from], states[to], why);
+					    states[from], states[to], why);
 			}
 }
 
@@ -516,9 +516,9 @@ final_row(sqlite3 *db, const char *entity, const char *state)
 	while (sqlite3_step(q) == SQLITE_ROW) {
 		must(db, "SAVEPOINT touch");
 		snprintf(sql, sizeof(sql), "UPDATE %s SET %s = %s", entity, column(q, 0),
-			 strcmp(column(q, 1), "INTEGER") == 0 ? "77"
-			 : strcmp(column(q, 1), "TEXT") == 0  ? "'other'"
-							      : "x'0707'");
+		    strcmp(column(q, 1), "INTEGER") == 0 ? "77"
+		    : strcmp(column(q, 1), "TEXT") == 0  ? "'other'"
+							 : "x'0707'");
 		if (sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK) {
 			print_error("a %s that is %s still changes: %s\n", entity, state, sql);
 			changed++;

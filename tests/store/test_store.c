@@ -36,8 +36,8 @@ a_run_needs_a_grant(void **state)
 	if (scratch_sql(&s, ASK " 1, now_ms())") != 0)
 		fail_msg("%s", s.error);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM grant WHERE state = 'spent'"), 1);
-	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM approval WHERE state = 'burned'"),
-			 1);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM approval WHERE state = 'burned'"), 1);
 	scratch_drop(&s);
 }
 
@@ -45,8 +45,13 @@ static const struct {
 	char letter;
 	enum store_role role;
 } roles[] = {
-    {'R', ROLE_READER}, {'P', ROLE_PERSON}, {'N', ROLE_NET},        {'L', ROLE_LINK},
-    {'W', ROLE_WORKER}, {'K', ROLE_KEEPER}, {'S', ROLE_SUPERVISOR},
+    {'R', ROLE_READER},
+    {'P', ROLE_PERSON},
+    {'N', ROLE_NET},
+    {'L', ROLE_LINK},
+    {'W', ROLE_WORKER},
+    {'K', ROLE_KEEPER},
+    {'S', ROLE_SUPERVISOR},
 };
 
 #define ROLES (sizeof(roles) / sizeof(roles[0]))
@@ -99,8 +104,8 @@ fill(const char *form, const char *table, const char *column, char *out, size_t 
 		if (*form != '$')
 			out[n++] = *form;
 		else
-			n += (size_t)snprintf(out + n, size - n, "%s",
-					      *++form == 't' ? table : column);
+			n += (size_t)snprintf(
+			    out + n, size - n, "%s", *++form == 't' ? table : column);
 	assert_true(n < size);
 	out[n] = '\0';
 }
@@ -119,13 +124,13 @@ verdict(struct store *db, const char *sql)
 static void
 duty_holds(struct scratch *s, size_t role, size_t duty)
 {
-	static const char *const forms[] = {"INSERT INTO $t DEFAULT VALUES",
-					    "UPDATE $t SET \"$c\" = NULL", "DELETE FROM $t"};
+	static const char *const forms[] = {
+	    "INSERT INTO $t DEFAULT VALUES", "UPDATE $t SET \"$c\" = NULL", "DELETE FROM $t"};
 	char sql[256], column[64], pragma[128];
 	int i, rc, want;
 
 	snprintf(pragma, sizeof(pragma), "SELECT name FROM pragma_table_info('%s') LIMIT 1",
-		 duties[duty].table);
+	    duties[duty].table);
 	scratch_text(s, pragma, column, sizeof(column));
 	for (i = 0; i < 3; i++) {
 		fill(forms[i], duties[duty].table, column, sql, sizeof(sql));
@@ -137,7 +142,7 @@ duty_holds(struct scratch *s, size_t role, size_t duty)
 		rc = verdict(s->db, sql);
 		if ((rc == SQLITE_AUTH) != (want == SQLITE_AUTH))
 			fail_msg("role %c: %s: %s, SQLite says %d", roles[role].letter, sql,
-				 want == SQLITE_OK ? "is its job" : "is not its job", rc);
+			    want == SQLITE_OK ? "is its job" : "is not its job", rc);
 	}
 }
 
@@ -152,7 +157,7 @@ roles_write_their_own(void **state)
 	scratch_make(&s, HOME_BOX);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM sqlite_schema WHERE type = 'table'"
 					   " AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"),
-			 DUTIES - 1);
+	    DUTIES - 1);
 	for (role = 0; role < ROLES; role++) {
 		scratch_open(&s, roles[role].role);
 		for (duty = 0; duty < DUTIES; duty++)
@@ -174,7 +179,7 @@ readers_only_read(void **state)
 	sqlite3_set_authorizer(store_handle(s.db), NULL, NULL);
 	assert_int_equal(stmt_run(store_sql(s.db, "UPDATE setting SET value = 1"
 						  " WHERE name = 'op.live'")),
-			 -1);
+	    -1);
 	assert_string_equal(store_refusal(s.db)->code, "store.readonly");
 	scratch_drop(&s);
 }
@@ -219,14 +224,14 @@ secrets_are_for_one_role(void **state)
 	scratch_make(&s, HOME_BOX);
 	scratch_pair(&s);
 	if (scratch_sql(&s,
-			"INSERT INTO invitation (box_name, token_digest, created_at, expires_at)"
-			" VALUES ('b', randomblob(32), now_ms(), now_ms() + 1000)") != 0)
+		"INSERT INTO invitation (box_name, token_digest, created_at, expires_at)"
+		" VALUES ('b', randomblob(32), now_ms(), now_ms() + 1000)") != 0)
 		fail_msg("%s", s.error);
 	for (i = 0; i < ROLES; i++) {
 		scratch_open(&s, roles[i].role);
 		secret_hidden(&s, "factor", "secret", roles[i].letter != 'P');
-		secret_hidden(&s, "invitation", "token_digest",
-			      strchr("PNL", roles[i].letter) == NULL);
+		secret_hidden(
+		    &s, "invitation", "token_digest", strchr("PNL", roles[i].letter) == NULL);
 		if (roles[i].letter != 'P')
 			assert_int_equal(
 			    scratch_value(&s, "SELECT count(*) FROM factor, pragma_table_list"
@@ -381,9 +386,9 @@ triggers_write_the_audit(void **state)
 	assert_string_equal(
 	    scratch_text(&s, "SELECT who FROM audit WHERE action = 'refused'", who, sizeof(who)),
 	    "host:laptop");
-	assert_null(store_sql(s.db,
-			      "INSERT INTO audit_entry (stream, entity, entity_id, action, body)"
-			      " VALUES ('op', 'x', '', 'x', '{}')"));
+	assert_null(
+	    store_sql(s.db, "INSERT INTO audit_entry (stream, entity, entity_id, action, body)"
+			    " VALUES ('op', 'x', '', 'x', '{}')"));
 	assert_string_equal(store_refusal(s.db)->code, "store.role");
 	scratch_drop(&s);
 }
@@ -409,15 +414,15 @@ refusals_are_named(void **state)
 	(void)state;
 	scratch_make(&s, HOME_BOX);
 	refused(s.db, "DELETE FROM box", "box.identity",
-		"the machine is not deleted from its own database");
+	    "the machine is not deleted from its own database");
 	refused(s.db, "SELECT 1 FROM nowhere", "store.failed",
-		"the database answered: no such table: nowhere");
+	    "the database answered: no such table: nowhere");
 	refused(s.db, "SELECT '|' FROM \"a b|c\"", "store.failed", NULL);
 	refused(s.db, "INSERT INTO setting VALUES ('a|b', 1, 'x', 2, 3, '')", "store.failed", NULL);
 	refused(s.db,
-		"INSERT INTO audit_seal (seq, head, at, reason, signature)"
-		" VALUES (1, zeroblob(32), 0, 'request', zeroblob(64))",
-		"audit.seal", "a seal covers the head that the chain has there");
+	    "INSERT INTO audit_seal (seq, head, at, reason, signature)"
+	    " VALUES (1, zeroblob(32), 0, 'request', zeroblob(64))",
+	    "audit.seal", "a seal covers the head that the chain has there");
 	scratch_open(&s, ROLE_LINK);
 	refused(s.db, "DELETE FROM audit", "store.role", NULL);
 	scratch_drop(&s);
@@ -511,10 +516,9 @@ chain_is_sha256(void **state)
 	assert_true(n >= 6);
 	assert_int_equal(scratch_value(&s, "SELECT chain_hash(zeroblob(31), 'x') IS NULL"), 1);
 	assert_int_equal(scratch_value(&s, "SELECT sha256(NULL) IS NULL"), 1);
-	assert_int_equal(
-	    scratch_value(&s,
-			  "SELECT hex(sha256('abc')) ="
-			  " 'BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD'"),
+	assert_int_equal(scratch_value(&s,
+			     "SELECT hex(sha256('abc')) ="
+			     " 'BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD'"),
 	    1);
 	scratch_drop(&s);
 }
@@ -562,7 +566,7 @@ seals_cannot_be_forged(void **state)
 	s.keys.secret = NULL;
 	scratch_open(&s, ROLE_MIGRATE);
 	refused(s.db, "SELECT seal_sign('grant', 'text')", "grant.seal",
-		"this process holds no key to seal with");
+	    "this process holds no key to seal with");
 	scratch_drop(&s);
 }
 
@@ -578,7 +582,7 @@ edited_grant_holds_nothing(void **state)
 	scratch_grant(&s, "observe:folders", ARGS, 1, 60000);
 	assert_int_equal(scratch_sql(&s, "DROP TRIGGER grant_moves; UPDATE grant SET uses = 9,"
 					 " end_reason = NULL"),
-			 0);
+	    0);
 	scratch_refused(&s, "grant.seal", ASK " 1, now_ms())");
 	scratch_drop(&s);
 }
@@ -610,8 +614,8 @@ pragmas_are_on(void **state)
 		assert_int_equal(pragma(s.db, "PRAGMA synchronous"), 2);
 		sqlite3_db_config(store_handle(s.db), SQLITE_DBCONFIG_DEFENSIVE, -1, &on);
 		assert_int_equal(on, 1);
-		sqlite3_db_config(store_handle(s.db), SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, -1,
-				  &on);
+		sqlite3_db_config(
+		    store_handle(s.db), SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, -1, &on);
 		assert_int_equal(on, 0);
 	}
 	scratch_open(&s, ROLE_MIGRATE);
@@ -695,7 +699,7 @@ steps_undo_alone(void **state)
 	assert_string_equal(store_refusal(s.db)->code, "box.identity");
 	assert_int_equal(stmt_run_one(store_sql(s.db, "UPDATE setting SET value = value + 1"
 						      " WHERE name = 'no.such'")),
-			 -1);
+	    -1);
 	scratch_drop(&s);
 }
 
@@ -760,10 +764,10 @@ pkce_vector(void **state)
 	char challenge[64];
 
 	(void)state;
-	assert_int_equal(EVP_Digest(verifier, strlen(verifier), digest, NULL, EVP_sha256(), NULL),
-			 1);
-	sodium_bin2base64(challenge, sizeof(challenge), digest, 32,
-			  sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+	assert_int_equal(
+	    EVP_Digest(verifier, strlen(verifier), digest, NULL, EVP_sha256(), NULL), 1);
+	sodium_bin2base64(
+	    challenge, sizeof(challenge), digest, 32, sodium_base64_VARIANT_URLSAFE_NO_PADDING);
 	assert_string_equal(challenge, "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM");
 }
 
@@ -772,12 +776,18 @@ static void
 names_refuse(void **state)
 {
 	static const char *const bad[] = {
-	    "'a/b'",          "'a' || char(10)",
-	    "'\xc3\xa9'",     "''",
-	    "'-a'",           "'a' || char(0) || '/../b'",
-	    "'a b'",          "char(0)",
-	    "'a' || char(0)", "'a\"b'",
-	    "'a''b'",         "replace(hex(zeroblob(33)), '0', 'a')",
+	    "'a/b'",
+	    "'a' || char(10)",
+	    "'\xc3\xa9'",
+	    "''",
+	    "'-a'",
+	    "'a' || char(0) || '/../b'",
+	    "'a b'",
+	    "char(0)",
+	    "'a' || char(0)",
+	    "'a\"b'",
+	    "'a''b'",
+	    "replace(hex(zeroblob(33)), '0', 'a')",
 	};
 	char sql[512];
 	struct scratch s;
@@ -786,17 +796,16 @@ names_refuse(void **state)
 	(void)state;
 	scratch_make(&s, HOME_BOX);
 	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		snprintf(
-		    sql, sizeof(sql),
+		snprintf(sql, sizeof(sql),
 		    "INSERT INTO pairing (host_name, transport, host_key, peer_uid, state, since)"
 		    " VALUES (%s, 'unix', randomblob(32), 0, 'active', now_ms())",
 		    bad[i]);
 		if (scratch_sql(&s, sql) == 0)
 			fail_msg("a name: %s", bad[i]);
 		snprintf(sql, sizeof(sql),
-			 "INSERT INTO invitation (box_name, token_digest, created_at, expires_at)"
-			 " VALUES (%s, randomblob(32), now_ms(), now_ms() + 1000)",
-			 bad[i]);
+		    "INSERT INTO invitation (box_name, token_digest, created_at, expires_at)"
+		    " VALUES (%s, randomblob(32), now_ms(), now_ms() + 1000)",
+		    bad[i]);
 		if (scratch_sql(&s, sql) == 0)
 			fail_msg("a name: %s", bad[i]);
 	}
@@ -814,18 +823,17 @@ functions_are_innocuous(void **state)
 	assert_int_equal(
 	    sqlite3_exec(store_handle(s.db), "PRAGMA trusted_schema = OFF", NULL, NULL, NULL),
 	    SQLITE_OK);
-	assert_int_equal(
-	    sqlite3_exec(store_handle(s.db),
-			 "CREATE TABLE t (a CHECK (now_ms() > 0 AND length(acting()) > 0));"
-			 "INSERT INTO t VALUES (1); DROP TABLE t;",
-			 NULL, NULL, NULL),
+	assert_int_equal(sqlite3_exec(store_handle(s.db),
+			     "CREATE TABLE t (a CHECK (now_ms() > 0 AND length(acting()) > 0));"
+			     "INSERT INTO t VALUES (1); DROP TABLE t;",
+			     NULL, NULL, NULL),
 	    SQLITE_OK);
 	/* What signs is for statements of ours alone. */
 	assert_int_not_equal(sqlite3_exec(store_handle(s.db),
-					  "CREATE VIEW v AS SELECT seal_sign('grant', 'x') AS s;"
-					  "SELECT s FROM v;",
-					  NULL, NULL, NULL),
-			     SQLITE_OK);
+				 "CREATE VIEW v AS SELECT seal_sign('grant', 'x') AS s;"
+				 "SELECT s FROM v;",
+				 NULL, NULL, NULL),
+	    SQLITE_OK);
 	assert_int_equal(
 	    sqlite3_exec(store_handle(s.db), "DROP VIEW IF EXISTS v", NULL, NULL, NULL), SQLITE_OK);
 	scratch_drop(&s);
@@ -843,8 +851,7 @@ one_instance(void **state)
 
 	(void)state;
 	scratch_make(&s, HOME_BOX);
-	if (scratch_sql(
-		&s,
+	if (scratch_sql(&s,
 		"INSERT INTO process (boot_id, pid, start_ticks, uid, program, seen_at)"
 		" VALUES ('00000000-0000-0000-0000-000000000000', 1, 1, 0, 'x', 0);" INSTANCE) != 0)
 		fail_msg("%s", s.error);
@@ -864,10 +871,10 @@ replace_is_a_delete(void **state)
 	scratch_make(&s, HOME_BOX);
 	scratch_pair(&s);
 	scratch_refused(&s, "factor.kept",
-			"INSERT OR REPLACE INTO factor (id, kind, label, secret, fingerprint,"
-			" enrolled_at) VALUES (1, 'totp', 'other', randomblob(60), 'x', 0)");
-	scratch_refused(&s, "setting.fixed",
-			"REPLACE INTO setting VALUES ('op.live', 9, 'rows', 1, 10, '')");
+	    "INSERT OR REPLACE INTO factor (id, kind, label, secret, fingerprint,"
+	    " enrolled_at) VALUES (1, 'totp', 'other', randomblob(60), 'x', 0)");
+	scratch_refused(
+	    &s, "setting.fixed", "REPLACE INTO setting VALUES ('op.live', 9, 'rows', 1, 10, '')");
 	if (scratch_sql(&s, "INSERT INTO lease (name) VALUES ('a') ON CONFLICT DO NOTHING;"
 			    "INSERT INTO lease (name) VALUES ('a') ON CONFLICT DO NOTHING") != 0)
 		fail_msg("%s", s.error);

@@ -35,8 +35,8 @@ struct ask {
 
 /* Check the words up to NULL. */
 static inline int
-ask_check(const char *op, const char *const *words, struct observe_args *canon,
-	  struct refusal *refusal)
+ask_check(
+    const char *op, const char *const *words, struct observe_args *canon, struct refusal *refusal)
 {
 	struct observe_word list[8];
 	int n = 0;
@@ -67,7 +67,7 @@ ask_result(struct ask *a)
 
 static inline void
 ask_run(struct ask *a, const char *op, const char *const *words,
-	const struct observe_limits *limits, const struct observe_env *env)
+    const struct observe_limits *limits, const struct observe_env *env)
 {
 	int fd = memfd_create("answer", MFD_CLOEXEC);
 	struct observe_args canon;

@@ -102,10 +102,8 @@ units(void **state)
 	static const struct seed seeds[] = {
 	    {"observe:journal", {"example"}, {"example.service", "15"}, NULL},
 	    {"observe:journal", {"getty@tty1", "60"}, {"getty@tty1.service", "60"}, NULL},
-	    {"observe:journal",
-	     {"dev-disk-by\\x2dlabel-data.device"},
-	     {"dev-disk-by\\x2dlabel-data.device", "15"},
-	     NULL},
+	    {"observe:journal", {"dev-disk-by\\x2dlabel-data.device"},
+		{"dev-disk-by\\x2dlabel-data.device", "15"}, NULL},
 	    {"observe:journal", {"data.mount"}, {"data.mount", "15"}, NULL},
 	    {"observe:journal", {"a.b"}, {"a.b.service", "15"}, NULL},
 	    {"observe:journal", {"example", "1"}, {"example.service", "1"}, NULL},
@@ -214,8 +212,8 @@ refusals_never_echo(void **state)
 static void
 table_is_known(void **state)
 {
-	static const char *const names[] = {"observe:folders", "observe:journal", "observe:logins",
-					    "observe:cert"};
+	static const char *const names[] = {
+	    "observe:folders", "observe:journal", "observe:logins", "observe:cert"};
 	size_t i;
 
 	(void)state;
@@ -264,10 +262,14 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(folder_paths),   cmocka_unit_test(long_path),
-	    cmocka_unit_test(units),          cmocka_unit_test(long_unit),
-	    cmocka_unit_test(certs),          cmocka_unit_test(refusals_never_echo),
-	    cmocka_unit_test(table_is_known), cmocka_unit_test(programs_are_fixed),
+	    cmocka_unit_test(folder_paths),
+	    cmocka_unit_test(long_path),
+	    cmocka_unit_test(units),
+	    cmocka_unit_test(long_unit),
+	    cmocka_unit_test(certs),
+	    cmocka_unit_test(refusals_never_echo),
+	    cmocka_unit_test(table_is_known),
+	    cmocka_unit_test(programs_are_fixed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

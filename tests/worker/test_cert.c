@@ -69,11 +69,11 @@ make_cert(const struct wish *w, EVP_PKEY **key, X509 *issuer, EVP_PKEY *issuer_k
 	X509_gmtime_adj(X509_getm_notBefore(cert), w->from);
 	X509_gmtime_adj(X509_getm_notAfter(cert), w->until);
 	X509_set_pubkey(cert, *key);
-	X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8, (const unsigned char *)w->name, -1,
-				   -1, 0);
+	X509_NAME_add_entry_by_txt(
+	    name, "CN", MBSTRING_UTF8, (const unsigned char *)w->name, -1, -1, 0);
 	X509_set_issuer_name(cert, issuer != NULL ? X509_get_subject_name(issuer) : name);
 	extension(cert, issuer != NULL ? issuer : cert, NID_basic_constraints,
-		  w->is_ca ? "critical,CA:TRUE" : "CA:FALSE");
+	    w->is_ca ? "critical,CA:TRUE" : "CA:FALSE");
 	if (w->names != NULL)
 		extension(cert, issuer != NULL ? issuer : cert, NID_subject_alt_name, w->names);
 	assert_true(X509_sign(cert, issuer_key != NULL ? issuer_key : *key, EVP_sha256()) > 0);
@@ -119,7 +119,7 @@ start(struct server *s, const char *address, X509 *cert, EVP_PKEY *key)
 	d.to.any.sa_family = v6 ? AF_INET6 : AF_INET;
 	assert_int_equal(v6 ? inet_pton(AF_INET6, address, &d.to.v6.sin6_addr)
 			    : inet_pton(AF_INET, address, &d.to.v4.sin_addr),
-			 1);
+	    1);
 	s->fd = socket(d.to.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_int_equal(bind(s->fd, &d.to.any, v6 ? sizeof(d.to.v6) : sizeof(d.to.v4)), 0);
 	assert_int_equal(listen(s->fd, 4), 0);
@@ -213,12 +213,8 @@ need_ss(void)
 	}
 }
 
-static const struct wish good = {"box-a.example",
-				 "DNS:box-a.example,DNS:*.b.example,IP:192.0.2.10",
-				 -3600,
-				 10 * 86400 + 3600,
-				 0,
-				 0};
+static const struct wish good = {"box-a.example", "DNS:box-a.example,DNS:*.b.example,IP:192.0.2.10",
+    -3600, 10 * 86400 + 3600, 0, 0};
 
 /* core 1.1.1: subject, names, issuer, dates, days and the verdict. */
 static void
@@ -230,15 +226,14 @@ a_good_certificate(void **state)
 	verdict(1, "ok");
 	ask_is(a.result, "SELECT json_extract(?1, '$.subject')", "CN=box-a.example");
 	ask_is(a.result, "SELECT json_extract(?1, '$.issuer')", "CN=Test authority");
-	ask_is(
-	    a.result, "SELECT json_extract(?1, '$.names')",
+	ask_is(a.result, "SELECT json_extract(?1, '$.names')",
 	    "[{\"kind\":\"dns\",\"name\":\"box-a.example\"},{\"kind\":\"dns\",\"name\":\"*.b.example\"},"
 	    "{\"kind\":\"ip\",\"name\":\"192.0.2.10\"}]");
 	ask_is(a.result, "SELECT json_extract(?1, '$.address')", "127.0.0.1");
 	assert_int_equal(ask_int(a.result, "$.days_left"), 10);
 	ask_is(a.result,
-	       "SELECT round(julianday(?1 ->> 'not_after') - julianday(?1 ->> 'not_before'), 3)",
-	       "10.083");
+	    "SELECT round(julianday(?1 ->> 'not_after') - julianday(?1 ->> 'not_before'), 3)",
+	    "10.083");
 	ask_wish(&good, 0, "127.0.0.1", "www.b.example");
 	verdict(1, "ok");
 	ask_wish(&good, 0, "127.0.0.1", "192.0.2.10");
@@ -328,7 +323,7 @@ listing(const char *lines)
 
 	snprintf(env.ss, sizeof(env.ss), "%s/ss", root);
 	snprintf(text, sizeof(text),
-		 "#!/bin/sh\n# a stand-in for ss, made by a test\ncat <<'END'\n%sEND\n", lines);
+	    "#!/bin/sh\n# a stand-in for ss, made by a test\ncat <<'END'\n%sEND\n", lines);
 	ask_write(env.ss, text, 0755);
 }
 

@@ -203,8 +203,8 @@ links_are_not_followed(void **state)
 static void
 links_into_proc(void **state)
 {
-	static const char *const targets[] = {"/proc/1", "/sys/kernel", "/dev",
-					      "/proc/self/root/proc", "/dev/shm"};
+	static const char *const targets[] = {
+	    "/proc/1", "/sys/kernel", "/dev", "/proc/self/root/proc", "/dev/shm"};
 	static struct ask a;
 	size_t i;
 
@@ -387,6 +387,33 @@ swapped_ancestor(void **state)
 	try_swap("d", "start/a");
 }
 
+/* Swapped for another real folder between the look and the opening: not the one that was seen. */
+static void
+replace_now(void *ctx, const char *name)
+{
+	struct swap *s = ctx;
+
+	if (!s->done && strcmp(name, s->when) == 0)
+		s->done = rename(s->from, s->away) == 0 && rename(at("e"), s->from) == 0;
+}
+
+static void
+replaced_folder(void **state)
+{
+	static struct ask a;
+	struct swap s = {.when = "b"};
+
+	(void)state;
+	make_tree();
+	snprintf(s.from, sizeof(s.from), "%s", at("a/b"));
+	snprintf(s.away, sizeof(s.away), "%s", at("away"));
+	walk_pause(replace_now, &s);
+	ask_folders(&a, at("a"), NULL);
+	assert_true(s.done);
+	ask_is(a.result, "SELECT json_extract(?1, '$.not_counted[0].reason')", "changed");
+	assert_int_equal(ask_int(a.result, "$.folders_read"), 1);
+}
+
 /* The start itself was swapped: nothing of it counts. */
 static void
 swapped_start(void **state)
@@ -532,6 +559,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(unreadable_is_said, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(swapped_folder, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(swapped_ancestor, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(replaced_folder, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(swapped_start, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(budget_holds, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(budget_stops_a_walk, set_up, tear_down),

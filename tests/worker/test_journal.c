@@ -18,8 +18,7 @@ ask_journal(const char *unit, const char *minutes)
 static char *
 text_of(const char *frames)
 {
-	return ask_sql(
-	    frames,
+	return ask_sql(frames,
 	    "WITH RECURSIVE line(text, rest) AS (SELECT '', ?1 UNION ALL"
 	    " SELECT substr(rest, 1, instr(rest, char(10)) - 1), substr(rest, instr(rest, char(10)) + 1)"
 	    " FROM line WHERE rest <> '')"
@@ -137,20 +136,20 @@ unreadable_is_said(void **state)
 	strcpy(env.systemctl, "/nonexistent");
 	ask_journal("example", NULL);
 	assert_int_equal(a.code, OBSERVE_MISSING);
-	ask_is(a.result, "SELECT json_extract(?1, '$.unreadable')",
-	       "this machine has no systemctl");
+	ask_is(
+	    a.result, "SELECT json_extract(?1, '$.unreadable')", "this machine has no systemctl");
 
 	strcpy(env.journal, "/nonexistent");
 	ask_journal("example", NULL);
 	assert_int_equal(a.code, OBSERVE_MISSING);
 	ask_is(a.result, "SELECT json_extract(?1, '$.unreadable')",
-	       "this machine keeps no system journal");
+	    "this machine keeps no system journal");
 
 	strcpy(env.journalctl, "/nonexistent");
 	ask_journal("example", NULL);
 	assert_int_equal(a.code, OBSERVE_MISSING);
-	ask_is(a.result, "SELECT json_extract(?1, '$.unreadable')",
-	       "this machine has no journalctl");
+	ask_is(
+	    a.result, "SELECT json_extract(?1, '$.unreadable')", "this machine has no journalctl");
 }
 
 /* OBS-11: an ordinary user outside systemd-journal is told so. */
@@ -189,8 +188,8 @@ program_that_hangs(void **state)
 	limits.tool_ms = 200;
 	ask_journal("example", NULL);
 	assert_int_equal(a.code, OBSERVE_FAILED);
-	ask_is(a.result, "SELECT json_extract(?1, '$.unreadable')",
-	       "journalctl did not end in time");
+	ask_is(
+	    a.result, "SELECT json_extract(?1, '$.unreadable')", "journalctl did not end in time");
 }
 
 /* Bytes that are no text, and NULs, become text. */
@@ -217,18 +216,18 @@ main(void)
 	    cmocka_unit_test_setup_teardown(a_units_lines, recorded_set_up, recorded_tear_down),
 	    cmocka_unit_test_setup_teardown(arguments, recorded_set_up, recorded_tear_down),
 	    cmocka_unit_test_setup_teardown(a_silent_unit, recorded_set_up, recorded_tear_down),
-	    cmocka_unit_test_setup_teardown(the_newest_are_kept, recorded_set_up,
-					    recorded_tear_down),
+	    cmocka_unit_test_setup_teardown(
+		the_newest_are_kept, recorded_set_up, recorded_tear_down),
 	    cmocka_unit_test_setup_teardown(unknown_unit, recorded_set_up, recorded_tear_down),
-	    cmocka_unit_test_setup_teardown(instance_of_a_template, recorded_set_up,
-					    recorded_tear_down),
-	    cmocka_unit_test_setup_teardown(unreadable_is_said, recorded_set_up,
-					    recorded_tear_down),
+	    cmocka_unit_test_setup_teardown(
+		instance_of_a_template, recorded_set_up, recorded_tear_down),
+	    cmocka_unit_test_setup_teardown(
+		unreadable_is_said, recorded_set_up, recorded_tear_down),
 	    cmocka_unit_test_setup_teardown(ordinary_user, recorded_set_up, recorded_tear_down),
-	    cmocka_unit_test_setup_teardown(program_that_hangs, recorded_set_up,
-					    recorded_tear_down),
-	    cmocka_unit_test_setup_teardown(bytes_that_are_no_text, recorded_set_up,
-					    recorded_tear_down),
+	    cmocka_unit_test_setup_teardown(
+		program_that_hangs, recorded_set_up, recorded_tear_down),
+	    cmocka_unit_test_setup_teardown(
+		bytes_that_are_no_text, recorded_set_up, recorded_tear_down),
 	};
 	int rc = cmocka_run_group_tests(tests, NULL, NULL);
 

@@ -199,8 +199,8 @@ one_shared_grace(void **state)
 	(void)state;
 	for (i = 0; i < 3; i++)
 		t[i] = (struct kill_target){
-		    .pid = start("trap '' TERM; echo up; while :; do sleep 30; done", 1, line,
-				 sizeof(line)),
+		    .pid = start(
+			"trap '' TERM; echo up; while :; do sleep 30; done", 1, line, sizeof(line)),
 		};
 	began = tool_now_ms();
 	assert_int_equal(kill_trees(t, 3, &quick, NULL), 0);
@@ -215,10 +215,14 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(ignores_term),      cmocka_unit_test(ordinary),
-	    cmocka_unit_test(ended_already),     cmocka_unit_test(with_children),
-	    cmocka_unit_test(leader_went_first), cmocka_unit_test(not_a_leader),
-	    cmocka_unit_test(refused_numbers),   cmocka_unit_test(zombies_are_gone),
+	    cmocka_unit_test(ignores_term),
+	    cmocka_unit_test(ordinary),
+	    cmocka_unit_test(ended_already),
+	    cmocka_unit_test(with_children),
+	    cmocka_unit_test(leader_went_first),
+	    cmocka_unit_test(not_a_leader),
+	    cmocka_unit_test(refused_numbers),
+	    cmocka_unit_test(zombies_are_gone),
 	    cmocka_unit_test(one_shared_grace),
 	};
 

@@ -40,20 +40,18 @@ the_recording(void **state)
 	assert_int_equal(ask_int(a.result, "$.unclear"), 2);
 	assert_int_equal(ask_int(a.result, "$.hours"), 24);
 	ask_is(a.result,
-	       "SELECT sum(value ->> 'count') + (?1 ->> 'sources_others')"
-	       " FROM json_each(?1, '$.sources')",
-	       "14");
-	ask_is(
-	    a.result,
+	    "SELECT sum(value ->> 'count') + (?1 ->> 'sources_others')"
+	    " FROM json_each(?1, '$.sources')",
+	    "14");
+	ask_is(a.result,
 	    "SELECT sum(value ->> 'count') + (?1 ->> 'users_others') FROM json_each(?1, '$.users')",
 	    "14");
 	ask_is(a.result, "SELECT json_extract(?1, '$.sources[0]')",
-	       "{\"source\":\"203.0.113.5\",\"count\":9}");
-	ask_is(a.result, "SELECT json_extract(?1, '$.users[0]')",
-	       "{\"user\":\"root\",\"count\":4}");
-	ask_is(a.result, "SELECT json_extract(?1, '$.logins[0].user')", "carol");
+	    "{\"source\":\"203.0.113.5\",\"count\":9}");
 	ask_is(
-	    a.result, "SELECT json_extract(?1, '$.logins[1]')",
+	    a.result, "SELECT json_extract(?1, '$.users[0]')", "{\"user\":\"root\",\"count\":4}");
+	ask_is(a.result, "SELECT json_extract(?1, '$.logins[0].user')", "carol");
+	ask_is(a.result, "SELECT json_extract(?1, '$.logins[1]')",
 	    "{\"time\":\"2026-11-29T10:06:01+0000\",\"user\":\"alice\",\"source\":\"192.0.2.10\","
 	    "\"method\":\"publickey\"}");
 	assert_null(strstr(a.result, "SHA256"));
@@ -74,31 +72,31 @@ names_that_look_like_the_line(void **state)
 	(void)state;
 	assert_int_equal(parse("Failed password for invalid user x from 1.2.3.4 port 1 from "
 			       "203.0.113.5 port 40003 ssh2",
-			       &l),
-			 SSHD_FAILED);
+			     &l),
+	    SSHD_FAILED);
 	assert_string_equal(l.source, "203.0.113.5");
 	assert_string_equal(l.user, "x?from?1.2.3.4?port?1");
 	assert_int_equal(
 	    parse("Failed password for a from 1.2.3.4 port 1 ssh2: from 5.6.7.8 port 9 "
 		  "ssh2",
-		  &l),
+		&l),
 	    SSHD_FAILED);
 	assert_string_equal(l.source, "5.6.7.8");
-	assert_int_equal(parse("Invalid user a from 1.2.3.4 port 1 from ::1 port 65535", &l),
-			 SSHD_CONNECTED);
+	assert_int_equal(
+	    parse("Invalid user a from 1.2.3.4 port 1 from ::1 port 65535", &l), SSHD_CONNECTED);
 	assert_string_equal(l.source, "::1");
 	assert_int_equal(
 	    parse("Connection closed by invalid user a b 5.6.7.8 port 9 [preauth]", &l),
 	    SSHD_CONNECTED);
 	assert_string_equal(l.user, "a?b");
 	assert_string_equal(l.source, "5.6.7.8");
-	assert_int_equal(parse("Failed password for root from evil/host port 22 ssh2", &l),
-			 SSHD_UNCLEAR);
+	assert_int_equal(
+	    parse("Failed password for root from evil/host port 22 ssh2", &l), SSHD_UNCLEAR);
 	assert_string_equal(l.source, "");
-	assert_int_equal(parse("Failed password for root from 1.2.3.4 port 22 ssh2 and more", &l),
-			 SSHD_UNCLEAR);
-	assert_int_equal(parse("Failed password for root from 1.2.3.4 port x ssh2", &l),
-			 SSHD_UNCLEAR);
+	assert_int_equal(
+	    parse("Failed password for root from 1.2.3.4 port 22 ssh2 and more", &l), SSHD_UNCLEAR);
+	assert_int_equal(
+	    parse("Failed password for root from 1.2.3.4 port x ssh2", &l), SSHD_UNCLEAR);
 	assert_int_equal(parse("Failed password", &l), SSHD_UNCLEAR);
 	assert_int_equal(parse("Server listening on 0.0.0.0 port 22.", &l), SSHD_NOTHING);
 }
@@ -116,8 +114,8 @@ names_are_bounded(void **state)
 	assert_string_equal(l.user, "n?ul");
 	assert_int_equal(parse("Failed password for "
 			       "0123456789012345678901234567890123456789 from 1.2.3.4 port 22 ssh2",
-			       &l),
-			 SSHD_FAILED);
+			     &l),
+	    SSHD_FAILED);
 	assert_string_equal(l.user, "01234567890123456789012345678901");
 	assert_int_equal(parse("Failed password for  from 1.2.3.4 port 22 ssh2", &l), SSHD_FAILED);
 	assert_string_equal(l.user, "?");
@@ -128,8 +126,7 @@ static void
 ranks_are_cut(void **state)
 {
 	(void)state;
-	recorded_stand_in(
-	    env.journalctl,
+	recorded_stand_in(env.journalctl,
 	    "for i in $(seq 1 50); do echo \"2026-11-29T10:00:00+0000 b sshd[$i]: Failed password for "
 	    "u$i from 10.0.0.$i port 1 ssh2\"; echo \"2026-11-29T10:00:00+0000 b sshd[$i]: Accepted "
 	    "password for a$i from 10.0.0.$i port 1 ssh2\"; done");
@@ -172,7 +169,7 @@ unreadable_counts_minus_one(void **state)
 	assert_int_equal(a.code, OBSERVE_MISSING);
 	assert_int_equal(ask_int(a.result, "$.failed"), -1);
 	ask_is(a.result, "SELECT json_extract(?1, '$.unreadable')",
-	       "this machine keeps no system journal");
+	    "this machine keeps no system journal");
 	ask_is(a.result, "SELECT json_type(?1, '$.sources')", "null");
 }
 
@@ -218,8 +215,8 @@ main(void)
 	    cmocka_unit_test(names_are_bounded),
 	    cmocka_unit_test_setup_teardown(ranks_are_cut, recorded_set_up, recorded_tear_down),
 	    cmocka_unit_test_setup_teardown(nobody_came, recorded_set_up, recorded_tear_down),
-	    cmocka_unit_test_setup_teardown(unreadable_counts_minus_one, recorded_set_up,
-					    recorded_tear_down),
+	    cmocka_unit_test_setup_teardown(
+		unreadable_counts_minus_one, recorded_set_up, recorded_tear_down),
 	    cmocka_unit_test_setup_teardown(ordinary_user, recorded_set_up, recorded_tear_down),
 	};
 	int rc = cmocka_run_group_tests(tests, NULL, NULL);

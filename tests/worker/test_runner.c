@@ -138,8 +138,8 @@ stand_in(const char *name, const char *body, char *path, size_t len)
 	char text[1024];
 
 	snprintf(path, len, "%s/%s", root, name);
-	snprintf(text, sizeof(text), "#!/bin/sh\n# a stand-in for %s, made by a test\n%s\n", name,
-		 body);
+	snprintf(
+	    text, sizeof(text), "#!/bin/sh\n# a stand-in for %s, made by a test\n%s\n", name, body);
 	ask_write(path, text, 0755);
 }
 
@@ -362,8 +362,8 @@ death_is_seen(void **state)
 	assert_int_equal(next_event(&e, 5000), -1);
 	assert_int_equal(runner_stop(&runner), 0);
 	assert_int_equal(runner_spawn(&runner, observe_find("observe:logins"), &args, &limits, &env,
-				      &fd, &id, &refusal),
-			 -1);
+			     &fd, &id, &refusal),
+	    -1);
 	assert_string_equal(refusal.code, "runner.gone");
 	assert_int_equal(runner_start(&runner, "/proc/self/exe", &refusal), 0);
 	answers_and_exits(state);
@@ -590,8 +590,8 @@ seal_holds(void **state)
 			if (chdir(root) == -1 || seal_apply(&seal) == -1 ||
 			    open("there", O_RDONLY | O_CLOEXEC) == -1)
 				_exit(100);
-			_exit(try_write(which) == -1 && (errno == EROFS || errno == ENOSYS) ? 0
-											    : 1);
+			_exit(
+			    try_write(which) == -1 && (errno == EROFS || errno == ENOSYS) ? 0 : 1);
 		}
 		assert_int_equal(waitpid(pid, &status, 0), pid);
 		if (status != 0)
@@ -617,7 +617,7 @@ seal_holds_for_tools(void **state)
 
 	(void)state;
 	stand_in("ss", "(echo x > \"${0%/*}/written\"); mkdir \"${0%/*}/made\"; exit 0", env.ss,
-		 sizeof(env.ss));
+	    sizeof(env.ss));
 	fd = start("observe:cert", "443", &id);
 	assert_int_equal(drain(fd, &o, 5000), 0);
 	close(fd);
@@ -689,7 +689,7 @@ first_byte_is_quick(void **state)
 	qsort(us, 51, sizeof(us[0]), compare);
 	qsort(peer, 51, sizeof(peer[0]), compare);
 	print_message("ask to first byte: median %lld us; /bin/true: %lld us\n", (long long)us[25],
-		      (long long)peer[25]);
+	    (long long)peer[25]);
 	/* Generous: a busy machine must not fail the suite. */
 	assert_true(us[25] < 8 * peer[25]);
 }
@@ -747,7 +747,7 @@ pump_cuts(void **state)
 	pump_text("aaaaaaaaaa\n", 10, 100, "aaaaaaaaaa|");
 	pump_text("{}\n{\"half", 100, 100, "{}|{\"cut\":{\"what\":\"end\",\"bytes\":6}}|");
 	pump_text("{\"a\":1}\n{\"b\":2}\n{}\n", 100, 8,
-		  "{\"a\":1}|{\"cut\":{\"what\":\"answer\",\"bytes\":10}}|");
+	    "{\"a\":1}|{\"cut\":{\"what\":\"answer\",\"bytes\":10}}|");
 }
 
 int

@@ -117,9 +117,12 @@ a_queued_run_answers_into_rows(void **state)
 	begin(&b);
 	ask(&b, "observe:folders", "[\"/usr/share\",\"1\"]", 1);
 	run_until(&b, "SELECT count(*) FROM op_run WHERE finished_at IS NOT NULL");
-	assert_int_equal(scratch_value(&b.s, "SELECT state = 'done' AND exit_code = 0 FROM op_run"), 1);
 	assert_int_equal(
-	    scratch_value(&b.s, "SELECT count(*) FROM op_output WHERE json_type(frame, '$.r') = 'object'"), 1);
+	    scratch_value(&b.s, "SELECT state = 'done' AND exit_code = 0 FROM op_run"), 1);
+	assert_int_equal(
+	    scratch_value(
+		&b.s, "SELECT count(*) FROM op_output WHERE json_type(frame, '$.r') = 'object'"),
+	    1);
 	assert_int_equal(scratch_value(&b.s, "SELECT state = 'done' FROM folder_walk"), 1);
 	scratch_text(&b.s, "SELECT frame FROM op_output", result, sizeof(result));
 	assert_non_null(strstr(result, "/usr/share"));
@@ -138,11 +141,13 @@ many_runs_all_end_once(void **state)
 	for (i = 0; i < 20; i++)
 		ask(&b, "observe:folders", "[\"/etc\",\"1\"]", i);
 	run_until(&b, "SELECT count(*) = 20 FROM op_run WHERE state = 'done'");
-	assert_int_equal(scratch_value(&b.s, "SELECT count(*) FROM op_output WHERE frame LIKE '{\"r\":%'"), 20);
+	assert_int_equal(
+	    scratch_value(&b.s, "SELECT count(*) FROM op_output WHERE frame LIKE '{\"r\":%'"), 20);
 	end(&b);
 }
 
-/* What the walls refuse never starts, though a row asked for it: the run has failed, with the rule. */
+/* What the walls refuse never starts, though a row asked for it: the run has failed, with the rule.
+ */
 static void
 a_run_that_cannot_start_says_why(void **state)
 {
@@ -153,7 +158,9 @@ a_run_that_cannot_start_says_why(void **state)
 	ask(&b, "observe:folders", "[\"/proc\",\"1\"]", 1);
 	run_until(&b, "SELECT count(*) FROM op_run WHERE state = 'failed'");
 	assert_int_equal(
-	    scratch_value(&b.s, "SELECT count(*) FROM op_output WHERE frame ->> '$.e.code' LIKE 'observe.%'"), 1);
+	    scratch_value(
+		&b.s, "SELECT count(*) FROM op_output WHERE frame ->> '$.e.code' LIKE 'observe.%'"),
+	    1);
 	end(&b);
 }
 
@@ -183,9 +190,9 @@ a_late_run_is_ended(void **state)
 
 	(void)state;
 	begin(&b);
-	assert_int_equal(scratch_sql(&b.s,
-			     "UPDATE setting SET value = 1000 WHERE name = 'op.time_ms';"
-			     "UPDATE setting SET value = 60000 WHERE name = 'cert.wait_ms'"),
+	assert_int_equal(
+	    scratch_sql(&b.s, "UPDATE setting SET value = 1000 WHERE name = 'op.time_ms';"
+			      "UPDATE setting SET value = 60000 WHERE name = 'cert.wait_ms'"),
 	    0);
 	fd = silent_listener(&port);
 	snprintf(args, sizeof(args), "[\"%d\"]", port);
@@ -193,7 +200,9 @@ a_late_run_is_ended(void **state)
 	run_until(&b, "SELECT count(*) FROM op_run WHERE finished_at IS NOT NULL");
 	assert_int_equal(scratch_value(&b.s, "SELECT exit_code FROM op_run"), 124);
 	assert_int_equal(
-	    scratch_value(&b.s, "SELECT count(*) FROM op_output WHERE frame ->> '$.e.code' = 'op.time'"), 1);
+	    scratch_value(
+		&b.s, "SELECT count(*) FROM op_output WHERE frame ->> '$.e.code' = 'op.time'"),
+	    1);
 	close(fd);
 	end(&b);
 }

@@ -21,8 +21,8 @@ main(void)
 	for (step = embedded_migration; step->name != NULL; step++, versions++) {
 		if (sqlite3_exec(handle, step->text, NULL, NULL, NULL) != SQLITE_OK ||
 		    migrate_digest(handle, digest) != 0) {
-			fprintf(stderr, "migrations/%s.sql: %s\n", step->name,
-				sqlite3_errmsg(handle));
+			fprintf(
+			    stderr, "migrations/%s.sql: %s\n", step->name, sqlite3_errmsg(handle));
 			return 1;
 		}
 		printf("    {");

@@ -26,5 +26,14 @@ table() {
 
 printf '#include "engine/store/embed.h"\n'
 table embedded_migration migrations/*.sql
-# shellcheck disable=SC2046 # our own file names hold no spaces
-table embedded_schema schema/base.sql $(ls schema/*.sql | grep -v -e /base.sql -e /rows_) schema/rows_*.sql
+
+# Tables before the rows that go into them, and what every family stands on first.
+families=
+for file in schema/*.sql; do
+	case $file in
+	schema/base.sql | schema/rows_*) ;;
+	*) families="$families $file" ;;
+	esac
+done
+# shellcheck disable=SC2086 # a list of names without spaces
+table embedded_schema schema/base.sql $families schema/rows_*.sql
