@@ -7,6 +7,8 @@
  * SQLite's busy handler to 0.09 s behind a flock, at the same throughput.
  */
 
+#define GATE_WAIT_MS 5000 /* longer than any transaction of ours takes */
+
 /**
  * gate_enter(fd, wait_ms):
  * Wait at most ${wait_ms} for the flock of ${fd}.  Return 0, or -1 with errno (EAGAIN: time ran

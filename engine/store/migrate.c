@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "engine/store/embed.h"
+#include "engine/store/gate.h"
 #include "engine/store/migrate.h"
 
 #define APPLICATION_ID "0x6273746e" /* "bstn" */
@@ -121,6 +122,26 @@ copy_before(const struct home *home, struct store *db, int version)
 	return rc;
 }
 
+/*
+ * A file that is empty yet is given its log.  SQLite may refuse that at once where two do it, so
+ * one does, behind the gate.
+ */
+static int
+born(const struct home *home, struct store *db)
+{
+	static const char log[] =
+	    "PRAGMA journal_mode = WAL; PRAGMA application_id = " APPLICATION_ID;
+	int fd, rc;
+
+	if ((fd = home_file(home, "bastion.gate", store_refusal(db))) == -1)
+		return -1;
+	rc = gate_enter(fd, GATE_WAIT_MS) != 0
+		 ? refusal_errno(store_refusal(db), "store.busy", "bastion.gate")
+		 : store_exec(db, log);
+	close(fd);
+	return rc;
+}
+
 static int
 migrate_steps(const struct home *home, struct store *db)
 {
@@ -132,9 +153,7 @@ migrate_steps(const struct home *home, struct store *db)
 		return refusal_set(store_refusal(db), "store.newer",
 		    "the database has schema version %d, this bastion knows up to %d", from,
 		    embedded_versions);
-	if (from == 0 &&
-	    store_exec(db, "PRAGMA journal_mode = WAL; PRAGMA application_id = " APPLICATION_ID) !=
-		0)
+	if (from == 0 && born(home, db) != 0)
 		return -1;
 	if (from > 0 && (step_known(db, from) != 0 ||
 			    (from < embedded_versions && copy_before(home, db, from) != 0)))

@@ -17,9 +17,8 @@
 #include "engine/store/role.h"
 #include "engine/store/store.h"
 
-#define GATE_WAIT_MS 5000
-#define STATEMENTS   128
-#define WAL_PAGES    8000 /* the keeper checkpoints; this is the net beneath it */
+#define STATEMENTS 128
+#define WAL_PAGES  8000 /* the keeper checkpoints; this is the net beneath it */
 
 struct stmt {
 	struct store *db;
