@@ -264,11 +264,17 @@ day_under(struct bench *b, const struct fault_plan *plan, bool watch)
 	day_is_whole(b, plan);
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define FEW 41 /* a sanitizer makes each of these processes ten times as slow */
+#else
+#define FEW 7
+#endif
+
 /* Every operation with BASTION_FAULTS=all, which takes minutes; else one of each few. */
 static int
 stride(void)
 {
-	return getenv("BASTION_FAULTS") == NULL ? 7 : 1;
+	return getenv("BASTION_FAULTS") == NULL ? FEW : 1;
 }
 
 /* Each operation of the plan in turn is the one that fails. */
