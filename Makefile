@@ -189,7 +189,7 @@ $(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(LIBRARY)
 $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(HARNESS) $(LIBRARY)
 	$(call QUIET,LINK,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka
 
-suites: $(SUITES) $(BUILD)/bastion
+suites: all $(SUITES)
 
 -include $(OBJECTS:.o=.d) $(HARNESS:.o=.d) $(SUITES:=.d)
 

@@ -75,7 +75,7 @@ CREATE TABLE approval (
         'uses: ' || uses || char(10) ||
         'for: ' || (ttl_ms / 1000) || ' s from the approval' || char(10) ||
         'nonce: ' || nonce || char(10)) VIRTUAL,
-    digest         BLOB    NOT NULL CHECK (length(digest) = 32),       -- SHA-256 of terms
+    digest         BLOB    CHECK (length(digest) = 32),       -- SHA-256 of terms, entered as it is born
     state          TEXT    NOT NULL DEFAULT 'pending'
                    CHECK (state IN ('pending', 'approved', 'burned', 'denied', 'expired')),
     asked_at       INTEGER NOT NULL,
@@ -118,7 +118,7 @@ BEGIN
     SELECT RAISE(ABORT, 'approval.terms|the terms name another machine, Host or text')
      WHERE NEW.box_name IS NOT (SELECT name FROM box)
         OR NEW.host_name IS NOT (SELECT host_name FROM pairing WHERE id = NEW.pairing_id)
-        OR NEW.digest IS NOT sha256(NEW.terms);
+        OR (NEW.digest IS NOT NULL AND NEW.digest IS NOT sha256(NEW.terms));
     SELECT RAISE(ABORT, 'approval.busy|too many questions of this Host wait for a person')
      WHERE (SELECT count(*) FROM approval WHERE pairing_id = NEW.pairing_id AND state = 'pending')
         >= (SELECT value FROM setting WHERE name = 'approval.pending');
@@ -131,12 +131,13 @@ BEGIN
      WHERE NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM state_rule
            WHERE entity = 'approval' AND from_state = OLD.state AND to_state = NEW.state);
     SELECT RAISE(ABORT, 'approval.decided|this question is decided already')
-     WHERE NEW.state IS OLD.state;
+     WHERE NEW.state IS OLD.state AND OLD.digest IS NOT NULL;
     SELECT RAISE(ABORT, 'approval.terms|the terms of a question never change')
      WHERE NEW.id IS NOT OLD.id OR NEW.nonce IS NOT OLD.nonce OR NEW.kind IS NOT OLD.kind
         OR NEW.box_name IS NOT OLD.box_name OR NEW.pairing_id IS NOT OLD.pairing_id
         OR NEW.host_name IS NOT OLD.host_name OR NEW.op IS NOT OLD.op OR NEW.args IS NOT OLD.args
-        OR NEW.uses IS NOT OLD.uses OR NEW.ttl_ms IS NOT OLD.ttl_ms OR NEW.digest IS NOT OLD.digest
+        OR NEW.uses IS NOT OLD.uses OR NEW.ttl_ms IS NOT OLD.ttl_ms
+        OR NEW.digest IS NOT coalesce(OLD.digest, sha256(OLD.terms))
         OR NEW.asked_at IS NOT OLD.asked_at OR NEW.expires_at IS NOT OLD.expires_at;
     SELECT RAISE(ABORT, 'approval.expired|this question ran out before it was answered')
      WHERE NEW.state IN ('approved', 'denied') AND OLD.state = 'pending' AND OLD.expires_at <= now_ms();
@@ -154,10 +155,11 @@ END;
 
 CREATE TRIGGER approval_audit_birth AFTER INSERT ON approval
 BEGIN
+    UPDATE approval SET digest = sha256(terms) WHERE id = NEW.id AND digest IS NULL;
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('management', 'approval', NEW.id, NEW.state, NEW.host_name,
             json_object('op', NEW.op, 'args', json(NEW.args), 'uses', NEW.uses, 'ttl_ms', NEW.ttl_ms,
-                        'digest', lower(hex(NEW.digest))));
+                        'digest', (SELECT lower(hex(digest)) FROM approval WHERE id = NEW.id)));
 END;
 
 CREATE TRIGGER approval_audit_move AFTER UPDATE OF state ON approval WHEN NEW.state IS NOT OLD.state

@@ -29,13 +29,8 @@ const struct day_step day_steps[] = {
 	" = 2 * (SELECT count(*) FROM factor) AND (SELECT count(*) FROM factor)"},
     {"ask", ROLE_NET, false,
 	{"INSERT INTO approval (nonce, kind, box_name, pairing_id, host_name, op, args, uses, ttl_ms,"
-	 " digest, asked_at, expires_at) SELECT " NONCE
-	 ", 'op', name, 1, 'laptop', 'observe:folders',"
-	 " " ARGS ", 2, 3600000, sha256('bastion approval 1' || char(10) || 'machine: ' || name"
-	 " || char(10) || 'host: laptop' || char(10) || 'may: observe:folders' || char(10) || 'with: '"
-	 " || " ARGS " || char(10) || 'uses: 2' || char(10) || 'for: 3600 s from the approval'"
-	 " || char(10) || 'nonce: ' || " NONCE
-	 " || char(10)), now_ms(), now_ms() + 3600000 FROM box",
+	 " asked_at, expires_at) SELECT " NONCE ", 'op', name, 1, 'laptop', 'observe:folders',"
+	 " " ARGS ", 2, 3600000, now_ms(), now_ms() + 3600000 FROM box",
 	    "INSERT INTO refused (at, pairing_id, surface, asked, code, why)"
 	    " VALUES (now_ms(), 1, 'lane', 'observe:folders', 'approval.needed', 'a person first')"},
 	"SELECT (SELECT count(*) FROM approval) + (SELECT count(*) FROM refused)"

@@ -161,15 +161,11 @@ scratch_grant(struct scratch *s, const char *op, const char *args, int uses, int
 	char sql[2048];
 
 	snprintf(sql, sizeof(sql),
-	    "INSERT INTO approval (nonce, kind, box_name, pairing_id, host_name, op, args, uses, ttl_ms, digest,"
+	    "INSERT INTO approval (nonce, kind, box_name, pairing_id, host_name, op, args, uses, ttl_ms,"
 	    "   asked_at, expires_at)"
 	    " SELECT v.nonce, 'op', v.box, 1, 'laptop', '%s', '%s', %d, %lld,"
-	    "   sha256('bastion approval 1' || char(10) || 'machine: ' || v.box || char(10) || 'host: laptop'"
-	    "    || char(10) || 'may: %s' || char(10) || 'with: %s' || char(10) || 'uses: %d' || char(10)"
-	    "    || 'for: ' || (%lld / 1000) || ' s from the approval' || char(10) || 'nonce: ' || v.nonce"
-	    "    || char(10)), now_ms(), now_ms() + 3600000"
-	    " FROM (SELECT (SELECT lower(hex(sha256(max(0, count(*)) || 'n'))) FROM approval) AS long,"
-	    "   substr((SELECT lower(hex(sha256(count(*) || 'n'))) FROM approval), 1, 32) AS nonce,"
+	    "   now_ms(), now_ms() + 3600000"
+	    " FROM (SELECT substr((SELECT lower(hex(sha256(count(*) || 'n'))) FROM approval), 1, 32) AS nonce,"
 	    "   (SELECT name FROM box) AS box) AS v;"
 	    "UPDATE approval SET state = 'approved', factor_id = 1, decided_digest = digest, decided_by_uid = 0,"
 	    "  decided_by = 'root', decided_at = now_ms() WHERE state = 'pending';"
@@ -178,7 +174,7 @@ scratch_grant(struct scratch *s, const char *op, const char *args, int uses, int
 	    " SELECT pairing_id, kind, op, args, uses, decided_at, decided_at + ttl_ms, factor_id, id,"
 	    "   seal_sign('grant', json_array('grant', pairing_id, kind, op, args, uses, decided_at,"
 	    "     decided_at + ttl_ms, factor_id, id)) FROM approval WHERE state = 'approved';",
-	    op, args, uses, (long long)ttl_ms, op, args, uses, (long long)ttl_ms);
+	    op, args, uses, (long long)ttl_ms);
 	if (scratch_sql(s, sql) != 0)
 		fail_msg("%s", s->error);
 	return scratch_value(s, "SELECT max(id) FROM grant");

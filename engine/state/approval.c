@@ -21,19 +21,10 @@ static const char WAITING[] =
 	     "    AND a.args = q.args AND a.uses = q.uses AND a.ttl_ms = q.ttl_ms"
 	     "  WHERE a.state = 'pending' AND a.expires_at > now_ms()";
 
-/* The digest is of the column terms, which does not exist yet: approval_born compares the two. */
 static const char ASK[] = QUESTION
     " INSERT INTO approval (nonce, kind, box_name, pairing_id, host_name, op, args, uses, ttl_ms,"
-    "    digest, asked_at, expires_at)"
+    "    asked_at, expires_at)"
     " SELECT :nonce, 'op', b.name, q.pairing, p.host_name, q.op, q.args, q.uses, q.ttl_ms,"
-    "    sha256('bastion approval 1' || char(10) ||"
-    "           'machine: ' || b.name || char(10) ||"
-    "           'host: ' || p.host_name || char(10) ||"
-    "           'may: ' || q.op || char(10) ||"
-    "           'with: ' || q.args || char(10) ||"
-    "           'uses: ' || q.uses || char(10) ||"
-    "           'for: ' || (q.ttl_ms / 1000) || ' s from the approval' || char(10) ||"
-    "           'nonce: ' || :nonce || char(10)),"
     "    now_ms(), now_ms() + (SELECT value FROM setting WHERE name = 'approval.ttl_ms')"
     "   FROM q LEFT JOIN pairing AS p ON p.id = q.pairing LEFT JOIN box AS b";
 

@@ -538,7 +538,7 @@ seals_cannot_be_forged(void **state)
 	    "SELECT seal_ok('grant', 'text', randomblob(64)) = 1",
 	    "SELECT seal_ok('grant', 'text', substr(seal_sign('grant', 'text'), 1, 63)) = 1",
 	    "SELECT seal_ok('grant', 'text', seal_sign('grant', 'text') || x'00') = 1",
-	    "SELECT seal_ok('grant', 'text', substr(seal_sign('grant', 'text'), 1, 63) || x'00') = 1",
+	    "SELECT seal_ok('grant', 'text', substr(seal_sign('grant', 'text'), 1, 63) || x'ff') = 1",
 	    "SELECT seal_ok('grant', 'text', NULL) = 1",
 	    "SELECT seal_ok('grant', NULL, seal_sign('grant', 'text')) = 1",
 	    "SELECT seal_ok('other', 'text', seal_sign('grant', 'text')) = 1",
