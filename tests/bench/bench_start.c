@@ -15,16 +15,26 @@
 #include <unistd.h>
 
 #include "engine/crypto/key.h"
+#include "engine/store/embed.h"
 #include "tests/driver.h"
 
 #define ROUNDS   11
 #define TARGET   100.0 /* ms */
-#define CACHE    "build/bench/gigabyte"
 #define FRAME    65000
 #define FRAMES   16500 /* a gigabyte of them */
 #define PER_STEP 500
 
 static struct driver d;
+static char cache[64]; /* where the large database is kept; its name has the digest of its schema */
+
+static void
+cache_name(void)
+{
+	const unsigned char *digest = embedded_digest[embedded_versions - 1];
+
+	snprintf(cache, sizeof(cache), "build/bench/gigabyte-%02x%02x%02x%02x", digest[0],
+	    digest[1], digest[2], digest[3]);
+}
 
 static const char RUN_BEGINS[] =
     "INSERT INTO op_run (pairing_id, op, args, nonce, grant_id, queued_at)"
@@ -133,9 +143,9 @@ cache_make(void)
 {
 	driver_first_day(&d);
 	answers_fill();
-	shell("rm -rf %s && mkdir -p %s", CACHE, CACHE);
+	shell("rm -rf build/bench && mkdir -p %s", cache);
 	shell(
-	    "mv %s/bastion.db %s/bastion.key %s", d.state[DRIVER_BOX], d.state[DRIVER_BOX], CACHE);
+	    "mv %s/bastion.db %s/bastion.key %s", d.state[DRIVER_BOX], d.state[DRIVER_BOX], cache);
 	driver_make(&d);
 }
 
@@ -185,12 +195,15 @@ start_median(long *kib)
 static void
 measure(void **state)
 {
+	char path[96];
 	long small_kib, kib;
 	double small, large;
 	struct stat st;
 
 	(void)state;
-	if (stat(CACHE "/bastion.db", &st) != 0)
+	cache_name();
+	snprintf(path, sizeof(path), "%s/bastion.db", cache);
+	if (stat(path, &st) != 0)
 		cache_make();
 	driver_make(&d);
 	driver_serve(&d, DRIVER_BOX);
@@ -198,9 +211,9 @@ measure(void **state)
 	small = start_median(&small_kib);
 	driver_drop(&d);
 	driver_make(&d);
-	shell("mkdir -m 0700 %s && cp -p %s/* %s", d.state[DRIVER_BOX], CACHE, d.state[DRIVER_BOX]);
+	shell("mkdir -m 0700 %s && cp -p %s/* %s", d.state[DRIVER_BOX], cache, d.state[DRIVER_BOX]);
 	large = start_median(&kib);
-	assert_int_equal(stat(CACHE "/bastion.db", &st), 0);
+	assert_int_equal(stat(path, &st), 0);
 	printf(
 	    "start to ready, %.2f GiB (ms; peer: an empty database) | %.1f | %.1f | %.2f | < %.0f\n",
 	    (double)st.st_size / 1073741824.0, large, small, large / small, TARGET);
