@@ -871,6 +871,7 @@ CREATE INDEX call_live ON call (state, id) WHERE state IN ('asked', 'sent');
 
 CREATE TRIGGER call_is_allowed BEFORE INSERT ON call
 BEGIN
+    SELECT RAISE(ABORT, 'call.transition|an ask begins as asked') WHERE NEW.state <> 'asked';
     SELECT RAISE(ABORT, 'box.gone|no box of this name is paired with this Host')
      WHERE (SELECT state FROM host_box WHERE id = NEW.box_id) IS NOT 'active';
     SELECT RAISE(ABORT, 'call.busy|too many asks wait for an answer')
@@ -1074,6 +1075,11 @@ WHEN (SELECT count(*) FROM folder_walk WHERE state = 'stuck')
   >= (SELECT value FROM setting WHERE name = 'folders.stuck')
 BEGIN
     SELECT RAISE(ABORT, 'observe.stuck|earlier walks still wait for a file system that does not answer');
+END;
+
+CREATE TRIGGER folder_walk_born BEFORE INSERT ON folder_walk WHEN NEW.state <> 'reading'
+BEGIN
+    SELECT RAISE(ABORT, 'op.transition|a walk begins as reading');
 END;
 
 CREATE TRIGGER folder_walk_moves BEFORE UPDATE ON folder_walk

@@ -174,6 +174,7 @@ CREATE INDEX call_live ON call (state, id) WHERE state IN ('asked', 'sent');
 
 CREATE TRIGGER call_is_allowed BEFORE INSERT ON call
 BEGIN
+    SELECT RAISE(ABORT, 'call.transition|an ask begins as asked') WHERE NEW.state <> 'asked';
     SELECT RAISE(ABORT, 'box.gone|no box of this name is paired with this Host')
      WHERE (SELECT state FROM host_box WHERE id = NEW.box_id) IS NOT 'active';
     SELECT RAISE(ABORT, 'call.busy|too many asks wait for an answer')

@@ -146,6 +146,11 @@ BEGIN
     SELECT RAISE(ABORT, 'observe.stuck|earlier walks still wait for a file system that does not answer');
 END;
 
+CREATE TRIGGER folder_walk_born BEFORE INSERT ON folder_walk WHEN NEW.state <> 'reading'
+BEGIN
+    SELECT RAISE(ABORT, 'op.transition|a walk begins as reading');
+END;
+
 CREATE TRIGGER folder_walk_moves BEFORE UPDATE ON folder_walk
 WHEN NOT EXISTS (SELECT 1 FROM state_rule
      WHERE entity = 'folder_walk' AND from_state = OLD.state AND to_state = NEW.state)

@@ -15,6 +15,7 @@
 
 #include "engine/store/embed.h"
 #include "engine/store/function.h"
+#include "engine/worker/observe.h"
 #include "tests/scratch.h"
 
 #define STATES 16
@@ -549,12 +550,34 @@ final_rows_never_change(void **state)
 	sqlite3_close(db);
 }
 
+/* OBS-14: what can be asked for is what there is a handler for, in the same words. */
+static void
+op_catalog_is_the_handlers(void **state)
+{
+	sqlite3 *db = database(embedded_schema);
+	sqlite3_stmt *q = ask(db, "SELECT name, usage, summary FROM op ORDER BY name");
+	const struct observe_op *op;
+	size_t n = 0;
+
+	(void)state;
+	for (; sqlite3_step(q) == SQLITE_ROW; n++) {
+		assert_non_null(op = observe_find(column(q, 0)));
+		assert_string_equal(op->usage, column(q, 1));
+		assert_string_equal(op->summary, column(q, 2));
+	}
+	assert_non_null(observe_at(n - 1));
+	assert_null(observe_at(n));
+	sqlite3_finalize(q);
+	sqlite3_close(db);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(migrations_give_the_schema),
 	    cmocka_unit_test(migrations_give_the_rows),
+	    cmocka_unit_test(op_catalog_is_the_handlers),
 	    cmocka_unit_test(every_raise_has_a_row),
 	    cmocka_unit_test(every_code_in_c_has_a_row),
 	    cmocka_unit_test(refusals_are_well_formed),

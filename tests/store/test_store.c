@@ -882,10 +882,27 @@ replace_is_a_delete(void **state)
 	scratch_drop(&s);
 }
 
+/* What has a life begins it at its beginning. */
+static void
+nothing_is_born_old(void **state)
+{
+	struct scratch s;
+
+	(void)state;
+	scratch_make(&s, HOME_HOST);
+	scratch_refused(
+	    &s, "op.transition", "INSERT INTO folder_walk (op_run_id, state) VALUES (1, 'done')");
+	scratch_refused(&s, "call.transition",
+	    "INSERT INTO call (box_id, op, args, nonce, state, asked_at, finished_at, exit_code)"
+	    " VALUES (1, 'observe:logins', '[]', printf('%032x', 1), 'done', 1, 1, 0)");
+	scratch_drop(&s);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(nothing_is_born_old),
 	    cmocka_unit_test(a_run_needs_a_grant),
 	    cmocka_unit_test(roles_write_their_own),
 	    cmocka_unit_test(readers_only_read),
