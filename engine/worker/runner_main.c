@@ -150,11 +150,11 @@ warm_up(struct answer *answer)
 	return answer_warm(answer);
 }
 
-/* The address sanitizer maps terabytes of shadow, which no bound on addresses leaves room for. */
+/* Sanitizers map terabytes of shadow, which no bound on addresses leaves room for. */
 static int
 bound_memory(int64_t bytes)
 {
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 	(void)bytes;
 	return 0;
 #else

@@ -114,14 +114,15 @@ struct walk {
 	size_t nbuckets;
 };
 
-static void (*pause_hook)(void *, const char *);
-static void *pause_ctx;
+/* Atomic, since a walk that was left behind may still look here. */
+static void (*_Atomic pause_hook)(void *, const char *);
+static void *_Atomic pause_ctx;
 
 void
 walk_pause(void (*hook)(void *, const char *), void *ctx)
 {
-	pause_hook = hook;
 	pause_ctx = ctx;
+	pause_hook = hook;
 }
 
 /* Make room for one more of ${size} bytes in the list whose pointer is at ${list}.  Return 0 or -1.
@@ -394,6 +395,7 @@ static void
 descend(struct walk *w, const char *name, const struct statx *seen)
 {
 	struct place before = place_of(seen), now;
+	void (*hook)(void *, const char *);
 	struct statx st;
 	int fd, saved, rc;
 
@@ -401,8 +403,8 @@ descend(struct walk *w, const char *name, const struct statx *seen)
 		skip_locked(w, SKIP_DEEP);
 		return;
 	}
-	if (pause_hook != NULL)
-		pause_hook(pause_ctx, name);
+	if ((hook = pause_hook) != NULL)
+		hook(pause_ctx, name);
 	fd = openat(dirfd(w->levels[w->nlevels - 1].dir), name,
 	    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd == -1) {
