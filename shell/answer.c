@@ -20,9 +20,14 @@ static const char MEMBERS[] =
     "  FROM json_each(:frame, '$.r')"
     " WHERE type NOT IN ('null') ORDER BY type IN ('array', 'object'), id";
 
-/* The columns that the elements of a list have between them, in order. */
+/*
+ * The columns that the elements of a list have between them, in order. Names come from the other
+ * machine: as a value each is a literal (%Q), as a column a quoted name (%w), so that none is ever
+ * read as SQL.
+ */
 static const char COLUMNS[] =
-    "SELECT group_concat(c, ', ') FROM (SELECT printf('value ->> ''$.\"%w\"'' AS \"%w\"', f.key, f.key) AS c"
+    "SELECT group_concat(c, ', ') FROM (SELECT printf('(SELECT f.value FROM json_each(e.value) AS f"
+    " WHERE f.key = %Q) AS \"%w\"', f.key, f.key) AS c"
     "  FROM json_each(:list) AS e, json_each(e.value) AS f WHERE e.type = 'object'"
     " GROUP BY f.key ORDER BY min(e.id * 1000 + f.id))";
 
@@ -60,7 +65,7 @@ list_show(struct cli *cli, const char *name, const char *list)
 		return -1;
 	snprintf(columns, sizeof(columns), "%s", stmt_get_text(q, 0));
 	stmt_done(q);
-	snprintf(sql, sizeof(sql), "SELECT %s FROM json_each(?1)",
+	snprintf(sql, sizeof(sql), "SELECT %s FROM json_each(?1) AS e",
 	    columns[0] == '\0' ? "value" : columns);
 	if (sqlite3_prepare_v2(store_handle(cli->db), sql, -1, &rows, NULL) != SQLITE_OK)
 		return refusal_set(store_refusal(cli->db), "call.failed",
