@@ -45,9 +45,7 @@ struct store {
 /* Setting up is ours; what a role may do begins after it. */
 static const char SETUP[] = "PRAGMA foreign_keys = ON; PRAGMA recursive_triggers = ON;"
 			    "PRAGMA secure_delete = ON; PRAGMA cell_size_check = ON;"
-			    "PRAGMA temp_store = MEMORY; PRAGMA synchronous = FULL;"
-			    /* A table function is declared at its first use, which no role may. */
-			    "SELECT 1 FROM json_each('[]'), json_tree('[]');";
+			    "PRAGMA temp_store = MEMORY; PRAGMA synchronous = FULL;";
 
 /* What an SQLite failure is called among our refusals. */
 static const char *

@@ -367,8 +367,7 @@ claim_one(struct worker *w)
 {
 	struct store *db = w->env->db;
 	char op[65], a[OBSERVE_ARG_MAX], b[OBSERVE_ARG_MAX];
-	const struct observe_word words[] = {{a, 0}, {b, 0}};
-	struct observe_word given[2];
+	struct observe_word words[2];
 	struct run *run;
 	struct stmt *q;
 	int64_t id;
@@ -385,13 +384,12 @@ claim_one(struct worker *w)
 	snprintf(b, sizeof(b), "%s", stmt_get_text(q, 3));
 	count = (int)stmt_get_int(q, 4);
 	stmt_done(q);
-	memcpy(given, words, sizeof(given));
-	given[0].len = strlen(a);
-	given[1].len = strlen(b);
+	words[0] = (struct observe_word){a, strlen(a)};
+	words[1] = (struct observe_word){b, strlen(b)};
 	walk = strcmp(op, "observe:folders") == 0;
 	if (mark_running(db, id, walk) != 0 || (run = run_new(w, id, walk)) == NULL)
 		return -1;
-	if (run_start(run, op, count, given) != 0)
+	if (run_start(run, op, count, words) != 0)
 		run_end(run);
 	return 1;
 }
