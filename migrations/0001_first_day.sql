@@ -262,29 +262,57 @@ BEGIN
     SELECT RAISE(ABORT, 'audit.append_only|a seal is append-only');
 END;
 
--- The copy for the system log: at most audit.outbox rows wait; past that the newest are dropped and
--- counted, and the next row that gets in carries the count.
-CREATE TABLE audit_outbox (
-    seq            INTEGER PRIMARY KEY REFERENCES audit (seq),
-    dropped_before INTEGER NOT NULL CHECK (dropped_before >= 0)
+-- Where the audit is copied to, and how far: what comes after `sent` waits. At most audit.outbox
+-- rows wait for the system log; past that the newest are dropped, and the next row that gets in
+-- carries their count. Waiting costs no row of its own: only a gap does.
+CREATE TABLE audit_sink (
+    name TEXT    PRIMARY KEY CHECK (name IN ('system-log')),
+    sent INTEGER NOT NULL DEFAULT 0 CHECK (sent >= 0)
+) STRICT, WITHOUT ROWID;
+
+-- Rows from `first` to `last` do not go to the system log.
+CREATE TABLE audit_gap (
+    first INTEGER PRIMARY KEY,
+    last  INTEGER NOT NULL CHECK (last >= first)
 ) STRICT;
 
-CREATE TABLE audit_drop (
-    id      INTEGER PRIMARY KEY CHECK (id = 1),
-    dropped INTEGER NOT NULL DEFAULT 0 CHECK (dropped >= 0)    -- since the last row that got in
-) STRICT;
-
-CREATE TRIGGER audit_queued AFTER INSERT ON audit
+CREATE TRIGGER audit_sink_forward BEFORE UPDATE ON audit_sink
 BEGIN
-    INSERT INTO audit_outbox (seq, dropped_before)
-    SELECT NEW.seq, (SELECT dropped FROM audit_drop)
-     WHERE (SELECT count(*) FROM audit_outbox)
-         < (SELECT value FROM setting WHERE name = 'audit.outbox');
-    UPDATE audit_drop SET dropped = 0
-     WHERE dropped > 0 AND EXISTS (SELECT 1 FROM audit_outbox WHERE seq = NEW.seq);
-    UPDATE audit_drop SET dropped = dropped + 1
-     WHERE NOT EXISTS (SELECT 1 FROM audit_outbox WHERE seq = NEW.seq);
+    SELECT RAISE(ABORT, 'audit.sink|a copy of the audit only goes forward, and no further than the audit')
+     WHERE NEW.name IS NOT OLD.name OR NEW.sent < OLD.sent
+        OR NEW.sent > (SELECT coalesce(max(seq), 0) FROM audit);
 END;
+
+-- A gap that a sent row has told of is over.
+CREATE TRIGGER audit_sink_sent AFTER UPDATE ON audit_sink
+BEGIN
+    DELETE FROM audit_gap WHERE last < NEW.sent;
+END;
+
+CREATE TRIGGER audit_dropped AFTER INSERT ON audit
+WHEN NEW.seq - (SELECT sent FROM audit_sink WHERE name = 'system-log')
+     - (SELECT coalesce(sum(last - first + 1), 0) FROM audit_gap)
+   > (SELECT value FROM setting WHERE name = 'audit.outbox')
+BEGIN
+    INSERT INTO audit_gap (first, last) SELECT NEW.seq, NEW.seq
+     WHERE NOT EXISTS (SELECT 1 FROM audit_gap WHERE last = NEW.seq - 1);
+    UPDATE audit_gap SET last = NEW.seq WHERE last = NEW.seq - 1;
+END;
+
+-- What waits for the system log.
+CREATE VIEW audit_outbox AS
+SELECT a.seq,
+       coalesce((SELECT iif(g.last = a.seq - 1, g.last - g.first + 1, 0) FROM audit_gap AS g
+                  WHERE g.first < a.seq ORDER BY g.first DESC LIMIT 1), 0) AS dropped_before
+  FROM audit AS a
+ WHERE a.seq > (SELECT sent FROM audit_sink WHERE name = 'system-log')
+   AND a.seq > coalesce((SELECT g.last FROM audit_gap AS g WHERE g.first <= a.seq
+                          ORDER BY g.first DESC LIMIT 1), 0);
+
+-- Rows that were dropped since the last one that waits or went.
+CREATE VIEW audit_drop AS
+SELECT coalesce(sum(last - first + 1), 0) AS dropped
+  FROM audit_gap WHERE last = (SELECT max(seq) FROM audit);
 
 -- The line for the system log: the row's body plus who, what and where; a command's text never leaves,
 -- its digest and length do (json_set keeps NULLs and integers exact, json_patch would not).
@@ -652,25 +680,27 @@ BEGIN
             json_object('op', NEW.op, 'reason', NEW.end_reason));
 END;
 
--- One row for each run that a grant paid for; uses are counted from here.
+-- One row for each run that a grant paid for, numbered from 1: the number is the count.
 CREATE TABLE grant_use (
-    op_run_id INTEGER PRIMARY KEY REFERENCES op_run (id),
     grant_id  INTEGER NOT NULL REFERENCES grant (id),
-    at        INTEGER NOT NULL
-) STRICT;
-
-CREATE INDEX grant_use_by_grant ON grant_use (grant_id, at);
+    n         INTEGER NOT NULL CHECK (n >= 1),
+    op_run_id INTEGER NOT NULL REFERENCES op_run (id),
+    at        INTEGER NOT NULL,
+    PRIMARY KEY (grant_id, n)
+) STRICT, WITHOUT ROWID;
 
 CREATE TRIGGER grant_use_within_uses BEFORE INSERT ON grant_use
-WHEN (SELECT count(*) FROM grant_use WHERE grant_id = NEW.grant_id)
-  >= (SELECT uses FROM grant WHERE id = NEW.grant_id)
 BEGIN
-    SELECT RAISE(ABORT, 'grant.spent|every use of this grant is spent');
+    SELECT RAISE(ABORT, 'grant.spent|every use of this grant is spent')
+     WHERE NEW.n > (SELECT uses FROM grant WHERE id = NEW.grant_id);
+    SELECT RAISE(ABORT, 'grant.uses|uses are numbered without a gap')
+     WHERE NEW.n IS NOT (SELECT coalesce(max(n), 0) + 1 FROM grant_use WHERE grant_id = NEW.grant_id);
+    SELECT RAISE(ABORT, 'grant.uses|a use is of a run that this grant authorised')
+     WHERE NEW.grant_id IS NOT (SELECT grant_id FROM op_run WHERE id = NEW.op_run_id);
 END;
 
 CREATE TRIGGER grant_use_spends AFTER INSERT ON grant_use
-WHEN (SELECT count(*) FROM grant_use WHERE grant_id = NEW.grant_id)
-  >= (SELECT uses FROM grant WHERE id = NEW.grant_id)
+WHEN NEW.n >= (SELECT uses FROM grant WHERE id = NEW.grant_id)
 BEGIN
     UPDATE grant SET state = 'spent', ended_at = NEW.at, end_reason = 'last use'
      WHERE id = NEW.grant_id AND state = 'active';
@@ -689,7 +719,7 @@ END;
 -- What Hosts may do now.
 CREATE VIEW live_grants AS
 SELECT g.id, p.host_name AS host, g.op, g.args, g.uses,
-       (SELECT count(*) FROM grant_use AS u WHERE u.grant_id = g.id) AS used,
+       (SELECT coalesce(max(u.n), 0) FROM grant_use AS u WHERE u.grant_id = g.id) AS used,
        g.created_at, g.expires_at, f.label AS approver, g.approval_id
   FROM grant AS g
   JOIN pairing AS p ON p.id = g.pairing_id AND p.state = 'active'
@@ -1003,7 +1033,9 @@ END;
 
 CREATE TRIGGER op_run_spends AFTER INSERT ON op_run
 BEGIN
-    INSERT INTO grant_use (op_run_id, grant_id, at) VALUES (NEW.id, NEW.grant_id, NEW.queued_at);
+    INSERT INTO grant_use (grant_id, n, op_run_id, at)
+    SELECT NEW.grant_id, coalesce(max(n), 0) + 1, NEW.id, NEW.queued_at
+      FROM grant_use WHERE grant_id = NEW.grant_id;
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('op', 'op_run', NEW.id, NEW.state,
             (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
@@ -1294,7 +1326,7 @@ INSERT INTO op (name, class, usage, summary) VALUES
     ('observe:journal', 'observe', 'UNIT [MINUTES 1..60]', 'what a systemd unit logged lately'),
     ('observe:logins', 'observe', '[HOURS 1..168]', 'failed and accepted SSH logins'),
     ('observe:cert', 'observe', 'PORT [SERVER NAME]', 'the certificate that a local TLS listener presents');
-INSERT INTO audit_drop (id, dropped) VALUES (1, 0);
+INSERT INTO audit_sink (name, sent) VALUES ('system-log', 0);
 -- rows_refusal.sql: every code that a caller may be shown. exit 75 try later, 77 a person is needed,
 -- 126 a rule holds it, 2 the call is wrong, 3 the set-up is wrong, 1 the machine failed.
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
@@ -1316,6 +1348,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('approval.uses', 126, 422, 'ask for fewer uses'),
     ('audit.append_only', 126, 409, 'the audit is read with bastion audit, never changed'),
     ('audit.chain', 1, 500, 'check with bastion audit verify'),
+    ('audit.sink', 1, 500, 'only the keeper moves the copies of the audit forward'),
     ('audit.seal', 1, 500, 'check with bastion audit verify'),
     ('box.exists', 3, 409, 'nothing to do; to start over, move the state away yourself first'),
     ('box.final', 126, 409, 'invite it again: bastion host invite NAME'),

@@ -86,29 +86,57 @@ BEGIN
     SELECT RAISE(ABORT, 'audit.append_only|a seal is append-only');
 END;
 
--- The copy for the system log: at most audit.outbox rows wait; past that the newest are dropped and
--- counted, and the next row that gets in carries the count.
-CREATE TABLE audit_outbox (
-    seq            INTEGER PRIMARY KEY REFERENCES audit (seq),
-    dropped_before INTEGER NOT NULL CHECK (dropped_before >= 0)
+-- Where the audit is copied to, and how far: what comes after `sent` waits. At most audit.outbox
+-- rows wait for the system log; past that the newest are dropped, and the next row that gets in
+-- carries their count. Waiting costs no row of its own: only a gap does.
+CREATE TABLE audit_sink (
+    name TEXT    PRIMARY KEY CHECK (name IN ('system-log')),
+    sent INTEGER NOT NULL DEFAULT 0 CHECK (sent >= 0)
+) STRICT, WITHOUT ROWID;
+
+-- Rows from `first` to `last` do not go to the system log.
+CREATE TABLE audit_gap (
+    first INTEGER PRIMARY KEY,
+    last  INTEGER NOT NULL CHECK (last >= first)
 ) STRICT;
 
-CREATE TABLE audit_drop (
-    id      INTEGER PRIMARY KEY CHECK (id = 1),
-    dropped INTEGER NOT NULL DEFAULT 0 CHECK (dropped >= 0)    -- since the last row that got in
-) STRICT;
-
-CREATE TRIGGER audit_queued AFTER INSERT ON audit
+CREATE TRIGGER audit_sink_forward BEFORE UPDATE ON audit_sink
 BEGIN
-    INSERT INTO audit_outbox (seq, dropped_before)
-    SELECT NEW.seq, (SELECT dropped FROM audit_drop)
-     WHERE (SELECT count(*) FROM audit_outbox)
-         < (SELECT value FROM setting WHERE name = 'audit.outbox');
-    UPDATE audit_drop SET dropped = 0
-     WHERE dropped > 0 AND EXISTS (SELECT 1 FROM audit_outbox WHERE seq = NEW.seq);
-    UPDATE audit_drop SET dropped = dropped + 1
-     WHERE NOT EXISTS (SELECT 1 FROM audit_outbox WHERE seq = NEW.seq);
+    SELECT RAISE(ABORT, 'audit.sink|a copy of the audit only goes forward, and no further than the audit')
+     WHERE NEW.name IS NOT OLD.name OR NEW.sent < OLD.sent
+        OR NEW.sent > (SELECT coalesce(max(seq), 0) FROM audit);
 END;
+
+-- A gap that a sent row has told of is over.
+CREATE TRIGGER audit_sink_sent AFTER UPDATE ON audit_sink
+BEGIN
+    DELETE FROM audit_gap WHERE last < NEW.sent;
+END;
+
+CREATE TRIGGER audit_dropped AFTER INSERT ON audit
+WHEN NEW.seq - (SELECT sent FROM audit_sink WHERE name = 'system-log')
+     - (SELECT coalesce(sum(last - first + 1), 0) FROM audit_gap)
+   > (SELECT value FROM setting WHERE name = 'audit.outbox')
+BEGIN
+    INSERT INTO audit_gap (first, last) SELECT NEW.seq, NEW.seq
+     WHERE NOT EXISTS (SELECT 1 FROM audit_gap WHERE last = NEW.seq - 1);
+    UPDATE audit_gap SET last = NEW.seq WHERE last = NEW.seq - 1;
+END;
+
+-- What waits for the system log.
+CREATE VIEW audit_outbox AS
+SELECT a.seq,
+       coalesce((SELECT iif(g.last = a.seq - 1, g.last - g.first + 1, 0) FROM audit_gap AS g
+                  WHERE g.first < a.seq ORDER BY g.first DESC LIMIT 1), 0) AS dropped_before
+  FROM audit AS a
+ WHERE a.seq > (SELECT sent FROM audit_sink WHERE name = 'system-log')
+   AND a.seq > coalesce((SELECT g.last FROM audit_gap AS g WHERE g.first <= a.seq
+                          ORDER BY g.first DESC LIMIT 1), 0);
+
+-- Rows that were dropped since the last one that waits or went.
+CREATE VIEW audit_drop AS
+SELECT coalesce(sum(last - first + 1), 0) AS dropped
+  FROM audit_gap WHERE last = (SELECT max(seq) FROM audit);
 
 -- The line for the system log: the row's body plus who, what and where; a command's text never leaves,
 -- its digest and length do (json_set keeps NULLs and integers exact, json_patch would not).

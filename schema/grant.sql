@@ -78,25 +78,27 @@ BEGIN
             json_object('op', NEW.op, 'reason', NEW.end_reason));
 END;
 
--- One row for each run that a grant paid for; uses are counted from here.
+-- One row for each run that a grant paid for, numbered from 1: the number is the count.
 CREATE TABLE grant_use (
-    op_run_id INTEGER PRIMARY KEY REFERENCES op_run (id),
     grant_id  INTEGER NOT NULL REFERENCES grant (id),
-    at        INTEGER NOT NULL
-) STRICT;
-
-CREATE INDEX grant_use_by_grant ON grant_use (grant_id, at);
+    n         INTEGER NOT NULL CHECK (n >= 1),
+    op_run_id INTEGER NOT NULL REFERENCES op_run (id),
+    at        INTEGER NOT NULL,
+    PRIMARY KEY (grant_id, n)
+) STRICT, WITHOUT ROWID;
 
 CREATE TRIGGER grant_use_within_uses BEFORE INSERT ON grant_use
-WHEN (SELECT count(*) FROM grant_use WHERE grant_id = NEW.grant_id)
-  >= (SELECT uses FROM grant WHERE id = NEW.grant_id)
 BEGIN
-    SELECT RAISE(ABORT, 'grant.spent|every use of this grant is spent');
+    SELECT RAISE(ABORT, 'grant.spent|every use of this grant is spent')
+     WHERE NEW.n > (SELECT uses FROM grant WHERE id = NEW.grant_id);
+    SELECT RAISE(ABORT, 'grant.uses|uses are numbered without a gap')
+     WHERE NEW.n IS NOT (SELECT coalesce(max(n), 0) + 1 FROM grant_use WHERE grant_id = NEW.grant_id);
+    SELECT RAISE(ABORT, 'grant.uses|a use is of a run that this grant authorised')
+     WHERE NEW.grant_id IS NOT (SELECT grant_id FROM op_run WHERE id = NEW.op_run_id);
 END;
 
 CREATE TRIGGER grant_use_spends AFTER INSERT ON grant_use
-WHEN (SELECT count(*) FROM grant_use WHERE grant_id = NEW.grant_id)
-  >= (SELECT uses FROM grant WHERE id = NEW.grant_id)
+WHEN NEW.n >= (SELECT uses FROM grant WHERE id = NEW.grant_id)
 BEGIN
     UPDATE grant SET state = 'spent', ended_at = NEW.at, end_reason = 'last use'
      WHERE id = NEW.grant_id AND state = 'active';
@@ -115,7 +117,7 @@ END;
 -- What Hosts may do now.
 CREATE VIEW live_grants AS
 SELECT g.id, p.host_name AS host, g.op, g.args, g.uses,
-       (SELECT count(*) FROM grant_use AS u WHERE u.grant_id = g.id) AS used,
+       (SELECT coalesce(max(u.n), 0) FROM grant_use AS u WHERE u.grant_id = g.id) AS used,
        g.created_at, g.expires_at, f.label AS approver, g.approval_id
   FROM grant AS g
   JOIN pairing AS p ON p.id = g.pairing_id AND p.state = 'active'

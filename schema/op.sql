@@ -72,7 +72,9 @@ END;
 
 CREATE TRIGGER op_run_spends AFTER INSERT ON op_run
 BEGIN
-    INSERT INTO grant_use (op_run_id, grant_id, at) VALUES (NEW.id, NEW.grant_id, NEW.queued_at);
+    INSERT INTO grant_use (grant_id, n, op_run_id, at)
+    SELECT NEW.grant_id, coalesce(max(n), 0) + 1, NEW.id, NEW.queued_at
+      FROM grant_use WHERE grant_id = NEW.grant_id;
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('op', 'op_run', NEW.id, NEW.state,
             (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),

@@ -19,6 +19,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('approval.uses', 126, 422, 'ask for fewer uses'),
     ('audit.append_only', 126, 409, 'the audit is read with bastion audit, never changed'),
     ('audit.chain', 1, 500, 'check with bastion audit verify'),
+    ('audit.sink', 1, 500, 'only the keeper moves the copies of the audit forward'),
     ('audit.seal', 1, 500, 'check with bastion audit verify'),
     ('box.exists', 3, 409, 'nothing to do; to start over, move the state away yourself first'),
     ('box.final', 126, 409, 'invite it again: bastion host invite NAME'),

@@ -14,7 +14,7 @@ static const char LIVE[] = "SELECT id, host, op, args, uses, used, created_at, e
 
 static const char ALL[] =
     "SELECT g.id, p.host_name AS host, g.op, g.args, g.uses,"
-    "    (SELECT count(*) FROM grant_use AS u WHERE u.grant_id = g.id) AS used,"
+    "    (SELECT coalesce(max(u.n), 0) FROM grant_use AS u WHERE u.grant_id = g.id) AS used,"
     "    CASE WHEN g.state = 'active' AND g.expires_at <= now_ms() THEN 'expired'"
     "         ELSE g.state END AS state,"
     "    g.created_at, g.expires_at, g.ended_at, g.end_reason, f.label AS approver"

@@ -71,7 +71,7 @@ const struct day_step day_steps[] = {
 	{"INSERT INTO audit_seal (seq, head, at, reason, signature) SELECT seq, hash, now_ms(),"
 	 " 'interval', seal_sign('audit', json_array('audit_seal', seq, lower(hex(hash)), now_ms(),"
 	 " 'interval')) FROM audit ORDER BY seq DESC LIMIT 1",
-	    "DELETE FROM audit_outbox WHERE seq <= 3"},
+	    "UPDATE audit_sink SET sent = 3 WHERE name = 'system-log'"},
 	"SELECT count(*) FROM audit_seal WHERE NOT EXISTS (SELECT 1 FROM audit_outbox WHERE seq <= 3)"},
     {NULL, ROLE_READER, false, {NULL}, NULL},
 };

@@ -45,8 +45,13 @@ HAVING count(*) > (SELECT max(n) FROM (
             UNION ALL SELECT body ->> 'from' FROM audit
                        WHERE entity = 'setting' AND entity_id = 'audit.outbox'));
 
-SELECT 'count of dropped lines' AS name, count(*) || ' rows' AS detail
-  FROM audit_drop HAVING count(*) <> 1;
+SELECT 'gap in the system log' AS name, 'rows ' || g.first || ' to ' || g.last AS detail
+  FROM audit_gap AS g JOIN audit_sink AS s ON s.name = 'system-log'
+ WHERE g.first <= s.sent OR g.last > (SELECT max(seq) FROM audit)
+    OR EXISTS (SELECT 1 FROM audit_gap AS h WHERE h.first > g.first AND h.first <= g.last + 1);
+
+SELECT 'sink ahead of the audit' AS name, name AS detail FROM audit_sink
+ WHERE sent > (SELECT coalesce(max(seq), 0) FROM audit);
 
 -- No transition without an audit row: the newest one about a thing says the state that it is in.
 -- (An actor's start and a call's way to the box are not audited: they end in rows that are.)

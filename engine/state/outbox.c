@@ -1,4 +1,4 @@
-/* outbox.c: from the table audit_outbox to the system log's socket. */
+/* outbox.c: from the view audit_outbox to the system log's socket. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ static const char OUTBOX_SHORT[] =
     "                   'system_log_dropped', o.dropped_before)"
     "  FROM audit AS a JOIN audit_outbox AS o ON o.seq = a.seq WHERE a.seq = :seq";
 
-static const char OUTBOX_SHIPPED[] = "DELETE FROM audit_outbox WHERE seq <= :seq";
+static const char OUTBOX_SHIPPED[] = "UPDATE audit_sink SET sent = :seq WHERE name = 'system-log'";
 
 static const char OUTBOX_WAITS[] = "SELECT EXISTS (SELECT 1 FROM audit_outbox)"
 				   "   AND (SELECT value FROM setting WHERE name = 'audit.syslog')";

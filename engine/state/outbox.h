@@ -33,11 +33,11 @@ void outbox_init(struct outbox *outbox, const char *path);
 /**
  * outbox_ship(outbox, db):
  * Send one batch of waiting lines (view audit_log_line), oldest first, without ever blocking, and
- * delete those that the log accepted.  A line is one datagram as syslog(3) writes it (RFC 3164):
- * facility auth, severity info, tag "bastion-audit".  The connection is opened here when there is
- * none, and dropped after a failed write.  A line too long for a datagram goes without its body,
- * with its length as "body_bytes".  A crash between the two sends a line twice: tell them apart by
- * "seq".
+ * note how far the log accepted them (audit_sink).  A line is one datagram as syslog(3) writes it
+ * (RFC 3164): facility auth, severity info, tag "bastion-audit".  The connection is opened here
+ * when there is none, and dropped after a failed write.  A line too long for a datagram goes
+ * without its body, with its length as "body_bytes".  A crash between the two sends a line twice:
+ * tell them apart by "seq".
  */
 enum outbox_result outbox_ship(struct outbox *outbox, struct store *db);
 

@@ -35,7 +35,7 @@ static const struct {
     {"folder_walk", INS | UPD, BIT(ROLE_WORKER)},
     {"refused", INS, BIT(ROLE_NET) | BIT(ROLE_PERSON)},
     {"audit_seal", INS, BIT(ROLE_KEEPER) | BIT(ROLE_PERSON)},
-    {"audit_outbox", DEL, BIT(ROLE_KEEPER)},
+    {"audit_sink", UPD, BIT(ROLE_KEEPER)},
     {"process", INS, ~0u & ~BIT(ROLE_READER)},
     {"lease", INS | UPD, ~0u & ~BIT(ROLE_READER)},
     {"instance", INS | UPD, BIT(ROLE_SUPERVISOR)},

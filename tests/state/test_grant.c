@@ -274,8 +274,8 @@ the_tables_hold(void **state)
 	person_refused(&s, "grant.uses", "UPDATE grant_use SET at = 1");
 	person_refused(&s, "grant.uses", "DELETE FROM grant_use");
 	assert_int_equal(person_run(&s, grant_id, 2), 0);
-	person_refused(
-	    &s, "grant.spent", "INSERT INTO grant_use (op_run_id, grant_id, at) VALUES (99, 1, 1)");
+	person_refused(&s, "grant.spent",
+	    "INSERT INTO grant_use (grant_id, n, op_run_id, at) VALUES (1, 3, 1, 1)");
 	person_refused(&s, "grant.final", "UPDATE grant SET state = 'active', ended_at = NULL");
 	scratch_drop(&s);
 }

@@ -174,8 +174,13 @@ each_row_waits_or_is_counted(void **state)
 				" - (SELECT dropped FROM audit_drop)"),
 	    0);
 	assert_int_equal(scratch_value(&b.s, "SELECT count(*) FROM audit_outbox"), 20);
-	assert_int_equal(stmt_run(store_sql(b.s.db, "INSERT INTO audit_outbox VALUES (1, 0)")), -1);
+	assert_int_equal(stmt_run(store_sql(b.s.db, "INSERT INTO audit_gap VALUES (1, 9)")), -1);
 	assert_string_equal(store_refusal(b.s.db)->code, "store.role");
+	assert_int_equal(stmt_run(store_sql(b.s.db, "UPDATE audit_sink SET sent = 1000")), -1);
+	assert_string_equal(store_refusal(b.s.db)->code, "audit.sink");
+	assert_int_equal(drain_all(), 20);
+	assert_int_equal(stmt_run(store_sql(b.s.db, "UPDATE audit_sink SET sent = 1")), -1);
+	assert_string_equal(store_refusal(b.s.db)->code, "audit.sink");
 }
 
 /*

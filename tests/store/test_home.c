@@ -353,7 +353,7 @@ foreign_schemas_are_refused(void **state)
 	    /* A name that SQLite keeps for itself is no place to hide. */
 	    "PRAGMA writable_schema = ON; INSERT INTO sqlite_schema VALUES ('trigger', 'sqlite_x',"
 	    " 'refused', 0, 'CREATE TRIGGER sqlite_x AFTER INSERT ON refused BEGIN DELETE FROM"
-	    " audit_outbox; END')",
+	    " audit_gap; END')",
 	};
 	char kept[160], back[320];
 	struct scratch s;

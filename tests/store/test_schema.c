@@ -165,16 +165,14 @@ static void
 migrations_give_the_rows(void **state)
 {
 	sqlite3 *a = database(embedded_migration), *b = database(embedded_schema);
-	sqlite3_stmt *q = ask(a, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name <>"
-				 " 'audit_drop' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'");
+	sqlite3_stmt *q = ask(a, "SELECT name FROM sqlite_schema WHERE type = 'table'"
+				 " AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'");
 	int filled = 0;
 
 	(void)state;
 	while (sqlite3_step(q) == SQLITE_ROW)
 		filled += rows_equal(a, b, column(q, 0)) > 0;
 	sqlite3_finalize(q);
-	assert_int_equal(number(a, "SELECT count(*) FROM audit_drop", NULL, NULL, NULL), 1);
-	assert_int_equal(number(b, "SELECT count(*) FROM audit_drop", NULL, NULL, NULL), 1);
 	assert_true(filled >= 4);
 	sqlite3_close(a);
 	sqlite3_close(b);

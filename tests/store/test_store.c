@@ -75,7 +75,7 @@ static const struct {
     {"folder_walk", {"W", "W", ""}},
     {"refused", {"NP", "", ""}},
     {"audit_seal", {"KP", "", ""}},
-    {"audit_outbox", {"", "", "K"}},
+    {"audit_sink", {"", "K", ""}},
     {"process", {"PNLWKS", "", ""}},
     {"lease", {"PNLWKS", "PNLWKS", ""}},
     {"instance", {"S", "S", ""}},
@@ -88,7 +88,7 @@ static const struct {
     {"op", {"", "", ""}},
     {"audit", {"", "", ""}},
     {"audit_entry", {"", "", ""}},
-    {"audit_drop", {"", "", ""}},
+    {"audit_gap", {"", "", ""}},
     {"grant_use", {"", "", ""}},
 };
 
