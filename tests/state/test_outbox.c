@@ -178,7 +178,7 @@ each_row_waits_or_is_counted(void **state)
 	assert_string_equal(store_refusal(b.s.db)->code, "store.role");
 	assert_int_equal(stmt_run(store_sql(b.s.db, "UPDATE audit_sink SET sent = 1000")), -1);
 	assert_string_equal(store_refusal(b.s.db)->code, "audit.sink");
-	assert_int_equal(drain_all(), 20);
+	run("UPDATE audit_sink SET sent = 2");
 	assert_int_equal(stmt_run(store_sql(b.s.db, "UPDATE audit_sink SET sent = 1")), -1);
 	assert_string_equal(store_refusal(b.s.db)->code, "audit.sink");
 }
