@@ -463,7 +463,7 @@ BEGIN
     UPDATE approval SET state = 'expired', decided_at = NEW.ended_at
      WHERE pairing_id = NEW.id AND state = 'pending';
     UPDATE op_run SET state = 'cancelled', finished_at = NEW.ended_at
-     WHERE pairing_id = NEW.id AND state = 'queued';
+     WHERE pairing_id = NEW.id AND state = 'queued' AND finished_at IS NULL;
 END;
 
 CREATE TRIGGER pairing_audit_birth AFTER INSERT ON pairing
@@ -991,44 +991,51 @@ CREATE TABLE op_run (
     CHECK ((state IN ('queued', 'running')) = (finished_at IS NULL))
 ) STRICT;
 
-CREATE INDEX op_run_live ON op_run (state, id) WHERE state IN ('queued', 'running');
+CREATE INDEX op_run_live ON op_run (id) WHERE finished_at IS NULL;
 
 CREATE TRIGGER op_run_is_allowed BEFORE INSERT ON op_run
 BEGIN
-    SELECT RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
-     WHERE (SELECT state FROM pairing WHERE id = NEW.pairing_id) IS NOT 'active';
-    SELECT RAISE(ABORT, 'op.unknown|there is no op of this name')
-     WHERE NOT EXISTS (SELECT 1 FROM op WHERE name = NEW.op);
-    SELECT RAISE(ABORT, 'op.replayed|this ask was made before')
-     WHERE EXISTS (SELECT 1 FROM op_run WHERE pairing_id = NEW.pairing_id AND nonce = NEW.nonce);
-    SELECT RAISE(ABORT, 'op.transition|a run begins as queued') WHERE NEW.state <> 'queued';
-    SELECT RAISE(ABORT, 'op.busy|too many runs wait or run already')
-     WHERE (SELECT count(*) FROM op_run WHERE state IN ('queued', 'running'))
-        >= (SELECT value FROM setting WHERE name = 'op.live');
-    SELECT RAISE(ABORT, 'observe.stuck|earlier walks still wait for a file system that does not answer')
-     WHERE NEW.op = 'observe:folders'
-       AND (SELECT count(*) FROM folder_walk WHERE state = 'stuck')
-        >= (SELECT value FROM setting WHERE name = 'folders.stuck');
-    SELECT RAISE(ABORT, 'grant.args|a grant for this op is held, but not with these arguments')
-     WHERE NEW.grant_id IS NULL AND EXISTS (SELECT 1 FROM grant
-           WHERE pairing_id = NEW.pairing_id AND op = NEW.op AND args <> NEW.args
-             AND state = 'active' AND expires_at > now_ms());
-    SELECT RAISE(ABORT, 'approval.needed|a person has to approve this first')
-     WHERE NEW.grant_id IS NULL;
-    SELECT RAISE(ABORT, 'grant.gone|the grant was taken back or is used up')
-     WHERE (SELECT state FROM grant WHERE id = NEW.grant_id) IS NOT 'active';
-    SELECT RAISE(ABORT, 'grant.other|the grant is for another Host or op')
-     WHERE NOT EXISTS (SELECT 1 FROM grant WHERE id = NEW.grant_id
-                        AND pairing_id = NEW.pairing_id AND op = NEW.op);
-    SELECT RAISE(ABORT, 'grant.args|a grant for this op is held, but not with these arguments')
-     WHERE (SELECT args FROM grant WHERE id = NEW.grant_id) IS NOT NEW.args;
-    SELECT RAISE(ABORT, 'grant.expired|the grant ran out')
-     WHERE (SELECT expires_at FROM grant WHERE id = NEW.grant_id) <= now_ms();
-    SELECT RAISE(ABORT, 'grant.approver|whoever approved this grant is no longer trusted here')
-     WHERE (SELECT f.state FROM grant AS g JOIN factor AS f ON f.id = g.factor_id
-             WHERE g.id = NEW.grant_id) IS NOT 'active';
-    SELECT RAISE(ABORT, 'grant.seal|the record of this grant was changed by another tool')
-     WHERE (SELECT seal_ok('grant', seal_text, seal) FROM grant WHERE id = NEW.grant_id) IS NOT 1;
+    SELECT CASE
+           WHEN (SELECT state FROM pairing WHERE id = NEW.pairing_id) IS NOT 'active'
+           THEN RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
+           WHEN NOT EXISTS (SELECT 1 FROM op WHERE name = NEW.op)
+           THEN RAISE(ABORT, 'op.unknown|there is no op of this name')
+           WHEN EXISTS (SELECT 1 FROM op_run WHERE pairing_id = NEW.pairing_id AND nonce = NEW.nonce)
+           THEN RAISE(ABORT, 'op.replayed|this ask was made before')
+           WHEN NEW.state <> 'queued'
+           THEN RAISE(ABORT, 'op.transition|a run begins as queued')
+           WHEN (SELECT count(*) FROM op_run WHERE finished_at IS NULL)
+             >= (SELECT value FROM setting WHERE name = 'op.live')
+           THEN RAISE(ABORT, 'op.busy|too many runs wait or run already')
+           WHEN NEW.op = 'observe:folders'
+            AND (SELECT count(*) FROM folder_walk WHERE state = 'stuck')
+             >= (SELECT value FROM setting WHERE name = 'folders.stuck')
+           THEN RAISE(ABORT, 'observe.stuck|earlier walks still wait for a file system that does not answer')
+           WHEN NEW.grant_id IS NULL AND EXISTS (SELECT 1 FROM grant
+                 WHERE pairing_id = NEW.pairing_id AND op = NEW.op AND args <> NEW.args
+                   AND state = 'active' AND expires_at > now_ms())
+           THEN RAISE(ABORT, 'grant.args|a grant for this op is held, but not with these arguments')
+           WHEN NEW.grant_id IS NULL
+           THEN RAISE(ABORT, 'approval.needed|a person has to approve this first')
+           END;
+    -- The grant is read once: deciding is what the database does most.
+    SELECT CASE
+           WHEN g.state IS NOT 'active'
+           THEN RAISE(ABORT, 'grant.gone|the grant was taken back or is used up')
+           WHEN g.pairing_id <> NEW.pairing_id OR g.op <> NEW.op
+           THEN RAISE(ABORT, 'grant.other|the grant is for another Host or op')
+           WHEN g.args <> NEW.args
+           THEN RAISE(ABORT, 'grant.args|a grant for this op is held, but not with these arguments')
+           WHEN g.expires_at <= now_ms()
+           THEN RAISE(ABORT, 'grant.expired|the grant ran out')
+           WHEN f.state IS NOT 'active'
+           THEN RAISE(ABORT, 'grant.approver|whoever approved this grant is no longer trusted here')
+           WHEN seal_ok('grant', g.seal_text, g.seal) IS NOT 1
+           THEN RAISE(ABORT, 'grant.seal|the record of this grant was changed by another tool')
+           END
+      FROM (SELECT NEW.grant_id AS id) AS asked
+      LEFT JOIN grant AS g ON g.id = asked.id
+      LEFT JOIN factor AS f ON f.id = g.factor_id;
 END;
 
 CREATE TRIGGER op_run_spends AFTER INSERT ON op_run
@@ -1125,7 +1132,7 @@ END;
 CREATE VIEW live_runs AS
 SELECT r.id, p.host_name AS host, r.op, r.args, r.state, r.queued_at, r.started_at, r.grant_id
   FROM op_run AS r JOIN pairing AS p ON p.id = r.pairing_id
- WHERE r.state IN ('queued', 'running');
+ WHERE r.finished_at IS NULL;
 
 -- What ran, and on whose word.
 CREATE VIEW run_history AS
@@ -1203,7 +1210,7 @@ BEGIN
     UPDATE actor_run SET state = 'lost', ended_at = NEW.ended_at
      WHERE instance_id = NEW.id AND state IN ('starting', 'running');
     UPDATE op_run SET state = 'lost', finished_at = NEW.ended_at
-     WHERE state IN ('queued', 'running');
+     WHERE finished_at IS NULL;
     UPDATE folder_walk SET state = 'done' WHERE state IN ('reading', 'stuck');
     UPDATE call SET state = 'lost', finished_at = NEW.ended_at WHERE state IN ('asked', 'sent');
     UPDATE lease SET process_id = NULL, expires_at = NULL

@@ -94,7 +94,7 @@ BEGIN
     UPDATE approval SET state = 'expired', decided_at = NEW.ended_at
      WHERE pairing_id = NEW.id AND state = 'pending';
     UPDATE op_run SET state = 'cancelled', finished_at = NEW.ended_at
-     WHERE pairing_id = NEW.id AND state = 'queued';
+     WHERE pairing_id = NEW.id AND state = 'queued' AND finished_at IS NULL;
 END;
 
 CREATE TRIGGER pairing_audit_birth AFTER INSERT ON pairing

@@ -65,7 +65,7 @@ BEGIN
     UPDATE actor_run SET state = 'lost', ended_at = NEW.ended_at
      WHERE instance_id = NEW.id AND state IN ('starting', 'running');
     UPDATE op_run SET state = 'lost', finished_at = NEW.ended_at
-     WHERE state IN ('queued', 'running');
+     WHERE finished_at IS NULL;
     UPDATE folder_walk SET state = 'done' WHERE state IN ('reading', 'stuck');
     UPDATE call SET state = 'lost', finished_at = NEW.ended_at WHERE state IN ('asked', 'sent');
     UPDATE lease SET process_id = NULL, expires_at = NULL

@@ -19,7 +19,8 @@ static const char COUNT[] =
     "SELECT p.id,"
     " (SELECT count(*) FROM grant WHERE pairing_id = p.id AND state = 'active'),"
     " (SELECT count(*) FROM approval WHERE pairing_id = p.id AND state = 'pending'),"
-    " (SELECT count(*) FROM op_run WHERE pairing_id = p.id AND state = 'queued')"
+    " (SELECT count(*) FROM op_run WHERE pairing_id = p.id AND state = 'queued'"
+    "   AND finished_at IS NULL)"
     " FROM pairing AS p WHERE p.host_name = :host AND p.state <> 'revoked'";
 
 static const char REVOKE[] =

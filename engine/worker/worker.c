@@ -15,7 +15,7 @@
 
 static const char QUEUED[] =
     "SELECT id, op, args ->> 0, args ->> 1, json_array_length(args) FROM op_run"
-    " WHERE state = 'queued' ORDER BY id LIMIT 1";
+    " WHERE state = 'queued' AND finished_at IS NULL ORDER BY id LIMIT 1";
 
 static const char RUNNING[] =
     "UPDATE op_run SET state = 'running', started_at = now_ms() WHERE id = :id";

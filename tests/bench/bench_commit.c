@@ -33,9 +33,26 @@ seconds(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
+/* What the workers of one round share: they begin together, and the clock stops with the last
+ * commit. */
+struct round {
+	int ready, go; /* pipes: a byte from each worker, then the end of the other */
+	double ended[4];
+};
+
+/* Ready; wait until all are. */
+static void
+line_up(const struct round *round)
+{
+	char c;
+
+	if (write(round->ready, "r", 1) != 1 || read(round->go, &c, 1) != 0)
+		exit(1);
+}
+
 /* Our side: ${n} decisions, each a transaction of its own. */
 static void
-decide(const struct scratch *s, int n, bool soft)
+decide(const struct scratch *s, int n, bool soft, const struct round *round)
 {
 	struct refusal r = {0};
 	struct store *db = store_open(&s->home, ROLE_NET, &s->keys, &r);
@@ -43,6 +60,7 @@ decide(const struct scratch *s, int n, bool soft)
 	if (db == NULL)
 		exit(1);
 	store_acting(db, "host:laptop");
+	line_up(round);
 	while (n-- > 0)
 		if ((soft ? store_begin_soft(db) : store_begin(db)) != 0 ||
 		    stmt_run(store_sql(db, RUN)) != 0 || store_commit(db) != 0) {
@@ -50,12 +68,11 @@ decide(const struct scratch *s, int n, bool soft)
 			    stderr, "%s: %s\n", store_refusal(db)->code, store_refusal(db)->why);
 			exit(1);
 		}
-	store_close(db);
 }
 
 /* The peer: the same number of bare rows, in SQLite's log with the same durability. */
 static void
-insert(const struct scratch *s, int n, bool soft)
+insert(const struct scratch *s, int n, bool soft, const struct round *round)
 {
 	char path[128];
 	sqlite3_stmt *q;
@@ -70,11 +87,11 @@ insert(const struct scratch *s, int n, bool soft)
 	    sqlite3_prepare_v2(db, "INSERT INTO bare (a, b) VALUES (1, 'observe:logins')", -1, &q,
 		NULL) != SQLITE_OK)
 		exit(1);
+	sqlite3_wal_autocheckpoint(db, 8000); /* as ours */
+	line_up(round);
 	while (n-- > 0)
 		if (sqlite3_step(q) != SQLITE_DONE || sqlite3_reset(q) != SQLITE_OK)
 			exit(1);
-	sqlite3_finalize(q);
-	sqlite3_close(db);
 }
 
 static int
@@ -95,23 +112,44 @@ bare_make(const struct scratch *s)
 	return rc == SQLITE_OK ? 0 : -1;
 }
 
-/* Commits a second of ${processes} that share COMMITS. */
+/* Commits a second of ${processes} that share COMMITS, from when all are ready to the last commit.
+ */
 static double
-rate(const struct scratch *s, void (*work)(const struct scratch *, int, bool), int processes,
-    bool soft)
+rate(const struct scratch *s, void (*work)(const struct scratch *, int, bool, const struct round *),
+    int processes, bool soft)
 {
-	double began = seconds();
-	int i, status;
+	struct round *round =
+	    mmap(NULL, sizeof(*round), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int i, status, ready[2], go[2];
+	double began, ended = 0;
+	char c;
 
+	if (round == MAP_FAILED || pipe(ready) != 0 || pipe(go) != 0)
+		exit(1);
+	round->ready = ready[1];
+	round->go = go[0];
 	for (i = 0; i < processes; i++)
 		if (fork() == 0) {
-			work(s, COMMITS / processes, soft);
+			close(go[1]);
+			work(s, COMMITS / processes, soft, round);
+			round->ended[i] = seconds();
 			_exit(0);
 		}
 	for (i = 0; i < processes; i++)
+		if (read(ready[0], &c, 1) != 1)
+			exit(1);
+	began = seconds();
+	close(go[1]);
+	for (i = 0; i < processes; i++)
 		if (wait(&status) == -1 || status != 0)
 			exit(1);
-	return COMMITS / (seconds() - began);
+	for (i = 0; i < processes; i++)
+		ended = round->ended[i] > ended ? round->ended[i] : ended;
+	close(ready[0]);
+	close(ready[1]);
+	close(go[0]);
+	munmap(round, sizeof(*round));
+	return COMMITS / (ended - began);
 }
 
 static int
