@@ -62,7 +62,7 @@ ifeq ($(V),)
 QUIET = @printf '  %-5s %s\n' $(1) $(2);
 endif
 
-.PHONY: all test run-tests asan tsan format check demo bench fuzz install clean deps suites first-migration
+.PHONY: all test run-tests asan tsan format check demo bench fuzz install clean deps suites
 all: $(BUILD)/bastion $(BUILD)/bastion.1
 
 # What a fresh machine lacks: Debian packages, by name.
@@ -111,11 +111,6 @@ fuzz: deps
 
 clean:
 	rm -rf $(BUILD)
-
-# Until a version is released, its one migration is schema/ itself; from then on this goes away.
-first-migration:
-	cat schema/base.sql $(filter-out schema/base.sql schema/rows_%,$(sort $(wildcard schema/*.sql))) \
-	    $(sort $(wildcard schema/rows_*.sql)) > migrations/0001_first_day.sql
 
 $(BUILD)/bastion: $(BUILD)/$(MAIN:.c=.o) $(LIBRARY)
 	$(call QUIET,LINK,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
