@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "shell/sql.h"
 #include "shell/sql_dot.h"
@@ -21,6 +23,8 @@
 #define VALUE_BYTES (64 * 1024 * 1024)
 #define HEAP_BYTES  (512 * 1024 * 1024)
 
+#define LOOK_US 500000 /* how often a watchdog looks whether a query passed its limit */
+
 static struct sql *running; /* what Ctrl-C interrupts */
 
 static int64_t
@@ -32,23 +36,71 @@ steady_us(void)
 	return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
 }
 
+/* Whether SQLite had more than ${grace} ms more than it may have. */
+static bool
+is_late(const struct sql *s, int64_t grace)
+{
+	return s->limit_ms > 0 &&
+	       (s->spent_us + steady_us() - s->began_us) / 1000 > s->limit_ms + grace;
+}
+
 static int
 look_at_clock(void *ctx)
 {
 	struct sql *s = ctx;
 
-	s->expired =
-	    s->limit_ms > 0 && (s->spent_us + steady_us() - s->began_us) / 1000 > s->limit_ms;
+	s->expired = is_late(s, 0);
 	return s->expired || s->interrupted;
+}
+
+/* Some functions, as instr() of long texts, take minutes without a look at anything.  There is
+ * nothing to lose: the connection only reads. */
+static void
+leave(const char *why, int code)
+{
+	(void)!write(STDERR_FILENO, why, strlen(why));
+	_exit(code);
 }
 
 static void
 interrupt(int sig)
 {
+	static const char again[] =
+	    "\nthe query does not end yet; Ctrl-C once more leaves the shell\n";
+
 	(void)sig;
 	/* SQLite forgets an interrupt that comes between two statements; the flag is kept. */
-	running->interrupted = 1;
+	running->interrupted++;
 	sqlite3_interrupt(store_handle(running->db));
+	if (running->interrupted == 2)
+		(void)!write(STDERR_FILENO, again, sizeof(again) - 1);
+	if (running->interrupted > 2)
+		leave("\n", 128 + sig);
+}
+
+/* The query has passed its limit and does not know it. */
+static void
+watchdog(int sig)
+{
+	(void)sig;
+	if (running->steps && is_late(running, LOOK_US / 1000))
+		leave("bastion: sql: the query took longer than it may, and did not end by itself"
+		      " [sql.timeout]\n",
+		    1);
+}
+
+static void
+watchdog_set(struct sql *s, bool on)
+{
+	static const struct itimerval off = {0}, each = {{0, LOOK_US}, {0, LOOK_US}};
+	struct sigaction looking = {.sa_handler = watchdog, .sa_flags = SA_RESTART};
+
+	if (s->limit_ms == 0)
+		return;
+	running = s;
+	sigemptyset(&looking.sa_mask);
+	sigaction(SIGALRM, &looking, NULL);
+	setitimer(ITIMER_REAL, on ? &each : &off, NULL);
 }
 
 void
@@ -75,7 +127,9 @@ sql_step(struct sql *s, sqlite3_stmt *stmt)
 	int rc;
 
 	s->began_us = steady_us();
+	s->steps = 1;
 	rc = sqlite3_step(stmt);
+	s->steps = 0;
 	s->spent_us += steady_us() - s->began_us;
 	return rc;
 }
@@ -365,10 +419,12 @@ sql_run(struct sql *s, const char *text)
 
 	s->spent_us = 0;
 	s->expired = false;
+	watchdog_set(s, true);
 	while (rc == 0 && *sql_start(at) != '\0') {
 		rc = run_one(s, text, at, &next);
 		at = next;
 	}
+	watchdog_set(s, false);
 	return rc;
 }
 

@@ -37,6 +37,7 @@ struct sql {
 	int64_t spent_us, began_us;
 	int64_t rows; /* of the last statement */
 	bool expired;
+	volatile sig_atomic_t steps; /* SQLite has the say */
 };
 
 /**
@@ -92,7 +93,8 @@ void sql_style(const struct sql *s, struct table_style *style);
 
 /**
  * sql_catch(s, before), sql_release(before):
- * Between the two, SIGINT ends the query that runs, and not the program.
+ * Between the two, SIGINT ends the query that runs, and not the program; a third one, while a query
+ * that does not listen goes on, does.
  */
 void sql_catch(struct sql *s, struct sigaction *before);
 void sql_release(const struct sigaction *before);
