@@ -242,36 +242,54 @@ kind_of(const char *args, int n, size_t *len)
 	}
 }
 
+static const struct dot *
+command_of(const char *text, size_t n)
+{
+	const struct dot *d;
+
+	for (d = dots; d->name != NULL; d++) {
+		if (strlen(d->name) == n && strncmp(d->name, text, n) == 0)
+			return d;
+	}
+	return NULL;
+}
+
+/* The last word behind a command: such names have full stops. */
+static void
+complete_word(struct sql *s, struct completion *c, const struct dot *d, const char *behind)
+{
+	const char *kind, *typed = behind;
+	size_t len;
+	int n = 0;
+
+	while (*typed != '\0' && typed[strcspn(typed, " \t")] != '\0') {
+		typed += strcspn(typed, " \t");
+		typed += strspn(typed, " \t");
+		n++;
+	}
+	c->typed = strlen(typed);
+	if ((kind = kind_of(d->args, n, &len)) != NULL)
+		complete_kind(s, c, kind, len, typed);
+}
+
 static void
 complete_dot(struct sql *s, struct completion *c, const char *text, const char *typed)
 {
-	size_t n = strcspn(text, " \t"), len;
+	size_t n = strcspn(text, " \t");
 	const struct dot *d;
-	const char *p, *kind;
-	int number = 0;
 
-	if (typed < text + n || text[n] == '\0') {
-		c->typed = strlen(text);
+	if (text[n] == '\0') {
+		c->typed = n;
 		for (d = dots; d->name != NULL; d++)
 			add_if(c, d->name, text);
 		return;
 	}
-	for (d = dots; d->name != NULL; d++) {
-		if (strlen(d->name) == n && strncmp(d->name, text, n) == 0)
-			break;
-	}
-	if (d->name == NULL)
+	if ((d = command_of(text, n)) == NULL)
 		return;
-	for (p = text + n; p < typed; p += strcspn(p, " \t")) {
-		p += strspn(p, " \t");
-		number++;
-	}
-	if ((kind = kind_of(d->args, number, &len)) == NULL)
-		return;
-	if (strncmp(kind, "SQL", 3) == 0)
+	if (strcmp(d->args, "[SQL]") == 0)
 		complete_sql(s, c, text + n, typed);
 	else
-		complete_kind(s, c, kind, len, typed);
+		complete_word(s, c, d, text + n);
 }
 
 static int
@@ -314,7 +332,7 @@ sql_complete(struct sql *s, const char *text, struct completion *c)
 	const char *first = sql_start(text);
 
 	memset(c, 0, sizeof(*c));
-	while (typed > text && (is_word(typed[-1]) || (*first == '.' && typed[-1] != ' ')))
+	while (typed > text && is_word(typed[-1]))
 		typed--;
 	c->typed = strlen(typed);
 	if (inside_text(text))
