@@ -5,134 +5,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/time.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "shell/sql.h"
+#include "shell/sql_clock.h"
 #include "shell/sql_dot.h"
 #include "shell/sql_file.h"
 #include "shell/table.h"
 #include "shell/text.h"
 
-#define PROGRESS_STEPS 1000 /* of SQLite's machine between two looks at the clock */
-#define BLANKS         " \t\r\n\f\v"
+#define BLANKS " \t\r\n\f\v"
 
 /* What a query may take: room for the longest frame in hexadecimal, and for sorting many of them.
  */
 #define VALUE_BYTES (64 * 1024 * 1024)
 #define HEAP_BYTES  (512 * 1024 * 1024)
-
-#define LOOK_US 500000 /* how often a watchdog looks whether a query passed its limit */
-
-static struct sql *running; /* what Ctrl-C interrupts */
-
-static int64_t
-steady_us(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
-}
-
-/* Whether SQLite had more than ${grace} ms more than it may have. */
-static bool
-is_late(const struct sql *s, int64_t grace)
-{
-	return s->limit_ms > 0 &&
-	       (s->spent_us + steady_us() - s->began_us) / 1000 > s->limit_ms + grace;
-}
-
-static int
-look_at_clock(void *ctx)
-{
-	struct sql *s = ctx;
-
-	s->expired = is_late(s, 0);
-	return s->expired || s->interrupted;
-}
-
-/* Some functions, as instr() of long texts, take minutes without a look at anything.  There is
- * nothing to lose: the connection only reads. */
-static void
-leave(const char *why, int code)
-{
-	(void)!write(STDERR_FILENO, why, strlen(why));
-	_exit(code);
-}
-
-static void
-interrupt(int sig)
-{
-	static const char again[] =
-	    "\nthe query does not end yet; Ctrl-C once more leaves the shell\n";
-
-	(void)sig;
-	/* SQLite forgets an interrupt that comes between two statements; the flag is kept. */
-	running->interrupted++;
-	sqlite3_interrupt(store_handle(running->db));
-	if (running->interrupted == 2)
-		(void)!write(STDERR_FILENO, again, sizeof(again) - 1);
-	if (running->interrupted > 2)
-		leave("\n", 128 + sig);
-}
-
-/* The query has passed its limit and does not know it. */
-static void
-watchdog(int sig)
-{
-	(void)sig;
-	if (running->steps && is_late(running, LOOK_US / 1000))
-		leave("bastion: sql: the query took longer than it may, and did not end by itself"
-		      " [sql.timeout]\n",
-		    1);
-}
-
-static void
-watchdog_set(struct sql *s, bool on)
-{
-	static const struct itimerval off = {0}, each = {{0, LOOK_US}, {0, LOOK_US}};
-	struct sigaction looking = {.sa_handler = watchdog, .sa_flags = SA_RESTART};
-
-	if (s->limit_ms == 0)
-		return;
-	running = s;
-	sigemptyset(&looking.sa_mask);
-	sigaction(SIGALRM, &looking, NULL);
-	setitimer(ITIMER_REAL, on ? &each : &off, NULL);
-}
-
-void
-sql_catch(struct sql *s, struct sigaction *before)
-{
-	struct sigaction catching = {.sa_handler = interrupt};
-
-	sigemptyset(&catching.sa_mask);
-	running = s;
-	s->interrupted = 0;
-	sigaction(SIGINT, &catching, before);
-}
-
-void
-sql_release(const struct sigaction *before)
-{
-	sigaction(SIGINT, before, NULL);
-}
-
-/* Only SQLite's time counts, not that of a pager that takes the output. */
-int
-sql_step(struct sql *s, sqlite3_stmt *stmt)
-{
-	int rc;
-
-	s->began_us = steady_us();
-	s->steps = 1;
-	rc = sqlite3_step(stmt);
-	s->steps = 0;
-	s->spent_us += steady_us() - s->began_us;
-	return rc;
-}
 
 const char *
 sql_start(const char *p)
@@ -404,10 +290,9 @@ run_one(struct sql *s, const char *text, const char *at, const char **next)
 	int rc;
 
 	sql_out_begin(s);
-	s->began_us = steady_us();
-	sqlite3_progress_handler(store_handle(s->db), PROGRESS_STEPS, look_at_clock, s);
+	sql_clock(s, true);
 	rc = is_dot ? run_dot(s, first, next) : run_statement(s, text, first, next);
-	sqlite3_progress_handler(store_handle(s->db), 0, NULL, NULL);
+	sql_clock(s, false);
 	return sql_out_end(s, !is_dot) == -1 && rc == 0 ? -1 : rc;
 }
 
@@ -419,12 +304,12 @@ sql_run(struct sql *s, const char *text)
 
 	s->spent_us = 0;
 	s->expired = false;
-	watchdog_set(s, true);
+	sql_watchdog(s, true);
 	while (rc == 0 && *sql_start(at) != '\0') {
 		rc = run_one(s, text, at, &next);
 		at = next;
 	}
-	watchdog_set(s, false);
+	sql_watchdog(s, false);
 	return rc;
 }
 

@@ -78,11 +78,9 @@ int sql_show(struct sql *s, const char *sql, const char *a, const char *b);
 int sql_prepare(struct sql *s, const char *sql, const char **tail, struct sqlite3_stmt **stmt);
 
 /**
- * sql_step(s, stmt):
- * As sqlite3_step, on the clock of s->limit_ms.  sql_failed(s, rc, sql) sets *s->refusal for what
- * it returned and returns -1.
+ * sql_failed(s, rc, sql):
+ * Set *s->refusal for the code ${rc} that SQLite returned for ${sql}.  Return -1.
  */
-int sql_step(struct sql *s, struct sqlite3_stmt *stmt);
 int sql_failed(struct sql *s, int rc, const char *sql);
 
 /**
@@ -90,14 +88,6 @@ int sql_failed(struct sql *s, int rc, const char *sql);
  * Fill ${style} for where the rows of ${s} go and how the person wants to see them.
  */
 void sql_style(const struct sql *s, struct table_style *style);
-
-/**
- * sql_catch(s, before), sql_release(before):
- * Between the two, SIGINT ends the query that runs, and not the program; a third one, while a query
- * that does not listen goes on, does.
- */
-void sql_catch(struct sql *s, struct sigaction *before);
-void sql_release(const struct sigaction *before);
 
 /**
  * sql_param(s, given):

@@ -148,6 +148,16 @@ names_file(const struct dot *d)
 	return strstr(d->args, "FILE") != NULL;
 }
 
+/* Fingers end every line with one. */
+static void
+forgive_semicolon(char *line)
+{
+	size_t n = strlen(line);
+
+	while (n > 0 && strchr(BLANKS ";", line[n - 1]) != NULL)
+		line[--n] = '\0';
+}
+
 static int
 run_dot(struct sql *s, const struct dot *d, char *behind)
 {
@@ -159,11 +169,13 @@ run_dot(struct sql *s, const struct dot *d, char *behind)
 		return refusal_set(s->refusal, "sql.refused",
 		    "%s names a file, which only a person does who types it", d->name);
 	words_taken(d->args, &least, &most);
+	if (strcmp(d->args, "[SQL]") != 0)
+		forgive_semicolon(behind);
 	if ((at = copy = strdup(behind)) == NULL)
 		return refusal_set(s->refusal, "store.failed", "out of memory");
 	while (line.count < DOT_WORDS && (word = take_word(&at)) != NULL)
 		line.word[line.count++] = word;
-	if (strstr(d->args, "SQL") == NULL && (line.count < least || line.count > most))
+	if (strcmp(d->args, "[SQL]") != 0 && (line.count < least || line.count > most))
 		rc = wrong(s, d->name, d->args);
 	else
 		rc = d->run(s, &line);

@@ -11,6 +11,7 @@
 #include <wchar.h>
 
 #include "engine/library.h"
+#include "shell/sql_clock.h"
 #include "shell/sql_complete.h"
 
 #define REMEMBERED 1000 /* lines of the history */

@@ -5,6 +5,7 @@
 
 #include "engine/store/embed.h"
 #include "shell/near.h"
+#include "shell/sql_clock.h"
 #include "shell/sql_dot.h"
 
 /* about() is of this file: the comment that stands above an object in schema/. */

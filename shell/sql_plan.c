@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shell/sql_clock.h"
 #include "shell/sql_dot.h"
 #include "shell/text.h"
 
@@ -50,17 +51,14 @@ static int
 add_step(struct plan *p, sqlite3_stmt *stmt)
 {
 	struct step *more = reallocarray(p->steps, p->count + 1, sizeof(*more));
-	char *detail = strdup((const char *)sqlite3_column_text(stmt, 3));
 
-	if (more != NULL)
-		p->steps = more;
-	if (more == NULL || detail == NULL) {
-		free(detail);
+	if (more == NULL)
 		return -1;
-	}
-	p->steps[p->count++] =
-	    (struct step){sqlite3_column_int(stmt, 0), sqlite3_column_int(stmt, 1), detail};
-	return 0;
+	p->steps = more;
+	more[p->count].id = sqlite3_column_int(stmt, 0);
+	more[p->count].parent = sqlite3_column_int(stmt, 1);
+	more[p->count].detail = strdup((const char *)sqlite3_column_text(stmt, 3));
+	return more[p->count++].detail == NULL ? -1 : 0;
 }
 
 static bool

@@ -16,9 +16,10 @@ static const char MACHINES[] =
     " (SELECT group_concat(to_state, ', ') FROM state_rule AS b"
     "   WHERE b.entity = r.entity AND from_state = '') AS begins_as,"
     " count(*) AS moves,"
-    " (SELECT group_concat(DISTINCT to_state) FROM state_rule AS f WHERE f.entity = r.entity"
-    "   AND NOT EXISTS (SELECT 1 FROM state_rule AS o"
-    "                   WHERE o.entity = f.entity AND o.from_state = f.to_state)) AS final"
+    " coalesce((SELECT group_concat(to_state, ', ') FROM (SELECT DISTINCT to_state"
+    "   FROM state_rule AS f WHERE f.entity = r.entity AND NOT EXISTS (SELECT 1"
+    "   FROM state_rule AS o WHERE o.entity = f.entity AND o.from_state = f.to_state)"
+    "   ORDER BY to_state)), 'none') AS final"
     " FROM state_rule AS r GROUP BY entity ORDER BY entity";
 static const char MOVES[] =
     "SELECT from_state, to_state, iif(EXISTS (SELECT 1 FROM state_rule AS o"

@@ -1,13 +1,14 @@
 /* sql_watch.c: a query that is shown anew whenever the database changes. */
-#include <errno.h>
 #include <poll.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "shell/sql_clock.h"
 #include "shell/sql_dot.h"
 #include "shell/text.h"
 
@@ -179,25 +180,45 @@ look(struct watch *w)
 	return rc;
 }
 
-/* Wait for a key or a commit.  Return 1 to leave, 0 to look again. */
+static int64_t
+steady_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+static bool
+leaves(struct watch *w, const struct pollfd *terminal)
+{
+	char key = 'q';
+
+	if (w->s->interrupted)
+		return true;
+	if (terminal->revents == 0)
+		return false;
+	return read(STDIN_FILENO, &key, 1) <= 0 || key == 'q' || key == 4;
+}
+
+/* Wait for a key, a commit, or the time ${until}.  Return 1 to leave, 0 to look again. */
 static int
-wait_for_change(struct watch *w, int timeout)
+wait_for_change(struct watch *w, int64_t until)
 {
 	struct pollfd ready[2] = {
 	    {.fd = STDIN_FILENO, .events = POLLIN}, {.fd = store_bell(w->s->db), .events = POLLIN}};
-	char key = 'q';
-	int n;
+	int64_t rest;
 
-	do {
-		n = poll(ready, 2, timeout);
-		if (w->s->interrupted)
+	while ((rest = until - steady_ms()) > 0) {
+		ready[0].revents = ready[1].revents = 0;
+		(void)poll(ready, 2, (int)rest); /* a signal, too, is a reason to look round */
+		if (leaves(w, &ready[0]))
 			return 1;
-		if (n > 0 && ready[0].revents != 0 &&
-		    (read(STDIN_FILENO, &key, 1) <= 0 || key == 'q' || key == 4))
-			return 1;
-	} while (n == -1 || (n > 0 && ready[1].revents == 0));
-	if (n > 0)
+		if (ready[1].revents == 0)
+			continue;
 		store_bell_quiet(w->s->db);
+		return 0;
+	}
 	return 0;
 }
 
@@ -227,12 +248,12 @@ terminal_give(struct watch *w)
 static int
 watch(struct watch *w)
 {
-	int tick = (int)store_setting(w->s->db, "store.tick_ms"), rc;
+	int64_t tick = store_setting(w->s->db, "store.tick_ms");
+	int rc;
 
 	while ((rc = look(w)) == 0) {
-		if (poll(NULL, 0, REST_MS) == -1 && w->s->interrupted)
-			return 0;
-		if (wait_for_change(w, tick) == 1)
+		(void)poll(NULL, 0, REST_MS);
+		if (wait_for_change(w, steady_ms() + tick) == 1)
 			return 0;
 	}
 	return w->s->interrupted ? 0 : rc;
