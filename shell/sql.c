@@ -139,17 +139,19 @@ sql_failed(struct sql *s, int rc, const char *sql)
 	return failed(s, rc, sql, sql);
 }
 
+/* What is refused is the statement, not what stands behind it in the same script. */
 static int
 prepare(struct sql *s, const char *text, const char *at, const char **tail, sqlite3_stmt **stmt)
 {
-	int rc;
+	int rc = sqlite3_prepare_v2(store_handle(s->db), at, -1, stmt, tail);
 
-	if (store_shows(s->db, at) != 0)
-		return refusal_set(s->refusal, "sql.refused", "%s", store_refusal(s->db)->why);
-	rc = sqlite3_prepare_v2(store_handle(s->db), at, -1, stmt, tail);
 	if (rc != SQLITE_OK)
 		return failed(s, rc, text, at);
-	if (*stmt == NULL || sql_bind(s, *stmt) == 0)
+	if (*stmt == NULL)
+		return 0;
+	if (store_shows(s->db, sqlite3_sql(*stmt)) != 0)
+		refusal_set(s->refusal, "sql.refused", "%s", store_refusal(s->db)->why);
+	else if (sql_bind(s, *stmt) == 0)
 		return 0;
 	sqlite3_finalize(*stmt);
 	*stmt = NULL;

@@ -337,7 +337,7 @@ sql_complete(struct sql *s, const char *text, struct completion *c)
 	c->typed = strlen(typed);
 	if (inside_text(text))
 		return;
-	if (*first == '.')
+	if (*first == '.' || *first == '\0')
 		complete_dot(s, c, first, typed);
 	else
 		complete_sql(s, c, first, typed);

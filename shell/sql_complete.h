@@ -12,10 +12,10 @@ struct completion {
 
 /**
  * sql_complete(s, text, c):
- * Fill ${c} with the words that can end ${text}, the statement up to the cursor: commands and what
- * they take; tables behind FROM and JOIN; the columns of a table or its alias behind a full stop;
- * elsewhere columns of the tables that were named, functions, keywords and tables.  Free it with
- * completion_free.
+ * Fill ${c} with the words that can end ${text}, the statement up to the cursor: commands, also
+ * where nothing was typed, and what they take; tables behind FROM and JOIN; the columns of a table
+ * or its alias behind a full stop; elsewhere columns of the tables that were named, functions,
+ * keywords and tables.  Free it with completion_free.
  */
 void sql_complete(struct sql *s, const char *text, struct completion *c);
 void completion_free(struct completion *c);

@@ -21,29 +21,24 @@ static int dot_times(struct sql *s, const struct dot_line *line);
 /* The manual is made from these lines by dots.awk. */
 const struct dot dots[] = {
     {".tables", "[PATTERN]", "tables and views, and what each is for", dot_tables},
-    {".views", "[PATTERN]", "views: the questions that are answered already", dot_views},
+    {".views", "[PATTERN]", "the views: questions that are answered already", dot_views},
     {".schema", "[NAME]", "what tables are made of, with their rules", dot_schema},
     {".indexes", "[TABLE]", "indexes, and over what", dot_indexes},
     {".triggers", "[TABLE]", "triggers, and when each fires", dot_triggers},
-    {".states", "[ENTITY [FORM]]",
-	"the moves that an entity can make; FORM is picture, table or dot", dot_states},
-    {".rules", "[ENTITY]", "what must hold, and how it is said when it does not", dot_rules},
-    {".refusals", "[CODE]", "every code that a caller may be shown, with its advice", dot_refusals},
+    {".states", "[ENTITY [FORM]]", "state machines; of one, as picture, table or dot", dot_states},
+    {".rules", "[ENTITY]", "what must hold, and what is said when it does not", dot_rules},
+    {".refusals", "[CODE]", "every code that callers are shown, with its advice", dot_refusals},
     {".settings", "[SETTING]", "every limit, with its bounds", dot_settings},
-    {".timeline", "[ENTITY [ID]]", "what happened, from the audit: lately, or to one row",
-	dot_timeline},
+    {".timeline", "[ENTITY [ID]]", "what happened of late, or to one row: the audit", dot_timeline},
     {".who", "", "who runs here, and who holds leases and locks", dot_who},
-    {".watch", "[SQL]", "show a query anew whenever the database changes; q leaves", dot_watch},
-    {".plan", "[SQL]", "how SQLite goes about a query; without SQL the last one", dot_plan},
-    {".explain", "[SQL]", "the program that SQLite makes of a query", dot_explain},
-    {".mode", "[MODE]", "show rows as table, box, line, markdown, csv, json, jsonl or quote",
-	dot_mode},
+    {".watch", "[SQL]", "show a query anew at each commit; q leaves", dot_watch},
+    {".plan", "[SQL]", "how SQLite goes about a query, or the last one", dot_plan},
+    {".explain", "[SQL]", "the program that SQLite makes of it", dot_explain},
+    {".mode", "[MODE]", "table, box, line, markdown, csv, json, jsonl or quote", dot_mode},
     {".times", "[local|utc|raw]", "how times are shown to people", dot_times},
     {".timer", "[on|off]", "say how long each statement took", dot_timer},
-    {".output", "[FILE]",
-	"write what follows to a file, which is overwritten; without FILE show it again",
-	dot_output},
-    {".once", "FILE", "the same for the next result alone", dot_once},
+    {".output", "[FILE]", "write what follows to FILE, or show it again", dot_output},
+    {".once", "FILE", "write the next result alone to FILE", dot_once},
     {".read", "FILE", "run the statements of a file", dot_read},
     {".help", "[COMMAND]", "this list, or one line of it", dot_help},
     {".quit", "", "leave, as do Ctrl-D and exit", dot_quit},
@@ -235,15 +230,15 @@ dot_help(struct sql *s, const struct dot_line *line)
 	for (d = dots; d->name != NULL; d++) {
 		if (name != NULL && strcmp(d->name + (*name != '.'), name) != 0)
 			continue;
-		fprintf(s->out, "%-9s %-17s %s\n", d->name, d->args, d->about);
+		fprintf(s->out, "%-9s %-15s %s\n", d->name, d->args, d->about);
 		n++;
 	}
 	if (n == 0)
 		return unknown(s, name);
 	if (name == NULL)
 		fputs(
-		    "\nSQL ends with a semicolon and may take several lines. Tab completes, Ctrl-R "
-		    "looks back,\nCtrl-C ends a running query. This connection only reads.\n",
+		    "\nSQL ends with a semicolon and may take several lines; it only reads. Files are\n"
+		    "overwritten. Tab completes, Ctrl-R looks back, Ctrl-C ends a running query.\n",
 		    s->out);
 	return 0;
 }

@@ -84,6 +84,18 @@ cancel_line(EditLine *el, int c)
 	return CC_NEWLINE;
 }
 
+static bool
+is_blank(const char *line, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (strchr(" \t\r\n", line[i]) == NULL)
+			return false;
+	}
+	return true;
+}
+
 static int
 terminal_width(void)
 {
@@ -122,6 +134,9 @@ complete(EditLine *el, int key)
 
 	(void)key;
 	edit.el_get(el, EL_CLIENTDATA, &t);
+	/* Text that is pasted is indented with tabs. */
+	if (t->len > 0 && is_blank(line->buffer, (size_t)(line->cursor - line->buffer)))
+		return edit.el_insertstr(el, "    ") == 0 ? CC_REFRESH : CC_ERROR;
 	if (asprintf(&text, "%s%.*s", t->len > 0 ? t->statement : "",
 		(int)(line->cursor - line->buffer), line->buffer) == -1)
 		return CC_ERROR;
@@ -211,12 +226,6 @@ add_line(struct talk *t, const char *line, size_t n)
 	return 0;
 }
 
-static bool
-is_blank(const char *line)
-{
-	return line[strspn(line, " \t\r\n")] == '\0';
-}
-
 /* What psql, sqlite3 and every shell take for a farewell or a cry for help. */
 static const char *
 plain_word(const char *statement)
@@ -276,7 +285,7 @@ take_line(struct cli *cli, struct sql *s, struct talk *t, const char *line, size
 		puts("^C");
 		return 0;
 	}
-	if (t->len == 0 && is_blank(line))
+	if (t->len == 0 && is_blank(line, n))
 		return 0;
 	edit.history(t->history, &event, H_ENTER, line);
 	if (add_line(t, line, n) == -1)

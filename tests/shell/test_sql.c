@@ -290,6 +290,9 @@ secrets_read_as_null(void **state)
 			fail_msg("exit %d for: %s: %s", p.code, refused[i], p.out);
 		program_free(&p);
 	}
+	RUN(&p, s, "--csv", "SELECT 1 AS a FROM box NATURAL JOIN setting; SELECT id FROM factor");
+	assert_string_equal(p.out, "a\r\nid\r\n1\r\n"); /* each statement is looked at by itself */
+	program_free(&p);
 	/* Nor does a condition tell anything of it. */
 	RUN(&p, s, "--csv",
 	    "SELECT (SELECT count(DISTINCT secret) FROM factor) AS m,"

@@ -82,6 +82,24 @@ plans_are_shown(void **state)
 	shows(s, ".explain SELECT 1", "csv", ",ResultRow,");
 }
 
+/* The list is as wide as the narrowest terminal that people use. */
+static void
+help_fits(void **state)
+{
+	struct scratch *s = *state;
+	struct program p;
+	char *line, *end;
+
+	RUN(&p, s, ".help");
+	for (line = p.out; (end = strchr(line, '\n')) != NULL; line = end + 1)
+		assert_in_range(end - line, 0, 80);
+	program_free(&p);
+	shows(s, ".help who;", "table", ".who ");
+	RUN(&p, s, ".help .who");
+	assert_ptr_equal(strchr(p.out, '\n'), p.out + p.len - 1);
+	program_free(&p);
+}
+
 /* Whoever types what another shell knows, or nearly what this one does, is told what it is here. */
 static void
 commands_that_are_not_there(void **state)
@@ -207,6 +225,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(the_schema_is_shown, setup, teardown),
 	    cmocka_unit_test_setup_teardown(plans_are_shown, setup, teardown),
+	    cmocka_unit_test_setup_teardown(help_fits, setup, teardown),
 	    cmocka_unit_test_setup_teardown(commands_that_are_not_there, setup, teardown),
 	    cmocka_unit_test_setup_teardown(state_machines_are_drawn, setup, teardown),
 	    cmocka_unit_test_setup_teardown(rules_are_all_of_them, setup, teardown),

@@ -183,6 +183,13 @@ words_are_completed(void **state)
 	program_expect(&t, "audit_outbox");
 	program_type(&t, "\003");
 	program_expect(&t, "bastion> ");
+	program_type(&t, "\t\t");
+	program_expect(&t, ".timeline");
+	program_type(&t, "\003");
+	program_expect(&t, "bastion> ");
+	program_type(&t, "SELECT 17 AS\n\t\tseventeen;\n"); /* pasted */
+	program_expect(&t, "seventeen\033[0m\r\n");
+	program_expect(&t, "bastion> ");
 	program_type(&t, "SELECT 'SELE\t' AS \"text\";\n");
 	program_expect(&t, "text\033[0m\r\nSELE\r\n");
 	program_type(&t, "\004");
