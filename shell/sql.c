@@ -172,6 +172,7 @@ sql_style(const struct sql *s, struct table_style *style)
 	style->raw = true;
 	style->null = "NULL";
 	style->quiet = s->talks && table_for_people(s->mode);
+	style->hint = s->talks ? ".mode line shows all of a row" : NULL;
 	if (!s->to_file)
 		return;
 	style->width = 0;

@@ -9,6 +9,7 @@
 #include "shell/text.h"
 
 #define NARROWEST   3    /* below this a cut text says nothing */
+#define STUMP       8    /* below this it says little */
 #define BLOCK       5000 /* rows that set the widths; later ones are shown in blocks of as many */
 #define BLOCK_BYTES (16L * 1024 * 1024) /* of text end a block as well */
 
@@ -249,6 +250,7 @@ fit_columns(struct table *t)
 		if (t->columns[i].width > cap && (all || t->columns[i].texts))
 			t->columns[i].width = cap;
 	}
+	t->stumps = cap < STUMP;
 }
 
 /* How many columns there is room for at all: on a very narrow terminal the last are left out. */
@@ -407,13 +409,32 @@ write_block(struct table *t)
 	return begin_text(t);
 }
 
+/* What the reader does not see. */
+static void
+write_loss(struct table *t)
+{
+	char loss[64];
+
+	if (t->shown < t->count) {
+		snprintf(loss, sizeof(loss), "… columns left out: %d", t->count - t->shown);
+		text_clip(t->out, loss, strlen(loss), t->style.width);
+		putc('\n', t->out);
+	}
+	if (t->style.hint != NULL && (t->stumps || t->shown < t->count)) {
+		text_clip(t->out, t->style.hint, strlen(t->style.hint), t->style.width);
+		putc('\n', t->out);
+	}
+}
+
 static void
 write_table(struct table *t)
 {
 	if (t->count == 0 || (t->rows == 0 && t->style.quiet))
 		return;
-	if (write_block(t) == 0)
-		write_rule(t, "└", "┴", "┘");
+	if (write_block(t) == -1)
+		return;
+	write_rule(t, "└", "┴", "┘");
+	write_loss(t);
 }
 
 static int

@@ -23,6 +23,7 @@ struct table_style {
 	bool raw;         /* modes for programs keep times as the integers that they are */
 	bool shown;       /* CSV goes to a person's eyes: escape what a terminal obeys */
 	const char *null; /* for NULL where people read */
+	const char *hint; /* said below a table that had to be cut to stumps; NULL: nothing */
 	/* Asked of each cell that is written, in order; true to show it in reverse.  NULL: none. */
 	bool (*mark)(void *ctx, int column, const char *s, size_t len);
 	void *mark_ctx;

@@ -28,7 +28,8 @@ struct table {
 	struct table_style style;
 	struct column *columns;
 	int count;
-	int shown; /* how many columns there is room for; -1 before that is known */
+	int shown;   /* how many columns there is room for; -1 before that is known */
+	bool stumps; /* some were cut to less than a word */
 	int64_t rows;
 	FILE *text; /* of all cells, for tables */
 	char *bytes;

@@ -77,9 +77,8 @@ run(struct cli *cli, struct sql *s, const struct asked *asked, const char *word)
 /*
  * VERB: sql
  *
- * usage: bastion sql [--mode MODE] [--timeout TIME] [-p NAME=VALUE ...] [--host] [SQL]
- *        bastion sql [--mode MODE] [--timeout TIME] [-p NAME=VALUE ...] [--host] -f FILE
- *        bastion sql
+ * usage: bastion sql [--mode MODE | --box | --csv | --json | --jsonl]
+ *                    [--timeout TIME] [-p NAME=VALUE ...] [--host] [SQL | -f FILE]
  *
  * Ask the database that holds everything. The statements of SQL, of a FILE (- is standard input) or
  * of standard input are run in turn and their rows shown; on a terminal, without any, there is a

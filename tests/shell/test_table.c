@@ -118,6 +118,19 @@ tables_fit_every_width(void **state)
 	}
 }
 
+/* Columns are not left out in silence. */
+static void
+a_loss_is_said(void **state)
+{
+	struct table_style style = {.mode = CLI_TABLE, .width = 11, .null = "", .hint = "see line"};
+
+	(void)state;
+	shows("SELECT 'aaaaaa' AS a, 'bbbbbb' AS b, 'cccccc' AS c, 'dddddd' AS d, 'eeeeee' AS e",
+	    &style, "a  b  c  d\n…  …  …  …\n… columns …\nsee line\n");
+	style.width = 40;
+	shows("SELECT 'aaaaaa' AS a, 'bbbbbb' AS b", &style, "a       b\naaaaaa  bbbbbb\n");
+}
+
 /* Numbers and times stay whole as long as there are texts that can give way. */
 static void
 numbers_are_not_cut(void **state)
@@ -407,6 +420,7 @@ main(void)
 	    cmocka_unit_test(tables_align),
 	    cmocka_unit_test(boxes_have_lines),
 	    cmocka_unit_test(tables_fit_every_width),
+	    cmocka_unit_test(a_loss_is_said),
 	    cmocka_unit_test(numbers_are_not_cut),
 	    cmocka_unit_test(no_rows),
 	    cmocka_unit_test(many_rows_are_all_shown),
