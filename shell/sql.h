@@ -38,6 +38,7 @@ struct sql {
 	int64_t rows; /* of the last statement */
 	bool expired;
 	volatile sig_atomic_t steps; /* SQLite has the say */
+	void (*leaving)(void);       /* called before a signal ends the program; NULL: nothing */
 };
 
 /**

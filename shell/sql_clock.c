@@ -44,6 +44,8 @@ look_at_clock(void *ctx)
 static void
 leave(const char *why, int code)
 {
+	if (running->leaving != NULL)
+		running->leaving();
 	(void)!write(STDERR_FILENO, why, strlen(why));
 	_exit(code);
 }

@@ -1,5 +1,6 @@
 /* sql_watch.c: a query that is shown anew whenever the database changes. */
 #include <poll.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,6 @@ struct watch {
 	bool first;  /* there is nothing to compare with */
 	bool fresh;  /* this row was not there before */
 	size_t same; /* else where it was */
-	struct termios shown;
 };
 
 static void
@@ -222,26 +222,42 @@ wait_for_change(struct watch *w, int64_t until)
 	return 0;
 }
 
+static struct termios as_it_was; /* the terminal, while someone watches */
+
+static const int ends[] = {SIGHUP, SIGQUIT, SIGTERM};
+
+#define ENDS (sizeof(ends) / sizeof(ends[0]))
+
+/* For handlers of signals as well. */
 static void
-terminal_take(struct watch *w)
+terminal_give(void)
+{
+	static const char leave[] = "\033[?25h\033[?1049l";
+
+	(void)!write(STDOUT_FILENO, leave, sizeof(leave) - 1);
+	tcsetattr(STDIN_FILENO, TCSAFLUSH, &as_it_was);
+}
+
+static void
+end_watching(int sig)
+{
+	terminal_give();
+	signal(sig, SIG_DFL);
+	raise(sig);
+}
+
+static void
+terminal_take(void)
 {
 	struct termios raw;
 
 	fflush(stdout);
-	tcgetattr(STDIN_FILENO, &w->shown);
-	raw = w->shown;
+	tcgetattr(STDIN_FILENO, &as_it_was);
+	raw = as_it_was;
 	raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
 	raw.c_cc[VSUSP] = raw.c_cc[VQUIT] = _POSIX_VDISABLE;
 	tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw);
 	fputs("\033[?1049h\033[?25l", stdout); /* another screen, without a cursor */
-}
-
-static void
-terminal_give(struct watch *w)
-{
-	fputs("\033[?25h\033[?1049l", stdout);
-	fflush(stdout);
-	tcsetattr(STDIN_FILENO, TCSAFLUSH, &w->shown);
 }
 
 /* Time alone changes some answers: what ran out is gone without a commit.  So a tick looks too. */
@@ -274,11 +290,35 @@ can_watch(struct sql *s, const char *sql)
 	return shows ? 0 : refusal_set(s->refusal, "sql.error", "one query can be watched");
 }
 
+/* The terminal is ours meanwhile, and is given back whatever ends it. */
+static int
+watch_terminal(struct watch *w)
+{
+	struct sigaction interrupt;
+	void (*before[ENDS])(int);
+	size_t i;
+	int rc;
+
+	terminal_take();
+	for (i = 0; i < ENDS; i++)
+		before[i] = signal(ends[i], end_watching);
+	w->s->leaving = terminal_give;
+	sql_catch(w->s, &interrupt);
+	rc = watch(w);
+	sql_release(&interrupt);
+	w->s->leaving = NULL;
+	for (i = 0; i < ENDS; i++)
+		signal(ends[i], before[i]);
+	fflush(stdout);
+	terminal_give();
+	w->s->interrupted = 0;
+	return rc;
+}
+
 int
 dot_watch(struct sql *s, const struct dot_line *line)
 {
 	struct watch w = {.s = s, .first = true};
-	struct sigaction before;
 	char *sql;
 	int rc;
 
@@ -290,12 +330,7 @@ dot_watch(struct sql *s, const struct dot_line *line)
 		return refusal_errno(s->refusal, "store.failed", "bastion.bell");
 	if ((w.sql = sql = strdup(sql_start(w.sql))) == NULL)
 		return refusal_set(s->refusal, "store.failed", "out of memory");
-	terminal_take(&w);
-	sql_catch(s, &before);
-	rc = watch(&w);
-	sql_release(&before);
-	terminal_give(&w);
-	s->interrupted = 0;
+	rc = watch_terminal(&w);
 	result_free(&w.before);
 	result_free(&w.now);
 	free(sql);

@@ -6,10 +6,12 @@
 
 #include <cmocka.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "tests/program.h"
@@ -268,6 +270,28 @@ watching_marks_changes(void **state)
 	assert_int_equal(program_over(&t), 0);
 }
 
+/* Whatever ends it, the terminal is given back. */
+static void
+watching_gives_the_terminal_back(void **state)
+{
+	struct scratch *s = *state;
+	struct program_talk t;
+	struct termios after;
+	char seen[1024] = "";
+	size_t len = 0;
+	ssize_t n;
+
+	program_talk(&t, s, (const char *const[]){"sql", ".watch SELECT 11 * 11 AS n", NULL});
+	program_expect(&t, "121");
+	assert_int_equal(kill(t.pid, SIGTERM), 0);
+	while (len + 1 < sizeof(seen) && (n = read(t.fd, seen + len, sizeof(seen) - len - 1)) > 0)
+		len += (size_t)n;
+	assert_non_null(strstr(seen, "\033[?25h\033[?1049l"));
+	assert_int_equal(tcgetattr(t.fd, &after), 0);
+	assert_int_equal(after.c_lflag & (ECHO | ICANON), ECHO | ICANON);
+	assert_int_equal(program_over(&t), 128 + SIGTERM);
+}
+
 static void
 file_holds(const char *path, const char *text)
 {
@@ -379,6 +403,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(words_are_completed, setup, teardown),
 	    cmocka_unit_test_setup_teardown(long_results_are_paged, setup, teardown),
 	    cmocka_unit_test_setup_teardown(watching_marks_changes, setup, teardown),
+	    cmocka_unit_test_setup_teardown(watching_gives_the_terminal_back, setup, teardown),
 	    cmocka_unit_test_setup_teardown(files_of_a_person, setup, teardown),
 	    cmocka_unit_test_setup_teardown(the_shell_speaks, setup, teardown),
 	};
