@@ -19,11 +19,11 @@ struct sql {
 	struct refusal *refusal; /* of the last call that failed */
 	enum cli_mode mode;
 	enum table_times times;
-	bool talks;       /* a person types: files may be named, and no rows is said in words */
-	bool pages;       /* what is longer than the terminal goes to a pager */
-	bool timer;       /* say after each statement how long it took */
-	int64_t limit_ms; /* time for the queries of one run, without that of whoever takes the */
-			  /* output; 0: no limit */
+	bool talks; /* a person types: files may be named, and no rows is said in words */
+	bool pages; /* what is longer than the terminal goes to a pager */
+	bool timer; /* say after each statement how long it took */
+	/* For the queries of one run, without the time of whoever takes the output; 0: no limit. */
+	int64_t limit_ms;
 	const char **params; /* "name=value" each: sql_param */
 	size_t param_count;
 	volatile sig_atomic_t interrupted; /* set by whoever wants the run to end */

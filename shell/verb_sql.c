@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "shell/sql.h"
+#include "shell/sql_clock.h"
 #include "shell/sql_file.h"
 
 #define LIMIT_MS 30000 /* for statements that nobody watches */
@@ -46,12 +46,17 @@ option(void *ctx, int val, const char *arg)
 static int
 answer(struct cli *cli, struct sql *s, const char *file, const char *word)
 {
+	struct sigaction before;
 	char *text = NULL;
 	int rc;
 
 	if (word == NULL && (text = sql_file_read(file, &cli->refusal)) == NULL)
 		return cli_refuse(cli);
+	if (s->pages) /* Ctrl-C must not leave a pager behind */
+		sql_catch(s, &before);
 	rc = sql_run(s, word == NULL ? text : word);
+	if (s->pages)
+		sql_release(&before);
 	free(text);
 	return rc == -1 ? cli_refuse(cli) : 0;
 }

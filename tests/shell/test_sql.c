@@ -247,6 +247,7 @@ secrets_read_as_null(void **state)
 	    "SELECT replace(hex(secret), 'A', 'A') AS x FROM factor",
 	    "SELECT iif(secret IS NULL, 'masked', hex(secret)) AS x FROM factor",
 	    "SELECT value AS x FROM factor, json_each(json_array(hex(secret)))",
+	    "SELECT value AS x FROM factor, json_each(secret)",
 	    "WITH RECURSIVE r(n, x) AS (SELECT 1, hex(secret) FROM factor UNION ALL SELECT n + 1,"
 	    " (SELECT hex(secret) FROM factor) FROM r WHERE n < 3) SELECT x FROM r",
 	    "SELECT group_concat(hex(f.secret)) OVER (PARTITION BY g.secret) AS x FROM factor AS f"

@@ -237,6 +237,25 @@ long_results_are_paged(void **state)
 	assert_int_equal(program_over(&t), 0);
 }
 
+/* Ctrl-C is for the pager: nobody leaves it alone on the terminal. */
+static void
+an_interrupted_pager_stays(void **state)
+{
+	struct scratch *s = *state;
+	struct program_talk t;
+
+	setenv(
+	    "PAGER", "trap '' INT; cat >/dev/null; echo paged; read -r x </dev/tty; echo bye", 1);
+	program_talk(&t, s, (const char *const[]){"sql", "SELECT name FROM setting", NULL});
+	unsetenv("PAGER");
+	program_expect(&t, "paged");
+	program_type(&t, "\003");
+	program_expect(&t, "^C");
+	program_type(&t, "\n");
+	program_expect(&t, "bye");
+	assert_int_equal(program_over(&t), 0);
+}
+
 /* A commit rings, the query runs again, and what is new stands in reverse. */
 static void
 watching_marks_changes(void **state)
@@ -402,6 +421,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(transactions_hold_nobody_up, setup, teardown),
 	    cmocka_unit_test_setup_teardown(words_are_completed, setup, teardown),
 	    cmocka_unit_test_setup_teardown(long_results_are_paged, setup, teardown),
+	    cmocka_unit_test_setup_teardown(an_interrupted_pager_stays, setup, teardown),
 	    cmocka_unit_test_setup_teardown(watching_marks_changes, setup, teardown),
 	    cmocka_unit_test_setup_teardown(watching_gives_the_terminal_back, setup, teardown),
 	    cmocka_unit_test_setup_teardown(files_of_a_person, setup, teardown),
