@@ -157,8 +157,13 @@ MANUAL      := $(BUILD)/bastion.1
 COMPLETIONS := $(BUILD)/gen/verbs.bash $(BUILD)/gen/verbs.zsh $(BUILD)/gen/verbs.fish
 UNITS       := $(BUILD)/bastion.service $(BUILD)/bastion-host.service
 
-$(MANUAL): shell/bastion.1 $(BUILD)/gen/verbs.man
-	$(call QUIET,GEN,$@)sed -e 's/@VERSION@/$(VERSION)/' -e '/^\.\\" VERBS/{r $(BUILD)/gen/verbs.man' -e 'd;}' $< > $@
+$(MANUAL): shell/bastion.1 $(BUILD)/gen/verbs.man $(BUILD)/gen/dots.man
+	$(call QUIET,GEN,$@)sed -e 's/@VERSION@/$(VERSION)/' -e '/^\.\\" VERBS/{r $(BUILD)/gen/verbs.man' -e 'd;}' \
+	    -e '/^\.\\" DOTS/{r $(BUILD)/gen/dots.man' -e 'd;}' $< > $@
+
+$(BUILD)/gen/dots.man: shell/dots.awk shell/sql_dot.c
+	@mkdir -p $(@D)
+	$(call QUIET,GEN,$@)awk -f $< shell/sql_dot.c > $@.new && mv $@.new $@
 
 $(BUILD)/%.service: shell/%.service
 	@mkdir -p $(@D)

@@ -171,7 +171,7 @@ cli_say(struct cli *cli)
 	if (cli->db == NULL || !look_up(store_handle(cli->db), r->code, &exit_code, advice))
 		look_up_embedded(r->code, &exit_code, advice);
 	fflush(stdout);
-	if (cli->mode == CLI_JSON)
+	if (cli->mode == CLI_JSON || cli->mode == CLI_JSONL)
 		refuse_json(r, advice);
 	else
 		refuse_person(cli->verb, r, advice);
@@ -200,7 +200,7 @@ cli_usage(struct cli *cli, const char *fmt, ...)
 	va_end(ap);
 	refusal_set(&cli->refusal, "usage.wrong", "%s", why);
 	fflush(stdout);
-	if (cli->mode == CLI_JSON) {
+	if (cli->mode == CLI_JSON || cli->mode == CLI_JSONL) {
 		refuse_json(&cli->refusal, "see bastion help VERB");
 	} else {
 		refuse_person(cli->verb, &cli->refusal, "");
