@@ -153,6 +153,12 @@ failed(struct sql *s, int rc, const char *text, const char *statement)
 	}
 }
 
+int
+sql_failed(struct sql *s, int rc, const char *sql)
+{
+	return failed(s, rc, sql, sql);
+}
+
 /* Return the last code of SQLite; SQLITE_DONE also when nobody takes the output any more. */
 static int
 show_rows(struct sql *s, sqlite3_stmt *stmt)
@@ -194,6 +200,10 @@ run_one(struct sql *s, const char *text, const char *at, const char **next)
 		return failed(s, rc, text, at);
 	if (stmt == NULL)
 		return 0;
+	if (sql_bind(s, stmt) != 0) {
+		sqlite3_finalize(stmt);
+		return -1;
+	}
 	rc = sqlite3_column_count(stmt) > 0 ? show_rows(s, stmt) : step(s, stmt);
 	if (rc != SQLITE_DONE)
 		failed(s, rc, text, at);
