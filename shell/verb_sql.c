@@ -7,7 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "shell/input.h"
 #include "shell/sql.h"
+#include "shell/sql_query.h"
+#include "shell/sql_write.h"
 
 #define LIMIT_MS 30000 /* for statements that nobody watches */
 
@@ -15,7 +18,35 @@ struct asked {
 	struct cli *cli;
 	const char *file;
 	int64_t limit_ms; /* -1: not given */
+	struct sql *sql;
+	struct sql_write write;
+	bool queries;
 };
+
+/* The options of an amendment. */
+static int
+write_option(struct sql_write *w, int val, const char *arg)
+{
+	switch (val) {
+	case 'w':
+		w->on = true;
+		return 0;
+	case 'm':
+		w->reason = arg;
+		return 0;
+	case 'y':
+		w->yes = true;
+		return 0;
+	case 'b':
+		w->bytes = true;
+		return 0;
+	case 's':
+		w->signature = arg;
+		return 0;
+	default:
+		return input_number(arg, &w->id);
+	}
+}
 
 static int
 option(void *ctx, int val, const char *arg)
@@ -28,9 +59,16 @@ option(void *ctx, int val, const char *arg)
 		return 0;
 	case 't':
 		return cli_duration(arg, &asked->limit_ms);
-	default:
+	case 'p':
+		return sql_param(asked->sql, arg);
+	case 'q':
+		asked->queries = true;
+		return 0;
+	case 'H':
 		asked->cli->role = HOME_HOST;
 		return 0;
+	default:
+		return write_option(&asked->write, val, arg);
 	}
 }
 
@@ -89,7 +127,8 @@ answer(struct cli *cli, struct sql *s, const char *file, const char *word)
 
 	if (word == NULL && (text = read_file(cli, file)) == NULL)
 		return cli_refuse(cli);
-	rc = sql_run(s, word == NULL ? text : word);
+	rc = word != NULL && *word == '@' ? sql_query_run(s, word + 1)
+					  : sql_run(s, word == NULL ? text : word);
 	free(text);
 	return rc == -1 ? cli_refuse(cli) : 0;
 }
@@ -97,9 +136,14 @@ answer(struct cli *cli, struct sql *s, const char *file, const char *word)
 /*
  * VERB: sql
  *
- * usage: bastion sql [--json | --csv | --box] [--host] [--timeout TIME] [SQL]
- *        bastion sql [--json | --csv | --box] [--host] [--timeout TIME] -f FILE
+ * usage: bastion sql [--json | --csv | --box] [--host] [--timeout TIME] [-p NAME=VALUE] [SQL]
+ *        bastion sql [--json | --csv | --box] [--host] [--timeout TIME] [-p NAME=VALUE] -f FILE
  *        bastion sql
+ *        bastion sql --queries
+ *        bastion sql @QUERY [-p NAME=VALUE]
+ *        bastion sql -w -m REASON [--yes | --bytes] [--host] SQL
+ *        bastion sql -w -m REASON [--yes | --bytes] [--host] -f FILE
+ *        bastion sql -w --amendment ID --signature FILE [--yes] [--host]
  *
  * Ask the database that holds everything. The statements of SQL, of a FILE (- is standard input) or
  * of standard input are run in turn and their rows shown; on a terminal, without any, there is a
@@ -112,7 +156,21 @@ answer(struct cli *cli, struct sql *s, const char *file, const char *word)
  * end). With --host, ask the database of this user's Host. Instead of SQL, .tables lists tables and
  * views, and .schema [NAME] shows what they are made of.
  *
+ * With --queries, list the queries that are kept under a name; @QUERY runs one. -p gives a value to
+ * :NAME of a statement.
+ *
+ * With -w, amend: root, or the owner of the state directory, may change rows of setting, grant,
+ * pairing, invitation, host_box and lease with UPDATE, for a REASON, and as far as the rules of the
+ * database allow: limits are set and things taken away, nothing is paired, approved or granted.
+ * What it would do is shown; on a terminal you are asked, elsewhere --yes says so before. A code of
+ * an enrolled authenticator proves who decides: it is asked for on the terminal, or read from
+ * standard input where that is none. Or an SSH signature does: --bytes prints what is to be signed.
+ * Statement, reason, who and what changed go into the audit with the change.
+ *
  *   bastion sql "SELECT host, op, used, uses FROM live_grants"
+ *   bastion sql @runs -p minutes=15
+ *   bastion sql -w -m "laptop is gone" "UPDATE grant SET state = 'dropped', ended_at = now_ms()
+ *                                        WHERE pairing_id = 2 AND state = 'active'"
  *   bastion sql --csv "SELECT * FROM audit" > audit.csv
  */
 int
@@ -120,9 +178,13 @@ verb_sql(struct cli *cli, int argc, char **argv)
 {
 	static const struct option options[] = {{"host", no_argument, NULL, 'H'},
 	    {"file", required_argument, NULL, 'f'}, {"timeout", required_argument, NULL, 't'},
-	    {NULL, 0, NULL, 0}};
-	struct asked asked = {.cli = cli, .limit_ms = -1};
+	    {"param", required_argument, NULL, 'p'}, {"queries", no_argument, NULL, 'q'},
+	    {"write", no_argument, NULL, 'w'}, {"reason", required_argument, NULL, 'm'},
+	    {"yes", no_argument, NULL, 'y'}, {"bytes", no_argument, NULL, 'b'},
+	    {"amendment", required_argument, NULL, 'a'},
+	    {"signature", required_argument, NULL, 's'}, {NULL, 0, NULL, 0}};
 	struct sql s = {.refusal = &cli->refusal};
+	struct asked asked = {.cli = cli, .limit_ms = -1, .sql = &s};
 	const char *word;
 	bool talks;
 	int first;
@@ -135,6 +197,10 @@ verb_sql(struct cli *cli, int argc, char **argv)
 		    cli, "unexpected word: %s (quote the whole of SQL)", argv[first + 1]);
 	if (word != NULL && asked.file != NULL)
 		return cli_usage(cli, "SQL comes as a word or from a file, not both");
+	if (asked.queries)
+		return sql_query_list(cli);
+	if (asked.write.on)
+		return sql_write(cli, &asked.write, word, asked.file);
 	talks = word == NULL && asked.file == NULL && isatty(STDIN_FILENO);
 	if (talks && !isatty(STDOUT_FILENO))
 		return cli_usage(cli, "there is no SQL, and no terminal to talk on");
