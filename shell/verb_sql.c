@@ -20,6 +20,7 @@ struct asked {
 	int64_t limit_ms; /* -1: not given */
 	struct sql *sql;
 	struct sql_write write;
+	bool writes; /* an option of -w was given */
 	bool queries;
 };
 
@@ -68,6 +69,7 @@ option(void *ctx, int val, const char *arg)
 		asked->cli->role = HOME_HOST;
 		return 0;
 	default:
+		asked->writes = true;
 		return write_option(&asked->write, val, arg);
 	}
 }
@@ -133,6 +135,48 @@ answer(struct cli *cli, struct sql *s, const char *file, const char *word)
 	return rc == -1 ? cli_refuse(cli) : 0;
 }
 
+/* Ask the statements of ${word}, or of a file, or of the person on the terminal. */
+static int
+ask(struct cli *cli, struct asked *asked, const char *word)
+{
+	struct sql *s = asked->sql;
+	bool talks = word == NULL && asked->file == NULL && isatty(STDIN_FILENO);
+
+	if (talks && !isatty(STDOUT_FILENO))
+		return cli_usage(cli, "there is no SQL, and no terminal to talk on");
+	if (cli_open(cli, ROLE_READER) == -1)
+		return cli_refuse(cli);
+	s->db = cli->db;
+	s->mode = cli->mode;
+	s->limit_ms = asked->limit_ms != -1 ? asked->limit_ms : talks ? 0 : LIMIT_MS;
+	if (talks)
+		return sql_converse(cli, s);
+	return answer(cli, s, asked->file == NULL ? "-" : asked->file, word);
+}
+
+static int
+called(struct cli *cli, struct asked *asked, int words, char **argv)
+{
+	const char *word = words > 0 ? argv[0] : NULL;
+
+	if (words > 1)
+		return cli_usage(cli, "unexpected word: %s (quote the whole of SQL)", argv[1]);
+	if (word != NULL && asked->file != NULL)
+		return cli_usage(cli, "SQL comes as a word or from a file, not both");
+	if (asked->queries)
+		return sql_query_list(cli);
+	if (asked->write.on && cli->role == HOME_HOST)
+		return cli_usage(cli, "a Host has no factor that could prove who amends");
+	if (asked->write.on && asked->sql->param_count > 0)
+		return cli_usage(
+		    cli, "with -w, values stand in the SQL: what is shown is what is run");
+	if (asked->write.on)
+		return sql_write(cli, &asked->write, word, asked->file);
+	if (asked->writes)
+		return cli_usage(cli, "this option is for an amendment: -w");
+	return ask(cli, asked, word);
+}
+
 /*
  * VERB: sql
  *
@@ -141,9 +185,9 @@ answer(struct cli *cli, struct sql *s, const char *file, const char *word)
  *        bastion sql
  *        bastion sql --queries
  *        bastion sql @QUERY [-p NAME=VALUE]
- *        bastion sql -w -m REASON [--yes | --bytes] [--host] SQL
- *        bastion sql -w -m REASON [--yes | --bytes] [--host] -f FILE
- *        bastion sql -w --amendment ID --signature FILE [--yes] [--host]
+ *        bastion sql -w -m REASON [--yes | --bytes] SQL
+ *        bastion sql -w -m REASON [--yes | --bytes] -f FILE
+ *        bastion sql -w --amendment ID --signature FILE [--yes]
  *
  * Ask the database that holds everything. The statements of SQL, of a FILE (- is standard input) or
  * of standard input are run in turn and their rows shown; on a terminal, without any, there is a
@@ -159,13 +203,13 @@ answer(struct cli *cli, struct sql *s, const char *file, const char *word)
  * With --queries, list the queries that are kept under a name; @QUERY runs one. -p gives a value to
  * :NAME of a statement.
  *
- * With -w, amend: root, or the owner of the state directory, may change rows of setting, grant,
- * pairing, invitation, host_box and lease with UPDATE, for a REASON, and as far as the rules of the
- * database allow: limits are set and things taken away, nothing is paired, approved or granted.
- * What it would do is shown; on a terminal you are asked, elsewhere --yes says so before. A code of
- * an enrolled authenticator proves who decides: it is asked for on the terminal, or read from
- * standard input where that is none. Or an SSH signature does: --bytes prints what is to be signed.
- * Statement, reason, who and what changed go into the audit with the change.
+ * With -w, amend: root, or the owner of the state directory, may UPDATE rows of setting, grant,
+ * pairing and lease, for a REASON and as far as the rules of the database allow: limits are set and
+ * things taken away; nothing is paired, approved or granted. What it would do is shown. On a
+ * terminal you are asked; elsewhere --yes says so before. A code of an enrolled authenticator
+ * proves who decides: it is asked for on the terminal, or read from standard input where that is
+ * none. Or an SSH signature does: --bytes prints what is to be signed. Statement, reason, who and
+ * what changed go into the audit with the change.
  *
  *   bastion sql "SELECT host, op, used, uses FROM live_grants"
  *   bastion sql @runs -p minutes=15
@@ -185,31 +229,12 @@ verb_sql(struct cli *cli, int argc, char **argv)
 	    {"signature", required_argument, NULL, 's'}, {NULL, 0, NULL, 0}};
 	struct sql s = {.refusal = &cli->refusal};
 	struct asked asked = {.cli = cli, .limit_ms = -1, .sql = &s};
-	const char *word;
-	bool talks;
-	int first;
+	int first, rc;
 
 	if ((first = cli_options(cli, argc, argv, options, option, &asked)) < 0)
-		return first == -2 ? 0 : 2;
-	word = first < argc ? argv[first] : NULL;
-	if (argc - first > 1)
-		return cli_usage(
-		    cli, "unexpected word: %s (quote the whole of SQL)", argv[first + 1]);
-	if (word != NULL && asked.file != NULL)
-		return cli_usage(cli, "SQL comes as a word or from a file, not both");
-	if (asked.queries)
-		return sql_query_list(cli);
-	if (asked.write.on)
-		return sql_write(cli, &asked.write, word, asked.file);
-	talks = word == NULL && asked.file == NULL && isatty(STDIN_FILENO);
-	if (talks && !isatty(STDOUT_FILENO))
-		return cli_usage(cli, "there is no SQL, and no terminal to talk on");
-	if (cli_open(cli, ROLE_READER) == -1)
-		return cli_refuse(cli);
-	s.db = cli->db;
-	s.mode = cli->mode;
-	s.limit_ms = asked.limit_ms != -1 ? asked.limit_ms : talks ? 0 : LIMIT_MS;
-	if (talks)
-		return sql_converse(cli, &s);
-	return answer(cli, &s, asked.file == NULL ? "-" : asked.file, word);
+		rc = first == -2 ? 0 : 2;
+	else
+		rc = called(cli, &asked, argc - first, argv + first);
+	free(s.params);
+	return rc;
 }

@@ -29,9 +29,9 @@ static const struct {
     {"pairing", INS, BIT(ROLE_PERSON)},
     {"pairing", UPD, BIT(ROLE_PERSON) | BIT(ROLE_AMEND)},
     {"invitation", INS, BIT(ROLE_PERSON)},
-    {"invitation", UPD, BIT(ROLE_PERSON) | BIT(ROLE_NET) | BIT(ROLE_KEEPER) | BIT(ROLE_AMEND)},
+    {"invitation", UPD, BIT(ROLE_PERSON) | BIT(ROLE_NET) | BIT(ROLE_KEEPER)},
     {"host_box", INS, BIT(ROLE_NET)},
-    {"host_box", UPD, BIT(ROLE_PERSON) | BIT(ROLE_NET) | BIT(ROLE_LINK) | BIT(ROLE_AMEND)},
+    {"host_box", UPD, BIT(ROLE_PERSON) | BIT(ROLE_NET) | BIT(ROLE_LINK)},
     {"call", INS, BIT(ROLE_PERSON)},
     {"call", UPD, BIT(ROLE_LINK) | BIT(ROLE_KEEPER)},
     {"call_output", INS, BIT(ROLE_LINK)},
@@ -295,16 +295,13 @@ role_amends(char *out, size_t size)
 bool
 role_forces(const char *sql)
 {
-	static const char *const forces[] = {"ignore", "replace", "rollback", "fail", "abort"};
 	struct word word;
-	bool either = false;
-	size_t i;
+	bool update = false;
 
 	while ((sql = word_next(sql, &word)) != NULL) {
-		for (i = 0; either && !word.quoted && i < sizeof(forces) / sizeof(forces[0]); i++)
-			if (sqlite3_stricmp(word.text, forces[i]) == 0)
-				return true;
-		either = !word.quoted && sqlite3_stricmp(word.text, "or") == 0;
+		if (update && !word.quoted && sqlite3_stricmp(word.text, "or") == 0)
+			return true;
+		update = !word.quoted && sqlite3_stricmp(word.text, "update") == 0;
 	}
 	return false;
 }

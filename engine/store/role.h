@@ -36,8 +36,8 @@ void role_amends(char *out, size_t size);
 
 /**
  * role_forces(sql):
- * Return whether ${sql} says OR IGNORE, OR REPLACE, OR ROLLBACK, OR FAIL or OR ABORT.  These would
- * hold in the triggers as well: OR IGNORE drops an audit row that a CHECK refuses.
+ * Return whether ${sql} says UPDATE OR IGNORE, or OR and another way out.  These would hold in the
+ * triggers as well: OR IGNORE drops an audit row that a CHECK refuses.
  */
 bool role_forces(const char *sql);
 

@@ -1,4 +1,5 @@
-/* test_amendment.c: a person's own SQL under the rules: what it may, what it may not, on what proof. */
+/* test_amendment.c: a person's own SQL under the rules: what it may, what it may not, on what
+ * proof. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +16,7 @@
 #include "tests/person.h"
 
 #define LIVE(n) "UPDATE setting SET value = " #n " WHERE name = 'op.live'"
-#define DROP                                                                                   \
+#define DROP                                                                                     \
 	"UPDATE grant SET state = 'dropped', ended_at = now_ms(), end_reason = 'gone' WHERE id " \
 	"= 1"
 
@@ -154,12 +155,10 @@ made_with_its_audit(void **state)
 	    " (body ->> 'factor') || '|' || (body ->> 'by') FROM audit WHERE entity = 'amendment'"
 	    " AND action = 'running'",
 	    text, sizeof(text));
-	assert_string_equal(
-	    text, "person:alice(1000)|" LIVE(60) "; " DROP "|a test|1|alice");
+	assert_string_equal(text, "person:alice(1000)|" LIVE(60) "; " DROP "|a test|1|alice");
 	scratch_text(&d->s, "SELECT changes FROM amendment", text, sizeof(text));
-	assert_string_equal(text,
-	    "{\"grant\":{\"inserted\":0,\"updated\":1,\"deleted\":0},"
-	    "\"setting\":{\"inserted\":0,\"updated\":1,\"deleted\":0}}");
+	assert_string_equal(text, "{\"grant\":{\"inserted\":0,\"updated\":1,\"deleted\":0},"
+				  "\"setting\":{\"inserted\":0,\"updated\":1,\"deleted\":0}}");
 }
 
 /* Every way that we know to write what is not for it, to loosen the rules, or to reach code. */
@@ -209,6 +208,10 @@ sealed_tables_are_out_of_reach(void **state)
 	    "DELETE FROM setting",
 	    "DELETE FROM grant",
 	    "DELETE FROM lease",
+	    "UPDATE invitation SET state = 'withdrawn'",
+	    "UPDATE host_box SET lane = '/x'",
+	    "UPDATE op_run SET state = 'cancelled'",
+	    "UPDATE call SET state = 'lost'",
 	    "UPDATE OR REPLACE grant SET id = 1",
 	    "UPDATE OR IGNORE setting SET value = 1",
 	    "UPDATE/**/Or/* */iGnOrE setting SET value = 1",
@@ -296,8 +299,7 @@ rules_hold_and_are_named(void **state)
 	refused(d, "setting.fixed", "UPDATE setting SET high = 99 WHERE name = 'op.live'");
 	assert_int_equal(tried(d, "UPDATE grant SET uses = 99"), -1);
 	assert_string_equal(store_refusal(d->s.db)->code, "grant.final");
-	assert_non_null(
-	    strstr(store_refusal(d->s.db)->why, "(trigger grant_moves on grant)"));
+	assert_non_null(strstr(store_refusal(d->s.db)->why, "(trigger grant_moves on grant)"));
 	refused(d, "grant.fixed", "UPDATE grant SET state = 'dropped', ended_at = 1, uses = 99");
 	refused(d, "amendment.constraint", "UPDATE setting SET value = 0 WHERE name = 'op.live'");
 	refused(d, "amendment.constraint", "UPDATE grant SET state = 'dropped'");
@@ -307,7 +309,8 @@ rules_hold_and_are_named(void **state)
 	refused(d, "sql.error", "UPDATE setting SET");
 	/* The second of two is named, and the first is undone. */
 	assert_int_equal(tried(d, LIVE(60) "; UPDATE setting SET doc = ''"), -1);
-	assert_int_equal(strncmp(store_refusal(d->s.db)->why, "statement 2: only the value", 27), 0);
+	assert_int_equal(
+	    strncmp(store_refusal(d->s.db)->why, "statement 2: only the value", 27), 0);
 	assert_int_equal(value(d, "SELECT value FROM setting WHERE name = 'op.live'"), 64);
 }
 
@@ -484,8 +487,7 @@ a_moved_world_is_shown_again(void **state)
 	assert_int_equal(value(d, "SELECT value FROM setting WHERE name = 'op.live'"), 91);
 	/* It is made once. */
 	clock_fix(clock_now() + 30000);
-	assert_int_equal(
-	    answered(d, id, person_code(&d->person, clock_now(), code), seen), -1);
+	assert_int_equal(answered(d, id, person_code(&d->person, clock_now(), code), seen), -1);
 	person_says(&d->s, "amendment.decided");
 }
 
@@ -526,8 +528,7 @@ what_waits_runs_out(void **state)
 	assert_int_equal(amendment_drop(d->s.db, given_up), -1);
 	person_says(&d->s, "amendment.decided");
 	clock_fix(clock_now() + store_setting(d->s.db, "amendment.ttl_ms"));
-	assert_int_equal(
-	    answered(d, id, person_code(&d->person, clock_now(), code), seen), -1);
+	assert_int_equal(answered(d, id, person_code(&d->person, clock_now(), code), seen), -1);
 	person_says(&d->s, "amendment.expired");
 	asked(d, LIVE(61));
 	assert_int_equal(value(d, "SELECT count(*) FROM amendment WHERE state = 'expired'"), 1);
