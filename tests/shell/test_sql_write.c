@@ -78,7 +78,8 @@ made_without_a_terminal(void **state)
 	assert_string_equal(p.out, "Amendment 1 is made: 1 row changed.\n");
 	assert_non_null(strstr(p.err, "    machine: box-a\n    reason: more at once\n"
 				      "    statement:\n        " LIVE "\n    nonce: "));
-	assert_non_null(strstr(p.err, "setting: 1 updated\n      name 'op.live': value 64 -> 60\n"));
+	assert_non_null(
+	    strstr(p.err, "setting: 1 updated\n      name 'op.live': value 64 -> 60\n"));
 	program_free(&p);
 	assert_int_equal(live(d), 60);
 	/* The same code proves nothing more, and what nobody will decide is given up. */
@@ -165,7 +166,8 @@ statements_do_not_lie(void **state)
 	    LIVE " -- \xe2\x80\xae",
 	    LIVE " -- \xe2\x80\x8b",
 	    LIVE " -- \xe2\x80\xa8 OR 1",
-	    LIVE " -- \xc2\x9b" "2J",
+	    LIVE " -- \xc2\x9b"
+		 "2J",
 	    LIVE " -- \xff",
 	    LIVE " -- \x08\x08",
 	    LIVE "\t-- \\t",
