@@ -53,6 +53,7 @@ EMBED    := $(BUILD)/gen/embed.o
 DIGESTS  := $(BUILD)/gen/schema_digest.o
 VERBS    := $(sort $(wildcard shell/verb_*.c))
 TABLE    := $(BUILD)/gen/verbs.o
+QUERIES  := $(BUILD)/gen/queries.o
 SUITES   := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/*/test_*.c)))
 BENCHES  := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/bench/bench_*.c)))
 HARNESS  := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/*.c)))
@@ -115,7 +116,7 @@ clean:
 $(BUILD)/bastion: $(BUILD)/$(MAIN:.c=.o) $(LIBRARY)
 	$(call QUIET,LINK,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-$(LIBRARY): $(filter-out $(BUILD)/$(MAIN:.c=.o),$(OBJECTS)) $(EMBED) $(DIGESTS) $(TABLE)
+$(LIBRARY): $(filter-out $(BUILD)/$(MAIN:.c=.o),$(OBJECTS)) $(EMBED) $(DIGESTS) $(TABLE) $(QUERIES)
 	$(call QUIET,AR,$@)rm -f $@ && ar rcs $@ $^
 
 $(BUILD)/%.o: %.c
@@ -151,6 +152,14 @@ $(TABLE): $(BUILD)/gen/verbs.c $(BUILD)/gen/verbs.h
 
 $(VERBS:%.c=$(BUILD)/%.o): CPPFLAGS += -include $(BUILD)/gen/verbs.h
 $(VERBS:%.c=$(BUILD)/%.o): | $(BUILD)/gen/verbs.h
+
+# The library of bastion sql @name.
+$(BUILD)/gen/queries.c: shell/queries.sh $(wildcard shell/queries/*.sql)
+	@mkdir -p $(@D)
+	$(call QUIET,GEN,$@)sh $< > $@
+
+$(QUERIES): $(BUILD)/gen/queries.c
+	$(call QUIET,CC,$<)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 # What is installed beside the program.
 MANUAL      := $(BUILD)/bastion.1

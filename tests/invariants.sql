@@ -64,6 +64,7 @@ WITH thing (entity, id, state) AS (
      UNION ALL SELECT 'pairing', id, state FROM pairing
      UNION ALL SELECT 'factor', id, state FROM factor
      UNION ALL SELECT 'invitation', id, state FROM invitation
+     UNION ALL SELECT 'amendment', id, state FROM amendment
      UNION ALL SELECT 'host_box', id, state FROM host_box
      UNION ALL SELECT 'call', id, CASE state WHEN 'sent' THEN 'asked' ELSE state END FROM call)
 SELECT 'state without an audit row' AS name, entity || ' ' || id || ' is ' || state AS detail
@@ -83,6 +84,7 @@ WITH thing (entity, id, state) AS (
      UNION ALL SELECT 'pairing', id, state FROM pairing
      UNION ALL SELECT 'factor', id, state FROM factor
      UNION ALL SELECT 'invitation', id, state FROM invitation
+     UNION ALL SELECT 'amendment', id, state FROM amendment
      UNION ALL SELECT 'host_box', id, state FROM host_box
      UNION ALL SELECT 'call', id, state FROM call)
 SELECT 'state that no move leads to' AS name, entity || ' ' || id || ' is ' || state AS detail
@@ -99,6 +101,7 @@ WITH ended (entity, id, state, is_final, at) AS (
      UNION ALL SELECT 'pairing', id, state, state = 'revoked', ended_at FROM pairing
      UNION ALL SELECT 'factor', id, state, state = 'dropped', dropped_at FROM factor
      UNION ALL SELECT 'invitation', id, state, state <> 'open', ended_at FROM invitation
+     UNION ALL SELECT 'amendment', id, state, state <> 'pending', ended_at FROM amendment
      UNION ALL SELECT 'host_box', id, state, state = 'gone', gone_at FROM host_box
      UNION ALL SELECT 'call', id, state, state NOT IN ('asked', 'sent'), finished_at FROM call)
 SELECT 'end and its time disagree' AS name, entity || ' ' || id || ' is ' || state AS detail
@@ -136,6 +139,11 @@ SELECT 'burned approval' AS name, 'approval ' || a.id || ' has ' || count(g.id) 
 
 SELECT 'grant without a burned approval' AS name, 'grant ' || g.id || ': ' || a.state AS detail
   FROM grant AS g JOIN approval AS a ON a.id = g.approval_id WHERE a.state <> 'burned';
+
+-- Amendments: none is half made, and what was proved is what was asked.
+SELECT 'amendment' AS name, 'amendment ' || id || ' is ' || state AS detail
+  FROM amendment
+ WHERE state = 'running' OR (state = 'done' AND decided_digest IS NOT sha256(terms));
 
 -- Grants: uses never exceed, a spent one has all of its uses, and each run is paid for once.
 SELECT 'uses' AS name, 'grant ' || g.id || ' is ' || g.state || ' with ' || count(u.op_run_id) || ' of '

@@ -1,27 +1,33 @@
 /* role.c: the authorizer: which tables a role writes, which secret columns it reads. */
 #include <sqlite3.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/store/role.h"
 
+/* What was denied last: SQLite's own message does not name the table. */
+static _Thread_local char denied[96];
+
 enum { INS = 1, UPD = 2, DEL = 4 };
 
 #define BIT(role) (1u << (role))
+#define OURS      (~(BIT(ROLE_READER) | BIT(ROLE_AMEND))) /* who runs no statement of a person */
 
 /* Who may write what.  A table that is not here is written by triggers or migrations alone. */
 static const struct {
 	const char *table;
 	unsigned ops, roles;
 } writes[] = {
-    {"setting", UPD, BIT(ROLE_PERSON)},
+    {"setting", UPD, BIT(ROLE_PERSON) | BIT(ROLE_AMEND)},
     {"factor", INS | UPD, BIT(ROLE_PERSON)},
     {"factor_try", INS, BIT(ROLE_PERSON)},
     {"approval", INS, BIT(ROLE_NET)},
     {"approval", UPD, BIT(ROLE_PERSON) | BIT(ROLE_KEEPER)},
     {"grant", INS, BIT(ROLE_PERSON)},
-    {"grant", UPD, BIT(ROLE_PERSON) | BIT(ROLE_KEEPER)},
-    {"pairing", INS | UPD, BIT(ROLE_PERSON)},
+    {"grant", UPD, BIT(ROLE_PERSON) | BIT(ROLE_KEEPER) | BIT(ROLE_AMEND)},
+    {"pairing", INS, BIT(ROLE_PERSON)},
+    {"pairing", UPD, BIT(ROLE_PERSON) | BIT(ROLE_AMEND)},
     {"invitation", INS, BIT(ROLE_PERSON)},
     {"invitation", UPD, BIT(ROLE_PERSON) | BIT(ROLE_NET) | BIT(ROLE_KEEPER)},
     {"host_box", INS, BIT(ROLE_NET)},
@@ -36,8 +42,10 @@ static const struct {
     {"refused", INS, BIT(ROLE_NET) | BIT(ROLE_PERSON)},
     {"audit_seal", INS, BIT(ROLE_KEEPER) | BIT(ROLE_PERSON)},
     {"audit_sink", UPD, BIT(ROLE_KEEPER)},
-    {"process", INS, ~0u & ~BIT(ROLE_READER)},
-    {"lease", INS | UPD, ~0u & ~BIT(ROLE_READER)},
+    {"process", INS, OURS},
+    {"lease", INS, OURS},
+    {"lease", UPD, OURS | BIT(ROLE_AMEND)},
+    {"amendment", INS | UPD, BIT(ROLE_PERSON)},
     {"instance", INS | UPD, BIT(ROLE_SUPERVISOR)},
     {"actor_run", INS | UPD, BIT(ROLE_SUPERVISOR)},
 };
@@ -91,7 +99,7 @@ role_writes(enum store_role role, unsigned op, const char *table)
 	return false;
 }
 
-static bool
+bool
 role_reads(enum store_role role, const char *table, const char *column)
 {
 	size_t i;
@@ -103,12 +111,25 @@ role_reads(enum store_role role, const char *table, const char *column)
 	return true;
 }
 
+/* What a statement may call.  An amendment decides nothing, so it seals nothing. */
+static bool
+function_allowed(enum store_role role, const char *name)
+{
+	/* Both take the address of code. */
+	if (sqlite3_stricmp(name, "load_extension") == 0 ||
+	    sqlite3_stricmp(name, "fts3_tokenizer") == 0)
+		return false;
+	return role != ROLE_AMEND || sqlite3_stricmp(name, "seal_sign") != 0;
+}
+
 /* A role of ours may also choose how durable its next transaction is: FULL or NORMAL, never OFF. */
 static bool
 pragma_allowed(enum store_role role, const char *name, const char *argument)
 {
 	size_t i;
 
+	if (role == ROLE_AMEND)
+		return false;
 	for (i = 0; i < sizeof(looks) / sizeof(looks[0]); i++)
 		if (sqlite3_stricmp(looks[i].name, name) == 0)
 			return argument == NULL || looks[i].argument;
@@ -129,6 +150,21 @@ declares_virtual(int action, const char *table)
 }
 
 static int
+write_decide(enum store_role role, int action, const char *table)
+{
+	unsigned op = action == SQLITE_INSERT ? INS : action == SQLITE_UPDATE ? UPD : DEL;
+
+	if (role_writes(role, op, table))
+		return SQLITE_OK;
+	snprintf(denied, sizeof(denied), "%s %s",
+	    op == INS   ? "INSERT INTO"
+	    : op == UPD ? "UPDATE"
+			: "DELETE FROM",
+	    table);
+	return SQLITE_DENY;
+}
+
+static int
 role_decide(
     void *ctx, int action, const char *a, const char *b, const char *database, const char *inner)
 {
@@ -138,15 +174,13 @@ role_decide(
 	switch (action) {
 	case SQLITE_SELECT:
 	case SQLITE_RECURSIVE:
+		return SQLITE_OK;
 	case SQLITE_TRANSACTION:
 	case SQLITE_SAVEPOINT:
-		return SQLITE_OK;
+		/* The transaction of an amendment is ours to end. */
+		return role != ROLE_AMEND ? SQLITE_OK : SQLITE_DENY;
 	case SQLITE_FUNCTION:
-		/* Both take the address of code. */
-		return sqlite3_stricmp(b, "load_extension") == 0 ||
-			       sqlite3_stricmp(b, "fts3_tokenizer") == 0
-			   ? SQLITE_DENY
-			   : SQLITE_OK;
+		return function_allowed(role, b) ? SQLITE_OK : SQLITE_DENY;
 	case SQLITE_READ:
 		return role_reads(role, a, b) ? SQLITE_OK : SQLITE_IGNORE;
 	case SQLITE_PRAGMA:
@@ -156,13 +190,7 @@ role_decide(
 	case SQLITE_DELETE:
 		if ((inner != NULL && role != ROLE_READER) || declares_virtual(action, a))
 			return SQLITE_OK;
-		return role_writes(role,
-			   action == SQLITE_INSERT   ? INS
-			   : action == SQLITE_UPDATE ? UPD
-						     : DEL,
-			   a)
-			   ? SQLITE_OK
-			   : SQLITE_DENY;
+		return write_decide(role, action, a);
 	default:
 		return SQLITE_DENY;
 	}
@@ -171,9 +199,10 @@ role_decide(
 int
 role_install(struct sqlite3 *handle, enum store_role role)
 {
-	static enum store_role of[] = {ROLE_READER, ROLE_PERSON, ROLE_NET, ROLE_LINK, ROLE_WORKER,
-	    ROLE_KEEPER, ROLE_SUPERVISOR, ROLE_MIGRATE};
+	static enum store_role of[] = {ROLE_READER, ROLE_PERSON, ROLE_AMEND, ROLE_NET, ROLE_LINK,
+	    ROLE_WORKER, ROLE_KEEPER, ROLE_SUPERVISOR, ROLE_MIGRATE};
 
+	denied[0] = '\0';
 	if (role == ROLE_MIGRATE)
 		return 0;
 	return sqlite3_set_authorizer(handle, role_decide, &of[role]) == SQLITE_OK ? 0 : -1;
@@ -250,4 +279,35 @@ role_shows(enum store_role role, const char *sql)
 		}
 	}
 	return !(using && column) && !(natural && table);
+}
+
+void
+role_amends(char *out, size_t size)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < sizeof(writes) / sizeof(writes[0]); i++)
+		if ((writes[i].roles & BIT(ROLE_AMEND)) != 0 && n < size)
+			n += (size_t)snprintf(
+			    out + n, size - n, "%s%s", n == 0 ? "" : ", ", writes[i].table);
+}
+
+bool
+role_forces(const char *sql)
+{
+	struct word word;
+	bool update = false;
+
+	while ((sql = word_next(sql, &word)) != NULL) {
+		if (update && !word.quoted && sqlite3_stricmp(word.text, "or") == 0)
+			return true;
+		update = !word.quoted && sqlite3_stricmp(word.text, "update") == 0;
+	}
+	return false;
+}
+
+const char *
+role_denied(void)
+{
+	return denied;
 }

@@ -281,6 +281,16 @@ store_acting(struct store *db, const char *fmt, ...)
 	va_end(ap);
 }
 
+void
+store_become(struct store *db, enum store_role role)
+{
+	/* Nobody becomes one who may more than a person, nor leaves a role that only reads. */
+	if ((db->role != ROLE_PERSON && db->role != ROLE_AMEND) ||
+	    (role != ROLE_PERSON && role != ROLE_AMEND) || role_install(db->handle, role) != 0)
+		abort();
+	db->role = role;
+}
+
 /* The pragma acts when it is compiled, and only between transactions: so just before one, where it
  * changes. */
 static int
