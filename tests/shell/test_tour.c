@@ -27,7 +27,7 @@ actor_of(enum store_role role)
 {
 	switch (role) {
 	case ROLE_PERSON:
-		return "person:alice(1000)";
+		return "person:root(0)";
 	case ROLE_NET:
 		return "host:laptop";
 	case ROLE_WORKER:
