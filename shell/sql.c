@@ -10,6 +10,7 @@
 #include "shell/sql_clock.h"
 #include "shell/sql_dot.h"
 #include "shell/sql_file.h"
+#include "shell/sql_query.h"
 #include "shell/table.h"
 #include "shell/text.h"
 
@@ -284,6 +285,22 @@ run_dot(struct sql *s, const char *at, const char **next)
 	return rc;
 }
 
+/* A query of the library ends with its line, too. */
+static int
+run_named(struct sql *s, const char *at, const char **next)
+{
+	size_t n = strcspn(at, "\r\n");
+	char *line = strndup(at, n);
+	int rc;
+
+	*next = at + n;
+	if (line == NULL)
+		return refusal_set(s->refusal, "store.failed", "out of memory");
+	rc = sql_query_line(s, line);
+	free(line);
+	return rc;
+}
+
 /* What is behind the last statement, but for blanks, is what SQLite makes of it. */
 static int
 run_one(struct sql *s, const char *text, const char *at, const char **next)
@@ -307,12 +324,16 @@ sql_run(struct sql *s, const char *text)
 
 	s->spent_us = 0;
 	s->expired = false;
-	sql_watchdog(s, true);
 	while (rc == 0 && *sql_start(at) != '\0') {
-		rc = run_one(s, text, at, &next);
+		if (*sql_start(at) == '@') {
+			rc = run_named(s, sql_start(at), &next); /* which comes back here */
+		} else {
+			sql_watchdog(s, true);
+			rc = run_one(s, text, at, &next);
+			sql_watchdog(s, false);
+		}
 		at = next;
 	}
-	sql_watchdog(s, false);
 	return rc;
 }
 

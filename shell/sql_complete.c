@@ -7,6 +7,7 @@
 
 #include "shell/sql_complete.h"
 #include "shell/sql_dot.h"
+#include "shell/sql_query.h"
 
 #define NAME_MAX_BYTES 64
 #define LISTED_MAX     200
@@ -273,6 +274,19 @@ complete_word(struct sql *s, struct completion *c, const struct dot *d, const ch
 }
 
 static void
+complete_query(struct completion *c, const char *typed)
+{
+	const struct sql_query *q;
+	char name[80];
+
+	c->typed = strlen(typed);
+	for (q = sql_queries; q->name != NULL; q++) {
+		snprintf(name, sizeof(name), "@%s", q->name);
+		add_if(c, name, typed);
+	}
+}
+
+static void
 complete_dot(struct sql *s, struct completion *c, const char *text, const char *typed)
 {
 	size_t n = strcspn(text, " \t");
@@ -337,7 +351,9 @@ sql_complete(struct sql *s, const char *text, struct completion *c)
 	c->typed = strlen(typed);
 	if (inside_text(text))
 		return;
-	if (*first == '.' || *first == '\0')
+	if (*first == '@' && first[strcspn(first, " \t")] == '\0')
+		complete_query(c, first);
+	else if (*first == '.' || *first == '\0')
 		complete_dot(s, c, first, typed);
 	else
 		complete_sql(s, c, first, typed);

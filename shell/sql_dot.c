@@ -28,6 +28,7 @@ const struct dot dots[] = {
     {".states", "[ENTITY [FORM]]", "state machines; of one, as picture, table or dot", dot_states},
     {".rules", "[ENTITY]", "what must hold, and what is said when it does not", dot_rules},
     {".refusals", "[CODE]", "every code that callers are shown, with its advice", dot_refusals},
+    {".queries", "[WORD]", "questions that are kept under a name: type @NAME", dot_queries},
     {".settings", "[SETTING]", "every limit, with its bounds", dot_settings},
     {".timeline", "[ENTITY [ID]]", "what happened of late, or to one row: the audit", dot_timeline},
     {".who", "", "who runs here, and who holds leases and locks", dot_who},
@@ -108,9 +109,8 @@ unknown(struct sql *s, const char *name)
 	    *near == '\0' ? "; .help has them" : near);
 }
 
-/* Take the first word off ${*at}, with its quotes off, and end it with a NUL; NULL without one. */
-static char *
-take_word(char **at)
+char *
+sql_word(char **at)
 {
 	char *word = *at + strspn(*at, BLANKS), *end;
 
@@ -168,7 +168,7 @@ run_dot(struct sql *s, const struct dot *d, char *behind)
 		forgive_semicolon(behind);
 	if ((at = copy = strdup(behind)) == NULL)
 		return refusal_set(s->refusal, "store.failed", "out of memory");
-	while (line.count < DOT_WORDS && (word = take_word(&at)) != NULL)
+	while (line.count < DOT_WORDS && (word = sql_word(&at)) != NULL)
 		line.word[line.count++] = word;
 	if (strcmp(d->args, "[SQL]") != 0 && (line.count < least || line.count > most))
 		rc = wrong(s, d->name, d->args);

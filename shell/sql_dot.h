@@ -32,6 +32,13 @@ extern const struct dot dots[]; /* ended by a NULL name */
  */
 int sql_dot(struct sql *s, const char *line);
 
+/**
+ * sql_word(at):
+ * Take the first word off ${*at}, with its quotes off, and end it with a NUL.  Return it, or NULL
+ * without one.
+ */
+char *sql_word(char **at);
+
 /* The handlers, by the file that they stand in: sql_look.c, */
 int dot_tables(struct sql *s, const struct dot_line *line);
 int dot_views(struct sql *s, const struct dot_line *line);
@@ -41,6 +48,8 @@ int dot_triggers(struct sql *s, const struct dot_line *line);
 int dot_refusals(struct sql *s, const struct dot_line *line);
 int dot_settings(struct sql *s, const struct dot_line *line);
 int dot_timeline(struct sql *s, const struct dot_line *line);
+/* sql_query.c, */
+int dot_queries(struct sql *s, const struct dot_line *line);
 /* sql_states.c, */
 int dot_states(struct sql *s, const struct dot_line *line);
 /* sql_rules.c, */

@@ -248,7 +248,9 @@ is_ready(const struct talk *t)
 {
 	const char *first = sql_start(t->statement);
 
-	if (*first == '.' || *first == '\\' || *first == '\0' || plain_word(first) != NULL)
+	if (*first != '\0' && strchr(".\\@", *first) != NULL)
+		return true;
+	if (*first == '\0' || plain_word(first) != NULL)
 		return true;
 	return sqlite3_complete(t->statement);
 }

@@ -5,13 +5,15 @@
 #include <string.h>
 
 #include "shell/near.h"
+#include "shell/sql_dot.h"
 #include "shell/sql_query.h"
 #include "shell/text.h"
 
 #define PARAMETER_MAX 64 /* bytes of a name and its default */
 
 static const char LIST[] = "SELECT '@' || (value ->> 'name') AS query, value ->> 'parameters' AS"
-			   " parameters, value ->> 'answers' AS answers FROM json_each(:queries)";
+			   " parameters, value ->> 'answers' AS answers FROM json_each(?1)"
+			   " WHERE ?2 IS NULL OR instr(value ->> 'name', ltrim(?2, '@')) > 0";
 
 /* A line "-- :name=value meaning" of a head. */
 struct parameter {
@@ -120,8 +122,8 @@ defaults_add(struct sql *s, const struct sql_query *q)
 	return 0;
 }
 
-int
-sql_query_run(struct sql *s, const char *name)
+static int
+query_run(struct sql *s, const char *name)
 {
 	const struct sql_query *q = query_named(name);
 
@@ -130,6 +132,22 @@ sql_query_run(struct sql *s, const char *name)
 	if (given_known(s, q) != 0 || defaults_add(s, q) != 0)
 		return -1;
 	return sql_run(s, q->text);
+}
+
+int
+sql_query_line(struct sql *s, char *line)
+{
+	size_t before = s->param_count;
+	char *at = line + 1, *name, *word;
+	int rc = 0;
+
+	name = sql_word(&at);
+	while (rc == 0 && (word = sql_word(&at)) != NULL)
+		rc = sql_param(s, word);
+	if (rc == 0)
+		rc = query_run(s, name == NULL ? "" : name);
+	s->param_count = before; /* they were for this query */
+	return rc;
 }
 
 static void
@@ -153,28 +171,24 @@ query_json(FILE *f, const struct sql_query *q)
 }
 
 int
-sql_query_list(struct cli *cli)
+dot_queries(struct sql *s, const struct dot_line *line)
 {
 	const struct sql_query *q;
-	struct stmt *stmt;
 	char *json = NULL;
 	size_t len = 0;
-	FILE *f;
-	int rows = -1;
+	FILE *f = open_memstream(&json, &len);
+	int rc = -1;
 
-	if (cli_open(cli, ROLE_READER) != 0)
-		return cli_refuse(cli);
-	if ((f = open_memstream(&json, &len)) != NULL) {
+	if (f != NULL) {
 		for (q = sql_queries; q->name != NULL; q++) {
 			putc(q == sql_queries ? '[' : ',', f);
 			query_json(f, q);
 		}
 		putc(']', f);
-		if (fclose(f) == 0 && (stmt = store_sql(cli->db, LIST)) != NULL) {
-			stmt_text(stmt, ":queries", json);
-			rows = cli_show(cli, stmt);
-		}
+		rc = fclose(f);
 	}
+	rc = rc == 0 ? sql_show(s, LIST, json, line->word[0])
+		     : refusal_set(s->refusal, "store.failed", "out of memory");
 	free(json);
-	return rows == -1 ? cli_refuse(cli) : 0;
+	return rc;
 }

@@ -14,18 +14,12 @@ struct sql_query {
 extern const struct sql_query sql_queries[];
 
 /**
- * sql_query_list(cli):
- * Show the queries on standard output: name, parameters with their defaults, what it answers.  Open
- * the store for it.  Return the exit code.
+ * sql_query_line(s, line):
+ * Run the query of a line "@NAME [PARAMETER=VALUE ...]", which is taken apart, as sql_run does:
+ * with the parameters of the line, those that were given to ${s} and, for the others, those of its
+ * head. Return what sql_run returns; or -1 with *s->refusal: sql.query where there is no query of
+ * that name, with those near it, or no such parameter, or one has no value.
  */
-int sql_query_list(struct cli *cli);
-
-/**
- * sql_query_run(s, name):
- * Run the query ${name} as sql_run does, with the parameters that were given to ${s} and, for the
- * others, those of its head.  Return what sql_run returns; or -1 with *s->refusal: sql.query where
- * there is no query of that name, with those near it, or no such parameter, or one has no value.
- */
-int sql_query_run(struct sql *s, const char *name);
+int sql_query_line(struct sql *s, char *line);
 
 #endif

@@ -8,7 +8,6 @@
 #include "shell/sql.h"
 #include "shell/sql_clock.h"
 #include "shell/sql_file.h"
-#include "shell/sql_query.h"
 #include "shell/sql_write.h"
 
 #define LIMIT_MS 30000 /* for statements that nobody watches */
@@ -92,8 +91,7 @@ answer(struct cli *cli, struct sql *s, const char *file, const char *word)
 		return cli_refuse(cli);
 	if (s->pages) /* Ctrl-C must not leave a pager behind */
 		sql_catch(s, &before);
-	rc = word != NULL && *word == '@' ? sql_query_run(s, word + 1)
-					  : sql_run(s, word == NULL ? text : word);
+	rc = sql_run(s, word == NULL ? text : word);
 	if (s->pages)
 		sql_release(&before);
 	free(text);
@@ -128,7 +126,7 @@ called(struct cli *cli, struct asked *asked, int words, char **argv)
 	if (word != NULL && asked->file != NULL)
 		return cli_usage(cli, "SQL comes as a word or from a file, not both");
 	if (asked->queries)
-		return sql_query_list(cli);
+		word = ".queries";
 	if (asked->write.on && cli->role == HOME_HOST)
 		return cli_usage(cli, "a Host has no factor that could prove who amends");
 	if (asked->write.on && asked->sql->param_count > 0)
@@ -170,7 +168,8 @@ called(struct cli *cli, struct asked *asked, int words, char **argv)
  *
  * A line that begins with a dot is a command of the shell; .help lists them.
  *
- * With --queries, list the queries that are kept under a name; @QUERY runs one.
+ * With --queries, list the queries that are kept under a name; @QUERY runs one, at the prompt with
+ * its parameters behind it: @runs minutes=15.
  *
  * With -w, amend: root, or the owner of the state directory, may UPDATE rows of setting, grant,
  * pairing and lease, for a REASON and as far as the rules of the database allow: limits are set and

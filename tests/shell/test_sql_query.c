@@ -123,6 +123,34 @@ slips_are_told(void **state)
 	}
 }
 
+/* Typed at the prompt or in a script, a query ends with its line, and so do its parameters. */
+static void
+lines_have_their_own_parameters(void **state)
+{
+	struct scratch *s = *state;
+	struct program p;
+
+	RUN(&p, s, "--csv", "@may host='other'\nSELECT 'between' AS a;\n@may");
+	assert_int_equal(p.code, 0);
+	assert_non_null(strstr(p.out, "a\r\nbetween\r\n"));
+	assert_null(strstr(strstr(p.out, "host"), "other,"));
+	assert_non_null(strstr(strstr(p.out, "between"), "laptop,observe:folders"));
+	*strstr(p.out, "between") = '\0';
+	assert_null(strstr(p.out, "laptop"));
+	program_free(&p);
+
+	RUN(&p, s, "--csv", "@may host=other\nSELECT :host AS a");
+	assert_int_equal(p.code, 1);
+	assert_non_null(strstr(p.err, "the parameter :host has no value"));
+	program_free(&p);
+
+	RUN(&p, s, "--csv", ".queries open");
+	assert_int_equal(p.code, 0);
+	assert_non_null(strstr(p.out, "@open-approvals,host=,"));
+	assert_null(strstr(p.out, "@runs"));
+	program_free(&p);
+}
+
 /* A value is a value, whatever stands in it. */
 static void
 parameters_are_no_sql(void **state)
@@ -253,6 +281,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(every_query_runs, setup, teardown),
 	    cmocka_unit_test_setup_teardown(slips_are_told, setup, teardown),
+	    cmocka_unit_test_setup_teardown(lines_have_their_own_parameters, setup, teardown),
 	    cmocka_unit_test_setup_teardown(parameters_are_no_sql, setup, teardown),
 	    cmocka_unit_test_setup_teardown(what_a_host_may_do, setup, teardown),
 	    cmocka_unit_test_setup_teardown(what_waits, setup, teardown),
