@@ -7,6 +7,7 @@
 
 #include "net/host/net.h"
 #include "net/host/openapi.h"
+#include "net/host/watch.h"
 
 static int control_status(struct http_exchange *x, void *ctx);
 static int control_approvals(struct http_exchange *x, void *ctx);
@@ -198,7 +199,7 @@ net_start(struct actor_env *env, struct refusal *r)
 static void
 net_wake(struct actor_env *env)
 {
-	lane_wake(env->ctx);
+	watch_wake(env->ctx);
 	enroll_wake(env->ctx);
 }
 

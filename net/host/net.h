@@ -16,7 +16,7 @@ struct net {
 	struct actor_env *env;
 	struct http_server *server;
 	struct committer *committer;
-	struct watch *watches; /* answers that are being streamed (lane.c) */
+	struct watch *watches; /* answers that are being streamed (watch.c) */
 	struct guest *guests;  /* boxes that wait for a signature (enroll.c) */
 };
 
@@ -39,10 +39,9 @@ void net_refuse(
 int net_answer(struct net *net, struct http_exchange *x, struct stmt *q);
 
 /**
- * lane_wake(net), lane_ask(x, net), lane_ops(x, net):
- * The box's lane (lane.c): send on what runs have answered; an ask; the op catalog.
+ * lane_ask(x, net), lane_ops(x, net):
+ * The box's lane (lane.c): an ask; the op catalog.
  */
-void lane_wake(struct net *net);
 int lane_ask(struct http_exchange *x, void *net);
 int lane_ops(struct http_exchange *x, void *net);
 
