@@ -50,8 +50,11 @@ static const char FAILED[] =
 static const char HEARD[] =
     "UPDATE host_box SET heard_at = now_ms() WHERE id = :box AND state = 'active'";
 
+/* NULL for a frame, the exit for an exit, 256 for what passes itself off as one, however spelt. */
 static const char EXIT[] =
-    "SELECT CASE WHEN json_type(:frame, '$.x') = 'integer' THEN :frame ->> '$.x' END";
+    "SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM json_each(:frame) WHERE key = 'x') THEN NULL"
+    " WHEN json_type(:frame, '$.x') = 'integer' AND (:frame ->> '$.x') BETWEEN 0 AND 255"
+    " THEN :frame ->> '$.x' ELSE 256 END";
 
 static const char IS_REFUSAL[] =
     "SELECT json_type(:e, '$.error.code') = 'text'"
