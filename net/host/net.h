@@ -3,6 +3,7 @@
 #define NET_HOST_NET_H
 
 #include "engine/actor/actor.h"
+#include "engine/state/person.h"
 #include "engine/store/committer.h"
 #include "net/http/server.h"
 
@@ -11,6 +12,14 @@
 #define SURFACE_LANE    2u /* lane.sock: Hosts ask the box */
 #define SURFACE_ENROLL  4u /* enroll.sock: boxes redeem an invitation of this Host */
 
+/* Who may speak to control.sock: the user of the daemon, and root. */
+#define NET_PEOPLE 2
+
+struct net_person {
+	uid_t uid;
+	char name[PERSON_NAME_MAX + 1]; /* "": not looked up */
+};
+
 /* What the actor holds; handlers get it as their context. */
 struct net {
 	struct actor_env *env;
@@ -18,6 +27,8 @@ struct net {
 	struct committer *committer;
 	struct watch *watches; /* answers that are being streamed (watch.c) */
 	struct guest *guests;  /* boxes that wait for a signature (enroll.c) */
+	struct net_person
+	    people[NET_PEOPLE]; /* their names do not change once it serves (calls.c) */
 };
 
 extern const struct actor actor_net;
