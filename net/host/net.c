@@ -190,6 +190,7 @@ net_start(struct actor_env *env, struct refusal *r)
 	env->ctx = config.ctx = net;
 	net->env = env;
 	limits_read(env->db, &config.limits);
+	net->stream_bytes = config.limits.stream_bytes;
 	calls_start(net);
 	net->committer =
 	    committer_start(env->home, ROLE_NET, &env->keys, "actor:net", env->loop, r);

@@ -25,6 +25,7 @@ struct net {
 	struct actor_env *env;
 	struct http_server *server;
 	struct committer *committer;
+	size_t stream_bytes;   /* of an answer that may wait for its reader, as the server has it */
 	struct watch *watches; /* answers that are being streamed (watch.c) */
 	struct guest *guests;  /* boxes that wait for a signature (enroll.c) */
 	struct net_person

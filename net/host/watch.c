@@ -12,7 +12,6 @@ struct watch {
 	const struct watch_rows *rows;
 	int64_t id, seq; /* the last frame that was sent whole */
 	size_t sent;     /* bytes of the one after it */
-	size_t piece;    /* bytes that may wait for a reader */
 	bool paused;
 };
 
@@ -40,12 +39,12 @@ watch_line(struct watch *w, const char *text)
 
 	while (!w->paused && w->sent <= len) {
 		n = w->sent == len ? 1 : len - w->sent;
-		n = n < w->piece ? n : w->piece;
+		n = n < w->net->stream_bytes ? n : w->net->stream_bytes;
 		queued = http_stream_write(w->x, w->sent == len ? "\n" : text + w->sent, n);
 		if (queued == -1)
 			return false;
 		w->sent += n;
-		w->paused = (size_t)queued > w->piece;
+		w->paused = (size_t)queued > w->net->stream_bytes;
 	}
 	return w->sent > len;
 }
@@ -120,13 +119,8 @@ watch_begin(struct net *net, struct http_exchange *x, const struct watch_rows *r
 		net_refuse(net, x, &r, NULL);
 		return;
 	}
-	*w = (struct watch){.net = net,
-	    .x = x,
-	    .rows = rows,
-	    .id = id,
-	    .seq = after,
-	    .piece = (size_t)store_setting(net->env->db, "http.stream"),
-	    .next = net->watches};
+	*w = (struct watch){
+	    .net = net, .x = x, .rows = rows, .id = id, .seq = after, .next = net->watches};
 	w->self = &net->watches;
 	if (w->next != NULL)
 		w->next->self = &w->next;

@@ -68,7 +68,7 @@ static const struct {
     {"pairing", {"P", "P", ""}},
     {"invitation", {"P", "PNK", ""}},
     {"host_box", {"N", "PNL", ""}},
-    {"call", {"PN", "LK", ""}},
+    {"call", {"N", "LK", ""}},
     {"call_output", {"L", "", ""}},
     {"op_run", {"N", "NW", ""}},
     {"op_output", {"W", "", ""}},
