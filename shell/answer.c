@@ -33,7 +33,7 @@ static const char COLUMNS[] =
 
 static const char REFUSAL[] =
     "SELECT e ->> '$.code', e ->> '$.why', coalesce(e ->> '$.retry_at', 0),"
-    "  min(max(coalesce(e ->> '$.exit', 1), 1), 255), coalesce(e ->> '$.advice', '')"
+    "  iif(e ->> '$.exit' BETWEEN 1 AND 255, e ->> '$.exit', 0), coalesce(e ->> '$.advice', '')"
     "  FROM (SELECT coalesce(:frame -> '$.e', :frame -> '$.error') AS e)"
     " WHERE json_type(e, '$.code') = 'text' AND json_type(e, '$.why') = 'text'";
 

@@ -19,7 +19,7 @@ struct answer_view {
 /* How an ask ended that was not done, as the Host's daemon says it. */
 struct answer_end {
 	struct refusal refusal;
-	int exit_code;
+	int exit_code; /* 0: not said, nor any advice, so that our own table is asked */
 	char advice[REFUSAL_WHY_MAX];
 };
 

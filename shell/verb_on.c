@@ -187,7 +187,7 @@ on_end(struct cli *cli, struct on *on, const char *line)
 	char *rest;
 
 	on->code = (int)strtol(line + 5, &rest, 10);
-	if (strcmp(rest, "}") == 0)
+	if (rest > line + 5 && strcmp(rest, "}") == 0)
 		return 1;
 	if (answer_refusal(&on->view, line, &on->refused) == 0)
 		return 1;
@@ -297,7 +297,9 @@ on_finish(struct cli *cli, struct on *on, int n)
 		return cli_refuse(cli);
 	if (on->refused.refusal.code[0] != '\0') {
 		cli->refusal = on->refused.refusal;
-		return cli_refuse_as(cli, on->refused.exit_code, on->refused.advice);
+		return on->refused.exit_code == 0
+			   ? cli_refuse(cli)
+			   : cli_refuse_as(cli, on->refused.exit_code, on->refused.advice);
 	}
 	if (cli->mode == CLI_JSON)
 		printf("{\"x\":%d}\n", on->code);

@@ -137,11 +137,11 @@ refusals_are_taken_apart(void **state)
 	assert_string_equal(end.advice, "wait");
 	assert_int_equal(end.refusal.retry_at, 5);
 	assert_int_equal(end.exit_code, 77);
-	/* No exit code of a refusal is success, whatever stands there. */
+	/* Success is no exit of a refusal: then none was said. */
 	assert_int_equal(
 	    answer_refusal(&view, "{\"error\":{\"code\":\"a.b\",\"why\":\"\",\"exit\":0}}", &end),
 	    0);
-	assert_int_equal(end.exit_code, 1);
+	assert_int_equal(end.exit_code, 0);
 	answer_drop(&view);
 }
 
