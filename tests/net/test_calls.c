@@ -29,7 +29,8 @@
 #include "tests/wire.h"
 
 #define ALARM_S 60
-#define LARGE   900000 /* bytes of a frame: more than may wait in any buffer on its way */
+#define LARGE   900000 /* bytes: more than may wait in all buffers on the way */
+#define FRAMES  90
 
 #define OK_HEAD "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nConnection: close\r\n\r\n"
 #define NO_HEAD \
@@ -480,17 +481,22 @@ an_answer_can_be_followed_again(void **state)
 	assert_int_equal(wire_ask(control, "GET", "/v1/calls/999999", "", "", 0, &answer), 404);
 }
 
-/* An answer with a frame of LARGE bytes. */
+/* An answer of LARGE bytes, in so many frames. */
 static char *
-large_answer(size_t *len)
+large_answer(size_t frames, size_t *len)
 {
-	char *text = malloc(LARGE + 512), *at = text;
+	char *text = malloc(LARGE + 4096), *at = text;
+	size_t i;
 
 	assert_non_null(text);
-	at += sprintf(at, OK_HEAD "{\"o\":\"first\"}\n{\"o\":\"");
-	memset(at, 'a', LARGE);
-	at += LARGE;
-	at += sprintf(at, "\"}\n{\"o\":\"last\"}\n{\"x\":0}\n");
+	at += sprintf(at, OK_HEAD);
+	for (i = 0; i < frames; i++) {
+		at += sprintf(at, "{\"o\":\"%zu ", i);
+		memset(at, 'a', LARGE / frames);
+		at += LARGE / frames;
+		at += sprintf(at, "\"}\n");
+	}
+	at += sprintf(at, "{\"x\":0}\n");
 	*len = (size_t)(at - text);
 	return text;
 }
@@ -504,7 +510,7 @@ slow_readers_get_everything(void **state)
 	size_t len;
 
 	(void)state;
-	text = large_answer(&len);
+	text = large_answer(1, &len);
 	other_answers_n(&box, text, len, NULL);
 	fd = wire_dial(control);
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
@@ -523,10 +529,10 @@ slow_readers_get_everything(void **state)
 static void
 paused_readers_get_everything(void **state)
 {
-	static char got[LARGE + 512];
+	static char got[LARGE + 4096];
 	char command[256];
 	size_t len, have;
-	char *text = large_answer(&len);
+	char *text = large_answer(FRAMES, &len);
 	FILE *f;
 
 	(void)state;
