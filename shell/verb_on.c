@@ -20,6 +20,7 @@
 #define ARGS_MAX 16384 /* bytes of JSON, as call.args has it */
 
 static const char SERVING[] = "SELECT count(*) FROM live_instance WHERE state = 'ready'";
+static const char LOST[] = "SELECT count(*) FROM call WHERE id = :id AND state = 'lost'";
 
 /*
  * An ask. The Host's daemon makes its row and sends its frames: to open the database here as well
@@ -125,7 +126,25 @@ on_body(struct cli *cli, struct on *on, int n, char **words)
  * Where it is asked.
  */
 
-/* Nobody listens. Return 0 where somebody will again: the daemon lives, or our ask has its row. */
+/* Whether there is nobody to wait for: no daemon to take an ask, or it stopped over ours. */
+static int
+on_over(struct cli *cli, const struct on *on)
+{
+	struct stmt *q;
+
+	if (on->id == 0 && stmt_value(store_sql(cli->db, SERVING), 0) == 0)
+		return refusal_set(&cli->refusal, "call.offline",
+		    "the Host is not serving, so nobody would carry this ask");
+	if (on->id != 0 && (q = store_sql(cli->db, LOST)) != NULL) {
+		stmt_int(q, ":id", on->id);
+		if (stmt_value(q, 0) == 1)
+			return refusal_set(
+			    &cli->refusal, "call.lost", "the ask was open when the Host stopped");
+	}
+	return 0;
+}
+
+/* Nobody listens, or not to the end.  Return 0 after a while in which that may have changed. */
 static int
 on_nobody(struct cli *cli, const struct on *on)
 {
@@ -137,9 +156,8 @@ on_nobody(struct cli *cli, const struct on *on)
 			return -1;
 		store_bell(cli->db);
 	}
-	if (on->id == 0 && stmt_value(store_sql(cli->db, SERVING), 0) == 0)
-		return refusal_set(&cli->refusal, "call.offline",
-		    "the Host is not serving, so nobody would carry this ask");
+	if (on_over(cli, on) != 0)
+		return -1;
 	bell.fd = store_bell(cli->db);
 	if (poll(&bell, 1, LOOK_MS) > 0)
 		store_bell_quiet(cli->db);

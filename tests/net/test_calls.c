@@ -646,7 +646,30 @@ a_killed_daemon_loses_the_ask(void **state)
 	driver_serve(&d, DRIVER_HOST);
 }
 
-/* CK-14: without a daemon the ask is refused as what it is, with and without what one left behind,
+/* CK-14: a daemon that is stopped over an open ask says so in its row, and nobody waits for more.
+ */
+static void
+a_stopped_daemon_loses_the_ask(void **state)
+{
+	struct job job;
+	int64_t began;
+
+	(void)state;
+	driver_does(&said, NULL, "settings", "set", "--host", "actor.drain_ms", "100", NULL);
+	other_answers(&box, OK_HEAD "{\"o\":\"1\"}\n", "{\"x\":4}\n");
+	driver_start(&job, NULL, plainly);
+	until_said(&job, "1\n");
+	driver_end(&d, DRIVER_HOST, SIGTERM);
+	began = driver_now();
+	assert_int_equal(driver_finish(&job, &said), 1);
+	assert_non_null(strstr(said.err, "[call.lost]"));
+	assert_true(driver_now() - began < 10000);
+	other_over(&box);
+	driver_serve(&d, DRIVER_HOST);
+	driver_does(&said, NULL, "settings", "set", "--host", "actor.drain_ms", "5000", NULL);
+}
+
+/* CK-15: without a daemon the ask is refused as what it is, with and without what one left behind,
  * and makes no row. */
 static void
 nobody_serves(void **state)
@@ -697,7 +720,7 @@ pretend_no_more(struct other *o)
 	setenv("BASTION_HOST_RUN", d.run[DRIVER_HOST], 1);
 }
 
-/* CK-15: what does not speak as the daemon does is refused, and never waited for without bound. */
+/* CK-16: what does not speak as the daemon does is refused, and never waited for without bound. */
 static void
 other_answers_are_refused(void **state)
 {
@@ -744,7 +767,7 @@ other_answers_are_refused(void **state)
 	pretend_no_more(&o);
 }
 
-/* CK-16: a line is bounded, however long it goes on. */
+/* CK-17: a line is bounded, however long it goes on. */
 static void
 an_endless_line_is_refused(void **state)
 {
@@ -785,7 +808,7 @@ listen_as_nobody(const char *path, int ready)
 	_exit(recv(fd, &byte, 1, 0) > 0 ? 1 : 0);
 }
 
-/* CK-17: another user who listens in the daemon's place is told nothing. */
+/* CK-18: another user who listens in the daemon's place is told nothing. */
 static void
 another_user_is_told_nothing(void **state)
 {
@@ -835,6 +858,7 @@ main(void)
 	    cmocka_unit_test(a_wait_ends_and_the_ask_goes_on),
 	    cmocka_unit_test(an_interrupt_leaves_the_ask),
 	    cmocka_unit_test(a_killed_daemon_loses_the_ask),
+	    cmocka_unit_test(a_stopped_daemon_loses_the_ask),
 	    cmocka_unit_test(nobody_serves),
 	    cmocka_unit_test(other_answers_are_refused),
 	    cmocka_unit_test(an_endless_line_is_refused),
