@@ -56,6 +56,12 @@ void cli_close(struct cli *cli);
 int cli_refuse(struct cli *cli);
 
 /**
+ * cli_refuse_as(cli, exit_code, advice):
+ * As cli_refuse, for a refusal that came with its exit code and advice from a daemon.
+ */
+int cli_refuse_as(struct cli *cli, int exit_code, const char *advice);
+
+/**
  * cli_say(cli):
  * As cli_refuse, but leave ${cli} open and without a refusal, for verbs that go on.
  */

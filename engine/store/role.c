@@ -32,7 +32,7 @@ static const struct {
     {"invitation", UPD, BIT(ROLE_PERSON) | BIT(ROLE_NET) | BIT(ROLE_KEEPER)},
     {"host_box", INS, BIT(ROLE_NET)},
     {"host_box", UPD, BIT(ROLE_PERSON) | BIT(ROLE_NET) | BIT(ROLE_LINK)},
-    {"call", INS, BIT(ROLE_PERSON)},
+    {"call", INS, BIT(ROLE_NET)},
     {"call", UPD, BIT(ROLE_LINK) | BIT(ROLE_KEEPER)},
     {"call_output", INS, BIT(ROLE_LINK)},
     {"op_run", INS, BIT(ROLE_NET)},

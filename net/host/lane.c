@@ -12,6 +12,7 @@
 #include "engine/worker/observe.h"
 #include "net/host/net.h"
 #include "net/host/sign.h"
+#include "net/host/watch.h"
 #include "net/http/json.h"
 
 #define ARGS_MAX 16384
@@ -46,12 +47,18 @@ static const char REFUSED[] =
     " SELECT now_ms(), :pairing, 'lane', substr(:asked, 1, 200), code, :why"
     "   FROM refusal WHERE code = :code";
 
-static const char FRAMES[] =
-    "SELECT seq, frame FROM op_output WHERE op_run_id = :run AND seq > :seq"
-    " ORDER BY seq";
+static const char FRAMES[] = "SELECT seq, frame FROM op_output WHERE op_run_id = :id AND seq > :seq"
+			     " ORDER BY seq";
 
-static const char ENDED[] = "SELECT state, exit_code, last_seq FROM op_run WHERE id = :run"
-			    " AND finished_at IS NOT NULL";
+/* A run that did not end by itself says so before its exit. */
+static const char ENDED[] =
+    "SELECT last_seq, iif(whole, json_object('x', exit_code), json_object('e', json_object('code',"
+    "   'op.' || state, 'why', 'the run was ' || state || ' before it ended')) || char(10)"
+    "   || json_object('x', 1))"
+    "  FROM (SELECT last_seq, exit_code, state, state IN ('done', 'failed') AS whole FROM op_run"
+    "         WHERE id = :id AND finished_at IS NOT NULL)";
+
+static const struct watch_rows ANSWER = {FRAMES, ENDED};
 
 static const char OPS[] = "SELECT json_object('ops', json_group_array(json_object('name', name,"
 			  " 'class', class, 'usage', usage, 'summary', summary))) FROM op";
@@ -68,17 +75,6 @@ struct ask {
 	struct refusal held;  /* why it does not run */
 	int64_t run, approval;
 };
-
-/* An answer that is being streamed. */
-struct watch {
-	struct watch *next, **self;
-	struct net *net;
-	struct http_exchange *x;
-	int64_t run, seq;
-	bool paused;
-};
-
-static void watch_send(struct watch *w);
 
 /*
  * Who asks.
@@ -292,135 +288,12 @@ ask_run(struct store *db, struct commit_job *job)
  */
 
 static void
-watch_free(struct watch *w)
-{
-	*w->self = w->next;
-	if (w->next != NULL)
-		w->next->self = w->self;
-	free(w);
-}
-
-static void
-watch_gone(void *ctx)
-{
-	watch_free(ctx);
-}
-
-static void
-watch_drained(void *ctx)
-{
-	struct watch *w = ctx;
-
-	w->paused = false;
-	watch_send(w);
-}
-
-static int
-watch_write(struct watch *w, const char *text)
-{
-	ssize_t queued = http_stream_write(w->x, text, strlen(text));
-
-	if (queued == -1)
-		return -1;
-	w->paused = (int64_t)queued > store_setting(w->net->env->db, "http.stream");
-	return 0;
-}
-
-/* A run that did not end by itself says so before its exit. */
-static void
-watch_finish(struct watch *w, const char *state, int64_t exit_code)
-{
-	char frame[160];
-
-	if (strcmp(state, "done") != 0 && strcmp(state, "failed") != 0) {
-		snprintf(frame, sizeof(frame),
-		    "{\"e\":{\"code\":\"op.%s\",\"why\":\"the run was %s before it ended\"}}\n",
-		    state, state);
-		http_stream_write(w->x, frame, strlen(frame));
-		exit_code = 1;
-	}
-	snprintf(frame, sizeof(frame), "{\"x\":%" PRId64 "}\n", exit_code);
-	http_stream_write(w->x, frame, strlen(frame));
-	http_stream_end(w->x);
-	watch_free(w);
-}
-
-static void
-watch_send(struct watch *w)
-{
-	struct store *db = w->net->env->db;
-	char state[16] = "";
-	int64_t exit_code = 0, last = 0;
-	struct stmt *q;
-
-	if ((q = store_sql(db, ENDED)) == NULL)
-		return;
-	stmt_int(q, ":run", w->run);
-	if (stmt_step(q) == 1) {
-		snprintf(state, sizeof(state), "%s", stmt_get_text(q, 0));
-		exit_code = stmt_get_int(q, 1);
-		last = stmt_get_int(q, 2);
-		stmt_done(q);
-	}
-	if ((q = store_sql(db, FRAMES)) == NULL)
-		return;
-	stmt_int(q, ":run", w->run);
-	stmt_int(q, ":seq", w->seq);
-	while (!w->paused && stmt_step(q) == 1) {
-		int64_t seq = stmt_get_int(q, 0);
-
-		if (watch_write(w, stmt_get_text(q, 1)) != 0 || watch_write(w, "\n") != 0) {
-			w->paused = true;
-			break;
-		}
-		w->seq = seq;
-	}
-	stmt_done(q);
-	if (state[0] != '\0' && !w->paused && w->seq >= last)
-		watch_finish(w, state, exit_code);
-}
-
-void
-lane_wake(struct net *net)
-{
-	struct watch *w, *next;
-
-	for (w = net->watches; w != NULL; w = next) {
-		next = w->next;
-		if (!w->paused)
-			watch_send(w);
-	}
-}
-
-static void
 ask_refuse(struct ask *ask, const struct refusal *r)
 {
 	char extra[64];
 
 	snprintf(extra, sizeof(extra), "\"approval\":%" PRId64, ask->approval);
 	net_refuse(ask->net, ask->x, r, ask->approval != 0 ? extra : NULL);
-}
-
-static void
-ask_answer(struct ask *ask)
-{
-	struct watch *w;
-
-	if ((w = calloc(1, sizeof(*w))) == NULL) {
-		refusal_set(&ask->held, "store.failed", "out of memory");
-		ask_refuse(ask, &ask->held);
-		return;
-	}
-	*w = (struct watch){
-	    .net = ask->net, .x = ask->x, .run = ask->run, .next = ask->net->watches};
-	w->self = &ask->net->watches;
-	if (w->next != NULL)
-		w->next->self = &w->next;
-	ask->net->watches = w;
-	http_on_close(w->x, watch_gone, w);
-	http_stream_on_drain(w->x, watch_drained, w);
-	if (http_stream_begin(w->x, 200, "application/x-ndjson") == 0)
-		watch_send(w);
 }
 
 static void
@@ -439,7 +312,7 @@ ask_done(struct commit_job *job)
 	else if (ask->x != NULL && ask->held.code[0] != '\0')
 		ask_refuse(ask, &ask->held);
 	else if (ask->x != NULL)
-		ask_answer(ask);
+		watch_begin(ask->net, ask->x, &ANSWER, ask->run, 0, NULL);
 	free(ask);
 }
 

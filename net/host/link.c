@@ -14,12 +14,13 @@
 
 #define PATH "/v1/ops"
 
+/* In the words of the index call_live: the history of asks is long. */
 static const char ASKED[] =
     "SELECT c.id, c.nonce, b.id, b.lane, b.peer_uid,"
     "  json_object('op', c.op, 'args', json(c.args), 'anew', json(iif(c.anew, 'true', 'false')))"
     "  AS body, c.uses, c.ttl_ms"
     "  FROM call AS c JOIN host_box AS b ON b.id = c.box_id"
-    " WHERE c.state = 'asked' ORDER BY c.id LIMIT 1";
+    " WHERE c.state IN ('asked', 'sent') AND c.state = 'asked' ORDER BY c.id LIMIT 1";
 
 static const char BODY[] =
     "SELECT CASE WHEN :uses > 0 AND :ttl > 0 THEN json_set(:body, '$.uses', :uses, '$.ttl_ms', :ttl)"
@@ -50,8 +51,11 @@ static const char FAILED[] =
 static const char HEARD[] =
     "UPDATE host_box SET heard_at = now_ms() WHERE id = :box AND state = 'active'";
 
+/* NULL for a frame, the exit for an exit, 256 for what passes itself off as one, however spelt. */
 static const char EXIT[] =
-    "SELECT CASE WHEN json_type(:frame, '$.x') = 'integer' THEN :frame ->> '$.x' END";
+    "SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM json_each(:frame) WHERE key = 'x') THEN NULL"
+    " WHEN json_type(:frame, '$.x') = 'integer' AND (:frame ->> '$.x') BETWEEN 0 AND 255"
+    " THEN :frame ->> '$.x' ELSE 256 END";
 
 static const char IS_REFUSAL[] =
     "SELECT json_type(:e, '$.error.code') = 'text'"
@@ -64,7 +68,7 @@ static const char IS_REFUSAL[] =
 
 static const char GUEST[] =
     "SELECT b.id, i.token_digest, b.name, b.box_key, b.lane, box.name, box.identity_key"
-    "  FROM host_box AS b JOIN invitation AS i ON i.id = b.invitation_id, box"
+    "  FROM host_box AS b CROSS JOIN invitation AS i ON i.id = b.invitation_id CROSS JOIN box"
     " WHERE b.welcome IS NULL AND b.state = 'active' LIMIT 1";
 
 static const char WELCOME[] = "UPDATE host_box SET welcome = :signature WHERE id = :id";

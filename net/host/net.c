@@ -5,8 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "net/host/calls.h"
 #include "net/host/net.h"
 #include "net/host/openapi.h"
+#include "net/host/watch.h"
 
 static int control_status(struct http_exchange *x, void *ctx);
 static int control_approvals(struct http_exchange *x, void *ctx);
@@ -21,6 +23,9 @@ const struct http_route net_routes[] = {
 	"questions that wait for a person"},
     {"GET", "/v1/ops", SURFACE_LANE, 0, lane_ops, "the op catalog"},
     {"POST", "/v1/ops", SURFACE_LANE, 65536, lane_ask, "ask for an op; the answer is streamed"},
+    {"POST", "/v1/calls", SURFACE_CONTROL, 65536, calls_ask, "ask a box; the answer is streamed"},
+    {"GET", "/v1/calls/{id}", SURFACE_CONTROL, 0, calls_follow,
+	"the answer to an ask, from the beginning or behind a frame"},
     {"POST", "/v1/enroll", SURFACE_ENROLL, 4096, enroll_redeem, "redeem an invitation"},
     {NULL, NULL, 0, 0, NULL, NULL},
 };
@@ -185,6 +190,8 @@ net_start(struct actor_env *env, struct refusal *r)
 	env->ctx = config.ctx = net;
 	net->env = env;
 	limits_read(env->db, &config.limits);
+	net->stream_bytes = config.limits.stream_bytes;
+	calls_start(net);
 	net->committer =
 	    committer_start(env->home, ROLE_NET, &env->keys, "actor:net", env->loop, r);
 	if (net->committer != NULL &&
@@ -198,7 +205,7 @@ net_start(struct actor_env *env, struct refusal *r)
 static void
 net_wake(struct actor_env *env)
 {
-	lane_wake(env->ctx);
+	watch_wake(env->ctx);
 	enroll_wake(env->ctx);
 }
 

@@ -69,7 +69,7 @@ static const struct {
     {"pairing", {"P", "PA", ""}},
     {"invitation", {"P", "PNK", ""}},
     {"host_box", {"N", "PNL", ""}},
-    {"call", {"P", "LK", ""}},
+    {"call", {"N", "LK", ""}},
     {"call_output", {"L", "", ""}},
     {"op_run", {"N", "NW", ""}},
     {"op_output", {"W", "", ""}},
