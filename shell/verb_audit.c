@@ -341,7 +341,12 @@ say_report(const struct audit_report *p)
 	if (p->rows > 0)
 		printf(", from %s to %s", from, to);
 	putchar('\n');
-	if (p->first > 1)
+	if (p->base != 0) {
+		text_time(p->base_at, false, from);
+		printf("the audit begins at row %" PRId64
+		       ": what came before was exported, and removed from %s on\n",
+		    p->base, from);
+	} else if (p->first > 1)
 		printf("the file begins at row %" PRId64 ": what came before is not in it\n",
 		    p->first);
 	if (p->sealed == 0)
@@ -371,9 +376,9 @@ say_report_json(const struct audit_report *p)
 	char head[65];
 
 	sodium_bin2hex(head, sizeof(head), p->head, sizeof(p->head));
-	printf("{\"good\":%s,\"rows\":%" PRId64 ",\"seals\":%" PRId64 ",\"first\":%" PRId64
-	       ",\"last\":%" PRId64,
-	    p->bad == 0 ? "true" : "false", p->rows, p->seals, p->first, p->last);
+	printf("{\"good\":%s,\"rows\":%" PRId64 ",\"seals\":%" PRId64 ",\"base\":%" PRId64
+	       ",\"first\":%" PRId64 ",\"last\":%" PRId64,
+	    p->bad == 0 ? "true" : "false", p->rows, p->seals, p->base, p->first, p->last);
 	say_time("first_at", p->first_at);
 	say_time("last_at", p->last_at);
 	printf(",\"sealed\":%" PRId64, p->sealed);

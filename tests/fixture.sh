@@ -8,6 +8,7 @@ set -eu
 if [ "${FIXTURE_INSIDE:-}" != yes ]; then
 	BASTION=$(realpath "$1")
 	export BASTION FIXTURE_INSIDE=yes
+	# shellcheck disable=SC2016 # expanded by the inner shell
 	exec unshare --uts sh -c 'hostname fixture-box && exec sh "$0"' "$0"
 fi
 

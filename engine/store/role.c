@@ -35,7 +35,10 @@ static const struct {
     {"folder_walk", INS | UPD, BIT(ROLE_WORKER)},
     {"refused", INS, BIT(ROLE_NET) | BIT(ROLE_PERSON)},
     {"audit_seal", INS, BIT(ROLE_KEEPER) | BIT(ROLE_PERSON)},
-    {"audit_sink", UPD, BIT(ROLE_KEEPER)},
+    {"audit_sink", UPD, BIT(ROLE_KEEPER) | BIT(ROLE_PERSON)},
+    {"audit_base", INS, BIT(ROLE_KEEPER)},
+    {"retention", UPD, BIT(ROLE_KEEPER)},
+    {"backup", INS, BIT(ROLE_PERSON)},
     {"process", INS, ~0u & ~BIT(ROLE_READER)},
     {"lease", INS | UPD, ~0u & ~BIT(ROLE_READER)},
     {"instance", INS | UPD, BIT(ROLE_SUPERVISOR)},
@@ -58,6 +61,7 @@ static const struct {
 	bool argument;
 } looks[] = {
     {"application_id", false},
+    {"auto_vacuum", false},
     {"collation_list", false},
     {"compile_options", false},
     {"data_version", false},
@@ -103,7 +107,10 @@ role_reads(enum store_role role, const char *table, const char *column)
 	return true;
 }
 
-/* A role of ours may also choose how durable its next transaction is: FULL or NORMAL, never OFF. */
+/*
+ * A role of ours may also choose how durable its next transaction is: FULL or NORMAL, never OFF.
+ * The keeper gives free pages back to the disk.
+ */
 static bool
 pragma_allowed(enum store_role role, const char *name, const char *argument)
 {
@@ -112,6 +119,8 @@ pragma_allowed(enum store_role role, const char *name, const char *argument)
 	for (i = 0; i < sizeof(looks) / sizeof(looks[0]); i++)
 		if (sqlite3_stricmp(looks[i].name, name) == 0)
 			return argument == NULL || looks[i].argument;
+	if (role == ROLE_KEEPER && sqlite3_stricmp("incremental_vacuum", name) == 0)
+		return true;
 	return role != ROLE_READER && sqlite3_stricmp("synchronous", name) == 0 &&
 	       argument != NULL &&
 	       (strcmp(argument, "FULL") == 0 || strcmp(argument, "NORMAL") == 0);
