@@ -249,6 +249,15 @@ BEGIN
       FROM retention_cutoff WHERE entity = 'audit';
 END;
 
+-- What was taken away may be removed here one day: who said so is history.
+CREATE TRIGGER audit_sink_exported AFTER UPDATE OF sent ON audit_sink
+WHEN NEW.name = 'export' AND NEW.sent IS NOT OLD.sent
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'audit', NEW.sent, 'exported', '',
+            json_object('after', OLD.sent, 'to', NEW.sent));
+END;
+
 -- The next beginning: the furthest sealed row within retention.batch rows, or the next sealed one, with
 -- everything up to it exported and old enough.
 CREATE VIEW audit_base_due AS
@@ -305,7 +314,7 @@ CREATE TABLE restore (
     -- What is still good in the other, where it goes on from this copy: {"grants": [seal], "factors":
     -- [[fingerprint, enrolled_at, last_counter]], "pairings": [[host, key, since]], "boxes": [[name, key,
     -- paired_at]]}. NULL: nothing is known of what happened since.
-    live          TEXT    CHECK (json_valid(live)),
+    live          TEXT    CHECK (live IS NULL OR json_valid(live)),
     keep_grants   INTEGER NOT NULL CHECK (keep_grants IN (0, 1)),
     keep_factors  INTEGER NOT NULL CHECK (keep_factors IN (0, 1)),
     CHECK ((replaced_seq IS NULL) = (replaced_head IS NULL)),

@@ -37,7 +37,7 @@ CREATE TABLE restore (
     -- What is still good in the other, where it goes on from this copy: {"grants": [seal], "factors":
     -- [[fingerprint, enrolled_at, last_counter]], "pairings": [[host, key, since]], "boxes": [[name, key,
     -- paired_at]]}. NULL: nothing is known of what happened since.
-    live          TEXT    CHECK (json_valid(live)),
+    live          TEXT    CHECK (live IS NULL OR json_valid(live)),
     keep_grants   INTEGER NOT NULL CHECK (keep_grants IN (0, 1)),
     keep_factors  INTEGER NOT NULL CHECK (keep_factors IN (0, 1)),
     CHECK ((replaced_seq IS NULL) = (replaced_head IS NULL)),

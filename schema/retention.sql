@@ -209,6 +209,15 @@ BEGIN
       FROM retention_cutoff WHERE entity = 'audit';
 END;
 
+-- What was taken away may be removed here one day: who said so is history.
+CREATE TRIGGER audit_sink_exported AFTER UPDATE OF sent ON audit_sink
+WHEN NEW.name = 'export' AND NEW.sent IS NOT OLD.sent
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'audit', NEW.sent, 'exported', '',
+            json_object('after', OLD.sent, 'to', NEW.sent));
+END;
+
 -- The next beginning: the furthest sealed row within retention.batch rows, or the next sealed one, with
 -- everything up to it exported and old enough.
 CREATE VIEW audit_base_due AS

@@ -24,7 +24,7 @@
 #define KEPT           "bastion.db.before-restore-"
 #define APPLICATION_ID 0x6273746e
 
-static const char FILE_SETUP[] = "PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;"
+static const char FILE_SETUP[] = "PRAGMA cell_size_check = ON;"
 				 "PRAGMA query_only = ON;";
 
 static const char FILE_IS[] = "SELECT a.application_id, v.user_version"
