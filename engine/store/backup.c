@@ -43,23 +43,22 @@ tell(const struct backup_watch *watch, const char *what, int64_t done, int64_t t
 		watch->fn(watch->ctx, what, done, total);
 }
 
-/* What an errno of the disk is called among our refusals. */
-static const char *
-disk_code(int error)
+const char *
+backup_code(int error)
 {
 	if (error == ENOSPC || error == EDQUOT)
 		return "store.full";
 	return error == EROFS ? "store.readonly" : "store.failed";
 }
 
-static int
-sqlite_refusal(struct refusal *r, const char *path, sqlite3 *at, int rc)
+int
+backup_refusal(struct refusal *r, const char *path, sqlite3 *at, int rc)
 {
 	int error = at == NULL ? 0 : sqlite3_system_errno(at);
 	const char *code = "store.failed";
 
 	if ((rc & 0xff) == SQLITE_FULL || ((rc & 0xff) == SQLITE_IOERR && error != 0))
-		code = (rc & 0xff) == SQLITE_FULL ? "store.full" : disk_code(error);
+		code = (rc & 0xff) == SQLITE_FULL ? "store.full" : backup_code(error);
 	else if ((rc & 0xff) == SQLITE_CORRUPT || (rc & 0xff) == SQLITE_NOTADB)
 		code = "store.corrupt";
 	else if ((rc & 0xff) == SQLITE_BUSY)
@@ -112,7 +111,7 @@ copy_to(const char *path, sqlite3 *from, const struct backup_watch *watch, struc
 	if (rc == SQLITE_OK)
 		rc = sqlite3_exec(to, COPY_END, NULL, NULL, NULL);
 	if (rc != SQLITE_OK)
-		sqlite_refusal(r, path, to, rc);
+		backup_refusal(r, path, to, rc);
 	sqlite3_close(to);
 	return rc == SQLITE_OK ? 0 : -1;
 }
@@ -144,7 +143,7 @@ backup_into(const struct home *home, const char *name, struct sqlite3 *from,
 	int fd, rc;
 
 	if (unlinkat(home->fd, name, 0) == -1 && errno != ENOENT)
-		return refusal_errno(r, disk_code(errno), name);
+		return refusal_errno(r, backup_code(errno), name);
 	clear_beside(home->fd, name);
 	if ((fd = home_file(home, name, r)) == -1)
 		return -1;
@@ -152,7 +151,7 @@ backup_into(const struct home *home, const char *name, struct sqlite3 *from,
 	/* Ours is closed last: before, it would take SQLite's locks with it. */
 	rc = copy_to(path, from, watch, r);
 	if (rc == 0 && (fsync(fd) == -1 || fsync(home->fd) == -1))
-		rc = refusal_errno(r, disk_code(errno), name);
+		rc = refusal_errno(r, backup_code(errno), name);
 	close(fd);
 	if (rc == -1) {
 		unlinkat(home->fd, name, 0);
@@ -324,7 +323,7 @@ part_take(struct part *p, struct refusal *r)
 						  "another backup is being written to %s", p->path)
 					    : refusal_errno(r, "store.failed", p->path);
 	clear_beside(p->dir, p->name);
-	return ftruncate(p->fd, 0) == -1 ? refusal_errno(r, disk_code(errno), p->path) : 0;
+	return ftruncate(p->fd, 0) == -1 ? refusal_errno(r, backup_code(errno), p->path) : 0;
 }
 
 static int
@@ -356,7 +355,7 @@ part_name(struct part *p, const char *path, bool force, struct refusal *r)
 	int rc;
 
 	if (fsync(p->fd) == -1)
-		return refusal_errno(r, disk_code(errno), p->path);
+		return refusal_errno(r, backup_code(errno), p->path);
 	rc = force ? -1 : renameat2(p->dir, p->name, p->dir, name, RENAME_NOREPLACE);
 	/* Some file systems cannot do that; there the look at the beginning has to do. */
 	if (force || (rc == -1 && errno == EINVAL))
@@ -364,7 +363,7 @@ part_name(struct part *p, const char *path, bool force, struct refusal *r)
 	if (rc == -1 && errno == EEXIST)
 		return refusal_set(r, "backup.exists", "%s is there already", path);
 	if (rc == -1 || fsync(p->dir) == -1)
-		return refusal_errno(r, disk_code(errno), path);
+		return refusal_errno(r, backup_code(errno), path);
 	return 0;
 }
 

@@ -65,6 +65,20 @@ int backup_check(struct store *db, const unsigned char *key, const struct backup
 int backup_fits(const struct home *home, int64_t bytes, struct refusal *r);
 
 /**
+ * backup_code(error):
+ * Return what the errno ${error} of a disk is called among the refusals: store.full,
+ * store.readonly, or store.failed.
+ */
+const char *backup_code(int error);
+
+/**
+ * backup_refusal(r, path, handle, rc):
+ * Store in ${r} what SQLite's result ${rc} on ${handle} (NULL: it has none) means for the file
+ * ${path}.  Return -1.
+ */
+int backup_refusal(struct refusal *r, const char *path, struct sqlite3 *handle, int rc);
+
+/**
  * backup_size(db):
  * Return the bytes that a copy of ${db} has, or -1.
  */

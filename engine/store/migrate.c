@@ -1,4 +1,5 @@
 /* migrate.c: create a database, or bring an older one up to date. */
+#include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
 #include <sqlite3.h>
@@ -162,7 +163,7 @@ copy_before(const struct home *home, struct store *db, const struct backup_watch
 		report->held.bytes = bytes;
 		if (renameat(home->fd, making, home->fd, report->copy) == 0 && fsync(home->fd) == 0)
 			return 0;
-		refusal_errno(r, "store.failed", report->copy);
+		refusal_errno(r, backup_code(errno), report->copy);
 	}
 	unlinkat(home->fd, making, 0);
 	report->copy[0] = '\0';

@@ -404,7 +404,7 @@ made_ready(struct restore *x)
 	if ((fd = home_file(x->home, MAKING, x->r)) == -1)
 		return -1;
 	if (fsync(fd) == -1)
-		rc = refusal_errno(x->r, "store.failed", path);
+		rc = refusal_errno(x->r, backup_code(errno), path);
 	close(fd);
 	return rc;
 }
@@ -423,7 +423,7 @@ keep_present(struct restore *x, char kept[NAME_MAX + 1])
 	snprintf(kept, NAME_MAX + 1, KEPT "%s", when);
 	for (n = 2; linkat(x->home->fd, "bastion.db", x->home->fd, kept, 0) == -1; n++) {
 		if (errno != EEXIST || n > 99)
-			return refusal_errno(x->r, "store.failed", kept);
+			return refusal_errno(x->r, backup_code(errno), kept);
 		snprintf(kept, NAME_MAX + 1, KEPT "%s-%d", when, n);
 	}
 	return 0;
@@ -436,7 +436,7 @@ swap(struct restore *x)
 	int dir = x->home->fd;
 
 	if (fsync(dir) == -1 || renameat(dir, MAKING, dir, "bastion.db") == -1 || fsync(dir) == -1)
-		return refusal_errno(x->r, "store.failed", "bastion.db");
+		return refusal_errno(x->r, backup_code(errno), "bastion.db");
 	return 0;
 }
 
@@ -454,9 +454,9 @@ swap_broken(struct restore *x)
 		return -1;
 	snprintf(log, sizeof(log), "%s-wal", kept);
 	if (is_there(x->home, "bastion.db-wal") && linkat(dir, "bastion.db-wal", dir, log, 0) == -1)
-		return refusal_errno(x->r, "store.failed", log);
+		return refusal_errno(x->r, backup_code(errno), log);
 	if (fsync(dir) == -1)
-		return refusal_errno(x->r, "store.failed", "the state directory");
+		return refusal_errno(x->r, backup_code(errno), "the state directory");
 	unlinkat(dir, "bastion.db-wal", 0);
 	unlinkat(dir, "bastion.db-shm", 0);
 	unlinkat(dir, "bastion.db-journal", 0);
@@ -507,7 +507,7 @@ swap_present(struct restore *x)
 		refusal_set(x->r, "store.busy", "another command still has the database open");
 		break;
 	default:
-		refusal_set(x->r, "store.failed", "%s: %s", path, sqlite3_errmsg(present));
+		backup_refusal(x->r, path, present, rc);
 	}
 	sqlite3_close(present);
 	return -1;
