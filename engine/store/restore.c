@@ -312,6 +312,25 @@ present_ask(struct store *db, struct restore *x)
 	x->report->descends = descends;
 }
 
+/* Whether it can be read at all.  The log of a broken one is evidence, and not folded at a close.
+ */
+static bool
+present_opens(const struct home *home)
+{
+	sqlite3 *present = NULL;
+	char path[PATH_MAX];
+	int rc;
+
+	home_path(home, "bastion.db", path);
+	rc = sqlite3_open_v2(path, &present, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW, NULL);
+	sqlite3_db_config(present, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+	sqlite3_busy_timeout(present, GATE_WAIT_MS);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(present, "SELECT count(*) FROM sqlite_schema", NULL, NULL, NULL);
+	sqlite3_close(present);
+	return rc == SQLITE_OK;
+}
+
 /* What the database that is there says about what ended since; a broken one says nothing. */
 static void
 present_read(struct restore *x)
@@ -319,7 +338,7 @@ present_read(struct restore *x)
 	struct refusal ignored;
 	struct store *db;
 
-	if (!is_there(x->home, "bastion.db"))
+	if (!is_there(x->home, "bastion.db") || !present_opens(x->home))
 		return;
 	if ((db = store_open(x->home, ROLE_MIGRATE, NULL, &ignored)) == NULL)
 		return;
@@ -489,6 +508,7 @@ swap_present(struct restore *x)
 	home_path(x->home, "bastion.db", path);
 	rc = sqlite3_open_v2(path, &present, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW, NULL);
 	sqlite3_busy_timeout(present, GATE_WAIT_MS);
+	sqlite3_db_config(present, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
 	if (rc == SQLITE_OK)
 		rc = sqlite3_exec(present, ALONE, NULL, NULL, NULL);
 	switch (rc & 0xff) {
