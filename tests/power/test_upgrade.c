@@ -550,6 +550,69 @@ restores_fail_whole(void **state)
 	scratch_drop(&s);
 }
 
+static char copy_path[128];
+
+static void
+body_backup(struct scratch *s)
+{
+	struct backup_copy copy;
+	struct store *db;
+
+	if ((db = store_open(&s->home, ROLE_PERSON, &s->keys, &said->refusal)) == NULL)
+		return;
+	said->done = backup_write(db, copy_path, s->keys.identity, true, NULL, &copy) == 0;
+	said->refusal = *store_refusal(db);
+	store_close(db);
+}
+
+/* A file of a backup's name is a whole backup, the older one or the newer one. */
+static void
+backup_is_whole(struct scratch *s, int nth)
+{
+	struct backup_copy copy;
+	struct refusal r = {0};
+	struct store *db;
+
+	if ((db = store_open_file(copy_path, ROLE_MIGRATE, NULL, &r)) == NULL)
+		fail_msg("operation %d: %s: %s", nth, r.code, r.why);
+	if (backup_check(db, s->keys.identity, NULL, &copy) != 0)
+		fail_msg("operation %d: %s", nth, store_refusal(db)->why);
+	store_close(db);
+	memset(said, 0, sizeof(*said));
+	body_backup(s);
+	if (!said->done)
+		fail_msg("operation %d: %s: %s", nth, said->refusal.code, said->refusal.why);
+}
+
+static void
+backups_fail_whole(void **state)
+{
+	struct fault_plan plan;
+	struct scratch s;
+	int total, n = 0;
+	size_t i;
+
+	(void)state;
+	from_fixture(&s, 1, "box");
+	went_on(&s);
+	snprintf(copy_path, sizeof(copy_path), "%s/copy.db", s.dir);
+	body_backup(&s);
+	assert_true(said->done);
+	for (i = 0; i < sizeof(plans) / sizeof(plans[0]); i++) {
+		plan = plans[i];
+		under(&s, &plan, body_backup);
+		assert_true(said->done);
+		total = said->count;
+		for (plan.nth = 1; plan.nth <= total; plan.nth += stride(), n++) {
+			plan.seed = (unsigned)plan.nth % 7;
+			under(&s, &plan, body_backup);
+			backup_is_whole(&s, plan.nth);
+		}
+	}
+	print_message("%d backups\n", n);
+	scratch_drop(&s);
+}
+
 /* Start the program with ${words} and kill it after ${us} microseconds.  Return whether it ended.
  */
 static bool
@@ -691,6 +754,7 @@ main(void)
 	    cmocka_unit_test(many_migrate_at_once),
 	    cmocka_unit_test(upgrades_fail_whole),
 	    cmocka_unit_test(restores_fail_whole),
+	    cmocka_unit_test(backups_fail_whole),
 	    cmocka_unit_test(killed_upgrades_go_on),
 	    cmocka_unit_test(killed_restores_are_one_or_the_other),
 	    cmocka_unit_test(killed_backups_are_not_there),
