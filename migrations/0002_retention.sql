@@ -102,21 +102,16 @@ BEGIN
     SELECT RAISE(ABORT, 'retention.mark|a mark only moves forward');
 END;
 
-CREATE TRIGGER retention_op_output AFTER UPDATE ON retention WHEN NEW.entity = 'op_output'
+-- Answers may be long: behind their mark the keeper deletes them frame by frame, which no rule holds then.
+CREATE TRIGGER retention_answers AFTER UPDATE ON retention
+WHEN NEW.entity IN ('op_output', 'call_output')
 BEGIN
-    DELETE FROM op_output WHERE op_run_id > OLD.gone_to AND op_run_id <= NEW.gone_to;
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     SELECT 'management', 'retention', NEW.entity, 'removed', '',
-           json_object('rows', changes(), 'after', OLD.gone_to, 'to', NEW.gone_to, 'days', days)
-      FROM retention_cutoff WHERE entity = NEW.entity;
-END;
-
-CREATE TRIGGER retention_call_output AFTER UPDATE ON retention WHEN NEW.entity = 'call_output'
-BEGIN
-    DELETE FROM call_output WHERE call_id > OLD.gone_to AND call_id <= NEW.gone_to;
-    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
-    SELECT 'management', 'retention', NEW.entity, 'removed', '',
-           json_object('rows', changes(), 'after', OLD.gone_to, 'to', NEW.gone_to, 'days', days)
+           json_object('rows', (SELECT coalesce(sum(rows), 0) FROM retention_item
+                                 WHERE entity = NEW.entity
+                                   AND id > OLD.gone_to AND id <= NEW.gone_to),
+                       'after', OLD.gone_to, 'to', NEW.gone_to, 'days', days)
       FROM retention_cutoff WHERE entity = NEW.entity;
 END;
 
@@ -382,9 +377,11 @@ END;
 INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('retention.actor_run', 90, 'days', 0, 36500, 'how long runs of actors are kept, and their processes; 0: for ever'),
     ('retention.audit', 0, 'days', 0, 36500, 'how long audit rows are kept, once sealed and exported; 0: for ever'),
-    ('retention.batch', 1000, 'rows', 1, 100000, 'rows that retention removes in one transaction'),
+    ('retention.batch', 1000, 'rows', 1, 100000, 'rows that one move of a retention mark covers'),
+    ('retention.bytes', 1048576, 'bytes', 1, 1073741824, 'length of the frames that retention removes in one transaction; at least one goes'),
     ('retention.call_output', 90, 'days', 0, 36500, 'how long the answers of boxes are kept; 0: for ever'),
     ('retention.factor_try', 90, 'days', 0, 36500, 'how long tries at factors are kept; 0: for ever'),
+    ('retention.frames', 64, 'rows', 1, 100000, 'frames of answers that retention removes in one transaction'),
     ('retention.look_ms', 3600000, 'ms', 100, 86400000, 'how often the keeper looks for what retention removes'),
     ('retention.op_output', 90, 'days', 0, 36500, 'how long the answers of runs are kept; 0: for ever'),
     ('retention.refused', 365, 'days', 0, 36500, 'how long refused asks are kept beside the audit; 0: for ever'),

@@ -1,4 +1,4 @@
--- retention.sql: how long rows are kept. Moving a mark is what removes them, and nothing else can.
+-- retention.sql: how long rows are kept. What is behind a mark goes, and nothing else can.
 
 -- Up to where a table's rows are gone. The setting retention.ENTITY says after how many days they may go.
 CREATE TABLE retention (
@@ -62,21 +62,16 @@ BEGIN
     SELECT RAISE(ABORT, 'retention.mark|a mark only moves forward');
 END;
 
-CREATE TRIGGER retention_op_output AFTER UPDATE ON retention WHEN NEW.entity = 'op_output'
+-- Answers may be long: behind their mark the keeper deletes them frame by frame, which no rule holds then.
+CREATE TRIGGER retention_answers AFTER UPDATE ON retention
+WHEN NEW.entity IN ('op_output', 'call_output')
 BEGIN
-    DELETE FROM op_output WHERE op_run_id > OLD.gone_to AND op_run_id <= NEW.gone_to;
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     SELECT 'management', 'retention', NEW.entity, 'removed', '',
-           json_object('rows', changes(), 'after', OLD.gone_to, 'to', NEW.gone_to, 'days', days)
-      FROM retention_cutoff WHERE entity = NEW.entity;
-END;
-
-CREATE TRIGGER retention_call_output AFTER UPDATE ON retention WHEN NEW.entity = 'call_output'
-BEGIN
-    DELETE FROM call_output WHERE call_id > OLD.gone_to AND call_id <= NEW.gone_to;
-    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
-    SELECT 'management', 'retention', NEW.entity, 'removed', '',
-           json_object('rows', changes(), 'after', OLD.gone_to, 'to', NEW.gone_to, 'days', days)
+           json_object('rows', (SELECT coalesce(sum(rows), 0) FROM retention_item
+                                 WHERE entity = NEW.entity
+                                   AND id > OLD.gone_to AND id <= NEW.gone_to),
+                       'after', OLD.gone_to, 'to', NEW.gone_to, 'days', days)
       FROM retention_cutoff WHERE entity = NEW.entity;
 END;
 

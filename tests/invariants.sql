@@ -190,17 +190,15 @@ SELECT 'queued run of a revoked pairing' AS name, 'op_run ' || r.id AS detail
   FROM op_run AS r JOIN pairing AS p ON p.id = r.pairing_id
  WHERE r.state = 'queued' AND p.state = 'revoked';
 
--- Answers: frames from 1 to last_seq, without a gap; none where retention removed them.
+-- Answers: frames from 1 to last_seq, without a gap, but where retention removes them.
 SELECT 'frames of a run' AS name, 'op_run ' || r.id || ' has ' || count(o.seq) || ' of ' || r.last_seq
        AS detail
   FROM op_run AS r LEFT JOIN op_output AS o ON o.op_run_id = r.id
- GROUP BY r.id
-HAVING count(o.seq) <> max(o.seq) OR coalesce(max(o.seq), 0) <>
-       iif(r.id > (SELECT gone_to FROM retention WHERE entity = 'op_output'), r.last_seq, 0);
+ WHERE r.id > (SELECT gone_to FROM retention WHERE entity = 'op_output')
+ GROUP BY r.id HAVING count(o.seq) <> r.last_seq OR coalesce(max(o.seq), 0) <> r.last_seq;
 
 SELECT 'frames of a call' AS name, 'call ' || c.id || ' has ' || count(o.seq) || ' of ' || c.last_seq
        AS detail
   FROM call AS c LEFT JOIN call_output AS o ON o.call_id = c.id
- GROUP BY c.id
-HAVING count(o.seq) <> max(o.seq) OR coalesce(max(o.seq), 0) <>
-       iif(c.id > (SELECT gone_to FROM retention WHERE entity = 'call_output'), c.last_seq, 0);
+ WHERE c.id > (SELECT gone_to FROM retention WHERE entity = 'call_output')
+ GROUP BY c.id HAVING count(o.seq) <> c.last_seq OR coalesce(max(o.seq), 0) <> c.last_seq;

@@ -4,6 +4,24 @@
 
 #include "engine/state/retention.h"
 
+/* Frames behind the mark, oldest first: so many, and no more than are so long, but one. */
+#define BEHIND(table, run) run " <= (SELECT gone_to FROM retention WHERE entity = '" table "')"
+#define FRAMES_DUE(table, run) \
+	"SELECT count(*) FROM (SELECT 1 FROM " table " WHERE " BEHIND(table, run) " LIMIT 1)"
+#define FRAMES_GO(table, run)                                                                   \
+	"DELETE FROM " table " WHERE (" run ", seq) IN ("                                       \
+	"SELECT run, seq FROM (SELECT run, seq, sum(bytes) OVER (ORDER BY run, seq) - bytes AS" \
+	"  before FROM (SELECT " run " AS run, seq, length(frame) AS bytes FROM " table         \
+	"    WHERE " BEHIND(table,                                                              \
+	    run) " ORDER BY " run ", seq"                                                       \
+		 "    LIMIT (SELECT value FROM setting WHERE name = 'retention.frames')))"      \
+		 " WHERE before < (SELECT value FROM setting WHERE name = 'retention.bytes'))"
+
+static const char *const answers[][2] = {
+    {FRAMES_DUE("op_output", "op_run_id"), FRAMES_GO("op_output", "op_run_id")},
+    {FRAMES_DUE("call_output", "call_id"), FRAMES_GO("call_output", "call_id")},
+};
+
 static const char MARK_DUE[] =
     "SELECT entity, gone_to FROM retention_due WHERE gone_to IS NOT NULL LIMIT 1";
 
@@ -56,8 +74,15 @@ retention_step(struct store *db)
 {
 	struct stmt *q;
 	int64_t n;
+	size_t i;
 	int due;
 
+	for (i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+		if ((n = stmt_value(store_sql(db, answers[i][0]), -1)) == -1)
+			return -1;
+		if (n > 0)
+			return take(db, answers[i][1]);
+	}
 	if ((q = store_sql(db, MARK_DUE)) == NULL || (due = stmt_step(q)) == -1)
 		return -1;
 	if (due == 1) {

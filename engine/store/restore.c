@@ -455,7 +455,7 @@ swap(struct restore *x)
 	int dir = x->home->fd;
 
 	if (fsync(dir) == -1 || renameat(dir, MAKING, dir, "bastion.db") == -1 || fsync(dir) == -1)
-		return refusal_errno(x->r, backup_code(errno), "bastion.db");
+		return refusal_errno(x->r, backup_code(errno), x->home->state);
 	return 0;
 }
 
@@ -475,7 +475,7 @@ swap_broken(struct restore *x)
 	if (is_there(x->home, "bastion.db-wal") && linkat(dir, "bastion.db-wal", dir, log, 0) == -1)
 		return refusal_errno(x->r, backup_code(errno), log);
 	if (fsync(dir) == -1)
-		return refusal_errno(x->r, backup_code(errno), "the state directory");
+		return refusal_errno(x->r, backup_code(errno), x->home->state);
 	unlinkat(dir, "bastion.db-wal", 0);
 	unlinkat(dir, "bastion.db-shm", 0);
 	unlinkat(dir, "bastion.db-journal", 0);

@@ -112,7 +112,7 @@ answers_go_after_their_time(void **state)
 	clock_fix(MORNING + 89 * DAY);
 	assert_int_equal(retain(), 0);
 	clock_fix(MORNING + 91 * DAY);
-	assert_int_equal(retain(), 1);
+	assert_int_equal(retain(), 2);
 	assert_int_equal(value("SELECT count(*) FROM op_output"), 5);
 	assert_int_equal(value("SELECT min(op_run_id) FROM op_output"), 3);
 	assert_int_equal(value("SELECT count(*) FROM op_run"), 4);
@@ -244,11 +244,41 @@ steps_are_small(void **state)
 	}
 	assert_int_equal(retention_step(s.db), 0);
 	sql("UPDATE setting SET value = 90 WHERE name = 'retention.op_output'");
-	assert_int_equal(retain(), 2);
+	assert_int_equal(retain(), 4);
 	assert_int_equal(value("SELECT count(*) FROM op_output"), 1);
 	assert_int_equal(value("SELECT max(body ->> 'rows') FROM audit"
 			       " WHERE entity = 'retention' AND entity_id = 'op_output'"),
 	    25);
+}
+
+/* Answers go by frames: so many, no more than so long, but one at least. */
+static void
+frames_go_a_few_at_a_time(void **state)
+{
+	int64_t before, after;
+	int n;
+
+	(void)state;
+	paired();
+	run_once(20, 1000, false);
+	run_once(3, 50000, false);
+	run_once(1, 10, false);
+	sql("UPDATE setting SET value = 5 WHERE name = 'retention.frames';"
+	    "UPDATE setting SET value = 3000 WHERE name = 'retention.bytes'");
+	clock_fix(MORNING + 100 * DAY);
+	scratch_open(&s, ROLE_KEEPER);
+	assert_int_equal(retention_step(s.db), 1);
+	before = stmt_value(store_sql(s.db, "SELECT count(*) FROM op_output"), -1);
+	assert_int_equal(before, 24);
+	for (n = 0; retention_step(s.db) == 1; n++, before = after) {
+		after = stmt_value(store_sql(s.db, "SELECT count(*) FROM op_output"), -1);
+		assert_in_range(before - after, 1, 3);
+	}
+	/* Three of a thousand a step, then each long one alone; the last thousands go with one. */
+	assert_int_equal(before, 1);
+	assert_in_range(n, 9, 10);
+	/* Every row that is left behind no mark is still held. */
+	scratch_refused(&s, "retention.kept", "DELETE FROM op_output");
 }
 
 /* Numbers are not given again: the newest row stays, however old. */
@@ -526,6 +556,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(nothing_else_is_removed, make, drop),
 	    cmocka_unit_test_setup_teardown(only_the_keeper_moves_marks, make, drop),
 	    cmocka_unit_test_setup_teardown(steps_are_small, make, drop),
+	    cmocka_unit_test_setup_teardown(frames_go_a_few_at_a_time, make, drop),
 	    cmocka_unit_test_setup_teardown(numbers_are_not_reused, make, drop),
 	    cmocka_unit_test_setup_teardown(a_mark_stops_at_what_is_young, make, drop),
 	    cmocka_unit_test_setup_teardown(processes_go_with_their_runs, make, drop),
