@@ -388,13 +388,14 @@ say_report_json(const struct audit_report *p)
 	char head[65];
 
 	sodium_bin2hex(head, sizeof(head), p->head, sizeof(p->head));
-	printf("{\"good\":%s,\"rows\":%" PRId64 ",\"seals\":%" PRId64 ",\"base\":%" PRId64
-	       ",\"first\":%" PRId64 ",\"last\":%" PRId64,
-	    p->bad == 0 ? "true" : "false", p->rows, p->seals, p->base, p->first, p->last);
+	printf("{\"good\":%s,\"rows\":%" PRId64 ",\"seals\":%" PRId64 ",\"first\":%" PRId64
+	       ",\"last\":%" PRId64,
+	    p->bad == 0 ? "true" : "false", p->rows, p->seals, p->first, p->last);
 	say_time("first_at", p->first_at);
 	say_time("last_at", p->last_at);
 	printf(",\"sealed\":%" PRId64, p->sealed);
 	say_time("sealed_at", p->sealed_at);
+	printf(",\"base\":%" PRId64, p->base);
 	printf(",\"head\":\"%s\",\"behind\":%" PRId64 ",\"bad\":", head, p->behind);
 	if (p->bad == 0)
 		fputs("null,\"what\":null}\n", stdout);

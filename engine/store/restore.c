@@ -533,18 +533,24 @@ swap_present(struct restore *x)
 	return -1;
 }
 
-/* Writers queue at the gate meanwhile; what they find then is the other database. */
+/*
+ * From the last look at the present database to the swap, writers queue at the gate: nothing can be
+ * dropped there that would live on here.
+ */
 static int
-swap_in(struct restore *x)
+take_over(struct restore *x)
 {
-	int gate, rc;
+	int gate, rc = -1;
 
 	if ((gate = home_file(x->home, "bastion.gate", x->r)) == -1)
 		return -1;
-	if (gate_enter(gate, GATE_WAIT_MS) != 0)
-		rc = refusal_set(x->r, "store.busy", "another writer did not finish in time");
-	else
-		rc = is_there(x->home, "bastion.db") ? swap_present(x) : swap(x);
+	if (gate_enter(gate, GATE_WAIT_MS) != 0) {
+		refusal_set(x->r, "store.busy", "another writer did not finish in time");
+	} else {
+		present_read(x);
+		if (made_ready(x) == 0)
+			rc = is_there(x->home, "bastion.db") ? swap_present(x) : swap(x);
+	}
 	close(gate);
 	return rc;
 }
@@ -566,11 +572,8 @@ restore_run(const struct home *home, const char *path, const struct store_keys *
 	if ((lock = instance_lock(home, r)) == -1)
 		return -1;
 	restore_tidy(home);
-	if (made_from(&x, path) == 0) {
-		present_read(&x);
-		if (made_ready(&x) == 0)
-			rc = swap_in(&x);
-	}
+	if (made_from(&x, path) == 0)
+		rc = take_over(&x);
 	if (rc != 0)
 		restore_tidy(home);
 	free(x.present.live);

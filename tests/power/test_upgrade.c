@@ -32,7 +32,7 @@
 	(FAULT_READ | FAULT_WRITE | FAULT_SYNC | FAULT_TRUNCATE | FAULT_OPEN | FAULT_DELETE | \
 	    FAULT_LOCK | FAULT_SHM | FAULT_NAME)
 #define LASTING (FAULT_WRITE | FAULT_SYNC | FAULT_TRUNCATE | FAULT_DELETE | FAULT_NAME)
-#define KILLS   40
+#define KILLS   20
 
 static const struct fault_plan plans[] = {
     {.ops = EVERY},
@@ -43,7 +43,7 @@ static const struct fault_plan plans[] = {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define FEW 41 /* a sanitizer makes each of these processes ten times as slow */
 #else
-#define FEW 7
+#define FEW 11
 #endif
 
 /* Every operation with BASTION_FAULTS=all; else one of each few. */
