@@ -14,6 +14,7 @@
 #include "engine/clock.h"
 #include "engine/state/audit.h"
 #include "engine/state/retention.h"
+#include "tests/program.h"
 #include "tests/scratch.h"
 
 #define DAY     INT64_C(86400000)
@@ -409,6 +410,49 @@ audit_goes_behind_an_exported_seal(void **state)
 	assert_true(report.base > 41);
 }
 
+static void
+says(int code, const char *text, const char *const words[])
+{
+	struct program p;
+
+	store_close(s.db);
+	s.db = NULL;
+	program_run(&p, &s, NULL, words);
+	if (p.code != code || (strstr(p.out, text) == NULL && strstr(p.err, text) == NULL))
+		fail_msg("exit %d, not %d with '%s': %s%s", p.code, code, text, p.out, p.err);
+	program_free(&p);
+}
+
+/* As a person does it: an export that is marked, without a gap; then verify says where it begins.
+ */
+static void
+a_marked_export_lets_rows_go(void **state)
+{
+	char first[96], second[96];
+	const char *const gap[] = {"audit", "export", "--since", "30", "--mark", first, NULL};
+	const char *const pipe[] = {"audit", "export", "--mark", "-", NULL};
+	const char *const whole[] = {"audit", "export", "--mark", second, NULL};
+	const char *const check[] = {"audit", "verify", NULL};
+
+	(void)state;
+	snprintf(first, sizeof(first), "%s/first", s.dir);
+	snprintf(second, sizeof(second), "%s/second", s.dir);
+	history(0, 20);
+	history(1, 20);
+	says(126, "rows before 30 were not exported", gap);
+	says(2, "--mark needs a file", pipe);
+	assert_int_equal(value("SELECT sent FROM audit_sink WHERE name = 'export'"), 0);
+	says(0, "41 rows", whole);
+	assert_int_equal(value("SELECT sent FROM audit_sink WHERE name = 'export'"), 41);
+	assert_int_equal(value("SELECT count(*) FROM audit WHERE entity = 'audit'"
+			       " AND action = 'exported' AND who GLOB 'person:*'"),
+	    1);
+	sql("UPDATE setting SET value = 60 WHERE name = 'retention.audit'");
+	clock_fix(MORNING + 100 * DAY);
+	assert_true(retain() > 0);
+	says(0, "the audit begins at row 41: what came before was exported", check);
+}
+
 /* A beginning that the machine did not sign for is no beginning. */
 static void
 a_beginning_is_signed(void **state)
@@ -561,6 +605,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(a_mark_stops_at_what_is_young, make, drop),
 	    cmocka_unit_test_setup_teardown(processes_go_with_their_runs, make, drop),
 	    cmocka_unit_test_setup_teardown(audit_goes_behind_an_exported_seal, make, drop),
+	    cmocka_unit_test_setup_teardown(a_marked_export_lets_rows_go, make, drop),
 	    cmocka_unit_test_setup_teardown(a_beginning_is_signed, make, drop),
 	    cmocka_unit_test_setup_teardown(taken_rows_cannot_pass_for_old_ones, make, drop),
 	    cmocka_unit_test_setup_teardown(a_beginning_is_not_moved, make, drop),
