@@ -55,5 +55,17 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('op.gather_ms', 20, 'ms', 0, 1000, 'how long a result waits for the end of its run, to be committed with it'),
     ('op.kill_ms', 3000, 'ms', 10, 60000, 'grace between asking a run to end and ending it'),
     ('pairing.wait_ms', 10000, 'ms', 100, 600000, 'how long a Host may take to answer a pairing'),
+    ('retention.actor_run', 90, 'days', 0, 36500, 'how long runs of actors are kept, and their processes; 0: for ever'),
+    ('retention.audit', 0, 'days', 0, 36500, 'how long audit rows are kept, once sealed and exported; 0: for ever'),
+    ('retention.batch', 1000, 'rows', 1, 100000, 'rows that one move of a retention mark covers'),
+    ('retention.bytes', 1048576, 'bytes', 1, 1073741824, 'length of the frames that retention removes in one transaction; at least one goes'),
+    ('retention.call_output', 90, 'days', 0, 36500, 'how long the answers of boxes are kept; 0: for ever'),
+    ('retention.factor_try', 90, 'days', 0, 36500, 'how long tries at factors are kept; 0: for ever'),
+    ('retention.frames', 64, 'rows', 1, 100000, 'frames of answers that retention removes in one transaction'),
+    ('retention.look_ms', 3600000, 'ms', 100, 86400000, 'how often the keeper looks for what retention removes'),
+    ('retention.op_output', 90, 'days', 0, 36500, 'how long the answers of runs are kept; 0: for ever'),
+    ('retention.refused', 365, 'days', 0, 36500, 'how long refused asks are kept beside the audit; 0: for ever'),
     ('store.checkpoint_ms', 5000, 'ms', 100, 3600000, 'how often the keeper folds the log into the database'),
-    ('store.tick_ms', 5000, 'ms', 100, 600000, 'slow look at the database, should a bell be missed');
+    ('store.free_pages', 1024, 'pages', 0, 10000000, 'free pages that the database keeps for what comes next'),
+    ('store.tick_ms', 5000, 'ms', 100, 600000, 'slow look at the database, should a bell be missed'),
+    ('store.vacuum_pages', 256, 'pages', 1, 100000, 'free pages that are given back to the disk in one transaction');

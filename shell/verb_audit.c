@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <poll.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -52,13 +53,20 @@ static const char AUDIT_AFTER[] =
     " WHERE (:entity IS NULL OR entity = :entity) AND (:id IS NULL OR entity_id = :id)"
     " ORDER BY seq DESC LIMIT :n)";
 
+/* Rows have no gap, so their number says which was the last; nothing before :since may be missing.
+ */
+static const char AUDIT_EXPORTED[] =
+    "UPDATE audit_sink SET sent = max(sent, (SELECT min(seq) + :rows - 1 FROM audit"
+    "                                         WHERE seq >= :since))"
+    " WHERE name = 'export' AND :since <= sent + 1";
+
 static const char AUDIT_HEAD[] = "SELECT coalesce(max(seq), 0) FROM audit";
 
 /* What was asked for. */
 struct audit_options {
 	int64_t rows;
 	int64_t since;
-	bool follow, host;
+	bool follow, host, mark;
 	const char *entity, *id;
 	const char *key; /* in hexadecimal; NULL: this machine's own */
 };
@@ -70,6 +78,7 @@ static const struct option options[] = {
     {"key", required_argument, NULL, 'k'},
     {"since", required_argument, NULL, 's'},
     {"host", no_argument, NULL, 'H'},
+    {"mark", no_argument, NULL, 'm'},
     {NULL, 0, NULL, 0},
 };
 
@@ -98,6 +107,9 @@ take_option(void *ctx, int val, const char *arg)
 		return 0;
 	case 'H':
 		o->host = true;
+		return 0;
+	case 'm':
+		o->mark = true;
 		return 0;
 	case 'k':
 		o->key = arg;
@@ -341,7 +353,12 @@ say_report(const struct audit_report *p)
 	if (p->rows > 0)
 		printf(", from %s to %s", from, to);
 	putchar('\n');
-	if (p->first > 1)
+	if (p->base != 0) {
+		text_time(p->base_at, false, from);
+		printf("the audit begins at row %" PRId64
+		       ": what came before was exported, and removed from %s on\n",
+		    p->base, from);
+	} else if (p->first > 1)
 		printf("the file begins at row %" PRId64 ": what came before is not in it\n",
 		    p->first);
 	if (p->sealed == 0)
@@ -378,6 +395,7 @@ say_report_json(const struct audit_report *p)
 	say_time("last_at", p->last_at);
 	printf(",\"sealed\":%" PRId64, p->sealed);
 	say_time("sealed_at", p->sealed_at);
+	printf(",\"base\":%" PRId64, p->base);
 	printf(",\"head\":\"%s\",\"behind\":%" PRId64 ",\"bad\":", head, p->behind);
 	if (p->bad == 0)
 		fputs("null,\"what\":null}\n", stdout);
@@ -440,6 +458,37 @@ export_to(struct cli *cli, const struct audit_options *o, const char *path)
 	return rows;
 }
 
+/* The name of the export is on the disk as well: only then may its rows be removed one day. */
+static int
+export_mark(struct cli *cli, const struct audit_options *o, int64_t rows, const char *path)
+{
+	char dir[PATH_MAX];
+	struct stmt *q;
+	int fd, rc;
+
+	snprintf(dir, sizeof(dir), "%s", path);
+	if ((fd = open(dirname(dir), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) == -1)
+		return refusal_errno(&cli->refusal, "store.failed", path);
+	rc = fsync(fd);
+	close(fd);
+	if (rc == -1)
+		return refusal_errno(&cli->refusal, "store.failed", path);
+	if (rows == 0)
+		return 0;
+	if (store_begin(cli->db) == -1)
+		return -1;
+	if ((q = store_sql(cli->db, AUDIT_EXPORTED)) == NULL)
+		return store_rollback(cli->db);
+	stmt_int(q, ":rows", rows);
+	stmt_int(q, ":since", o->since);
+	if (stmt_run_one(q) == -1) {
+		refusal_set(store_refusal(cli->db), "audit.base",
+		    "rows before %" PRId64 " were not exported and marked yet", o->since);
+		return store_rollback(cli->db);
+	}
+	return store_commit(cli->db);
+}
+
 static int
 audit_take_away(struct cli *cli, struct audit_options *o, int argc, char **argv)
 {
@@ -447,11 +496,14 @@ audit_take_away(struct cli *cli, struct audit_options *o, int argc, char **argv)
 
 	if (argc > 1)
 		return cli_usage(cli, "unexpected word: %s", argv[1]);
-	if (cli_open(cli, ROLE_READER) != 0)
+	if (o->mark && (argc == 0 || strcmp(argv[0], "-") == 0))
+		return cli_usage(cli, "--mark needs a file, which can be made sure of");
+	if (cli_open(cli, o->mark ? ROLE_PERSON : ROLE_READER) != 0)
 		return cli_refuse(cli);
 	if (argc == 0 || strcmp(argv[0], "-") == 0)
 		return audit_export(cli->db, o->since, stdout) == -1 ? cli_refuse(cli) : 0;
-	if ((rows = export_to(cli, o, argv[0])) == -1)
+	if ((rows = export_to(cli, o, argv[0])) == -1 ||
+	    (o->mark && export_mark(cli, o, rows, argv[0]) == -1))
 		return cli_refuse(cli);
 	printf(cli->mode == CLI_JSON ? "{\"rows\":%" PRId64 "}\n" : "%" PRId64 " rows\n", rows);
 	return 0;
@@ -488,7 +540,7 @@ static const struct {
  *
  * usage: bastion audit [tail] [-n ROWS] [-f] [--entity ENTITY [ID]] [--json]
  *        bastion audit verify [FILE] [--key KEY] [--json]
- *        bastion audit export [--since SEQ] [FILE]
+ *        bastion audit export [--since SEQ] [--mark] [FILE]
  *        bastion audit key
  *
  * Show what happened on this machine, check that nobody changed it, or take it away.
@@ -503,9 +555,10 @@ static const struct {
  * are vouched for by the chain alone, and a file that was cut off together with its seals looks
  * like a younger one: keep the head that verify shows in another place, and compare.
  *
- * export writes one JSON object a line, which sha256sum or a few lines of Python can check; key
- * shows the public key that this takes. With --host, all of them are about the Host on this
- * machine.
+ * export writes one JSON object a line, which sha256sum or a few lines of Python can check; with
+ * --mark it says that these rows are kept elsewhere, so that they may go from here once they are as
+ * old as the setting retention.audit allows. key shows the public key that checking takes. With
+ * --host, all of them are about the Host on this machine.
  */
 int
 verb_audit(struct cli *cli, int argc, char **argv)

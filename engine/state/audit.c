@@ -15,12 +15,23 @@ static const char AUDIT_UNSEALED[] =
     "  FROM (SELECT coalesce(max(seq), 0) AS seq FROM audit_seal) AS s";
 
 /* Rows and seals in one statement, so that they are of one moment; a seal stands behind its row. */
-static const char AUDIT_CHAIN[] = "SELECT l.seq AS seq, 0 AS is_seal, a.at, l.prev, l.hash, l.line,"
-				  "       (SELECT max(seq) FROM audit)"
-				  "  FROM audit_line AS l JOIN audit AS a ON a.seq = l.seq"
-				  " UNION ALL "
-				  "SELECT seq, 1, at, head, signature, seal_text, 0 FROM audit_seal"
-				  " ORDER BY 1, 2";
+#define CHAIN_ROWS                                                      \
+	"SELECT l.seq AS seq, 0 AS kind, a.at, l.prev, l.hash, l.line," \
+	"       (SELECT max(seq) FROM audit)"                           \
+	"  FROM audit_line AS l JOIN audit AS a ON a.seq = l.seq"
+#define CHAIN_SEALS "SELECT seq, 1, at, head, signature, seal_text, 0 FROM audit_seal"
+
+/* Before version 2 a chain began at row 1; since then, at its base, if rows before it were removed.
+ */
+static const char AUDIT_HAS_BASE[] =
+    "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'audit_base'";
+static const char AUDIT_CHAIN_WHOLE[] = CHAIN_ROWS " UNION ALL " CHAIN_SEALS " ORDER BY 1, 2";
+static const char AUDIT_CHAIN[] = CHAIN_ROWS
+    " WHERE l.seq >= coalesce((SELECT max(seq) FROM audit_base), 0)"
+    " UNION ALL " CHAIN_SEALS " WHERE seq >= coalesce((SELECT max(seq) FROM audit_base), 0)"
+    " UNION ALL SELECT seq, -1, at, head, signature, base_text, 0 FROM audit_base"
+    "            WHERE seq = (SELECT max(seq) FROM audit_base)"
+    " ORDER BY 1, 2";
 
 enum { PROGRESS_ROWS = 4096 };
 
@@ -74,7 +85,7 @@ verify_row(struct stmt *q, struct audit_check *check)
 }
 
 static int
-verify_seal(struct stmt *q, struct audit_check *check)
+verify_sealing(struct stmt *q, struct audit_check *check, bool base)
 {
 	struct audit_sealing seal;
 
@@ -83,7 +94,15 @@ verify_seal(struct stmt *q, struct audit_check *check)
 	seal.head = stmt_get_blob(q, 3, 32);
 	seal.signature = stmt_get_blob(q, 4, 64);
 	seal.text = stmt_get_text(q, 5);
-	return audit_check_seal(check, &seal);
+	return base ? audit_check_base(check, &seal) : audit_check_seal(check, &seal);
+}
+
+static int
+verify_next(struct stmt *q, struct audit_check *check)
+{
+	int64_t kind = stmt_get_int(q, 1);
+
+	return kind == 0 ? verify_row(q, check) : verify_sealing(q, check, kind < 0);
 }
 
 int
@@ -92,13 +111,15 @@ audit_verify(struct store *db, const unsigned char *key, const struct audit_prog
 {
 	struct audit_check check;
 	struct stmt *q;
+	bool based;
 	int rc;
 
 	audit_check_begin(&check, key, true, report);
-	if ((q = store_sql(db, AUDIT_CHAIN)) == NULL)
+	based = stmt_value(store_sql(db, AUDIT_HAS_BASE), 0) != 0;
+	if ((q = store_sql(db, based ? AUDIT_CHAIN : AUDIT_CHAIN_WHOLE)) == NULL)
 		return -1;
 	while ((rc = stmt_step(q)) == 1) {
-		if (stmt_get_int(q, 1) == 1 ? verify_seal(q, &check) : verify_row(q, &check)) {
+		if (verify_next(q, &check) != 0) {
 			stmt_done(q);
 			return AUDIT_BAD;
 		}

@@ -33,6 +33,7 @@ int64_t audit_unsealed(struct store *db, int64_t *since);
  * Check the whole chain of ${db}, as it is at one moment, against the machine's public key ${key}
  * (32 bytes): that rows are numbered without a gap, that each hash covers its row and the row
  * before it, and that each seal covers the hash that stands at its row and was signed with the key.
+ * Where retention removed rows, the chain begins at the row that the machine signed for then.
  * Stop at the first thing that is wrong.  ${progress} may be NULL.  Store what was found in
  * ${report}.  Return 0 for a good chain, AUDIT_BAD, or -1 with ${db}'s refusal set.
  *

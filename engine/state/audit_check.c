@@ -51,6 +51,24 @@ check_present(struct audit_check *check, int64_t seq)
 	return 0;
 }
 
+/* The first row where retention removed those before it. */
+static int
+check_begins(struct audit_check *check, const struct audit_row *row)
+{
+	int64_t base = check->report->base;
+
+	if (base == 0)
+		return 0;
+	if (row->seq != base)
+		return check_bad(
+		    check, base, "row %" PRId64 ", where the audit begins, is missing", base);
+	if (memcmp(row->hash, check->base, sizeof(check->base)) != 0)
+		return check_bad(check, base,
+		    "row %" PRId64 ", where the audit begins, is not the one that was signed",
+		    base);
+	return 0;
+}
+
 static int
 check_place(struct audit_check *check, const struct audit_row *row)
 {
@@ -58,6 +76,8 @@ check_place(struct audit_check *check, const struct audit_row *row)
 		return check_bad(
 		    check, row->seq, "row %" PRId64 " has no hash of 32 bytes", row->seq);
 
+	if (!check->anchored && check_begins(check, row))
+		return AUDIT_BAD;
 	/* The first row of a part: what came before it is not ours to see. */
 	if (!check->anchored && row->seq > 1) {
 		memcpy(check->head, row->prev, sizeof(check->head));
@@ -108,6 +128,21 @@ seal_signed(const struct audit_check *check, const struct audit_sealing *seal)
 	return seal->head != NULL && seal->signature != NULL &&
 	       key_verify(
 		   check->key, SEAL_DOMAIN, seal->text, strlen(seal->text), seal->signature) == 0;
+}
+
+int
+audit_check_base(struct audit_check *check, const struct audit_sealing *base)
+{
+	if (!seal_signed(check, base))
+		return check_bad(check, base->seq,
+		    "rows before %" PRId64
+		    " are missing, and not by the word of this machine's key",
+		    base->seq);
+	check->anchored = false;
+	memcpy(check->base, base->head, sizeof(check->base));
+	check->report->base = base->seq;
+	check->report->base_at = base->at;
+	return 0;
 }
 
 int

@@ -24,6 +24,8 @@ struct audit_report {
 	int64_t sealed_at;      /* when that seal was made */
 	unsigned char head[32]; /* and the hash that it covers */
 	int64_t behind;         /* good rows after it */
+	int64_t base;           /* seq where the chain begins by retention, 0: at row 1 */
+	int64_t base_at;        /* when rows before it were given up */
 	int64_t bad;            /* seq of the first row that is wrong, 0: none */
 	char what[192];         /* what is wrong, one sentence */
 };
@@ -51,6 +53,7 @@ struct audit_check {
 	const unsigned char *key;
 	bool anchored;
 	unsigned char head[32];
+	unsigned char base[32]; /* hash of the row report->base */
 	struct audit_report *report;
 };
 
@@ -62,6 +65,13 @@ struct audit_check {
  */
 void audit_check_begin(
     struct audit_check *check, const unsigned char *key, bool whole, struct audit_report *report);
+
+/**
+ * audit_check_base(check, base):
+ * Before any row: the chain begins at the row of ${base}, since the machine gave up those before it
+ * and signed for that.  Return 0 or AUDIT_BAD.
+ */
+int audit_check_base(struct audit_check *check, const struct audit_sealing *base);
 
 /**
  * audit_check_row(check, row):

@@ -10,6 +10,7 @@
 #include "engine/state/audit.h"
 #include "engine/state/keeper.h"
 #include "engine/state/outbox.h"
+#include "engine/state/retention.h"
 
 static const char KEEPER_DUE[] =
     "SELECT min(at) FROM (SELECT min(expires_at) AS at FROM approval WHERE state = 'pending'"
@@ -40,6 +41,7 @@ struct keeper {
 	bool log_full;   /* its descriptor is in the loop */
 	bool draining;
 	int64_t checkpoint_at;          /* on loop_now()'s clock, 0: nothing to fold */
+	int64_t retention_at;           /* on the same clock */
 	bool failed;                    /* something did, in this pass */
 	char failing[REFUSAL_CODE_MAX]; /* said already */
 };
@@ -181,6 +183,30 @@ keeper_checkpoint(struct actor_env *env)
 	return every;
 }
 
+/* Remove what was kept for long enough, a little at a time.  Return the milliseconds until then. */
+static int64_t
+keeper_retain(struct actor_env *env)
+{
+	struct keeper *k = env->ctx;
+	int64_t wait;
+
+	if (k->retention_at > loop_now())
+		return k->retention_at - loop_now();
+	switch (retention_step(env->db)) {
+	case 0:
+		wait = store_setting(env->db, "retention.look_ms");
+		break;
+	case 1:
+		/* Others write in between. */
+		wait = store_setting(env->db, "keeper.gather_ms");
+		break;
+	default:
+		wait = keeper_failed(env, "retention");
+	}
+	k->retention_at = loop_now() + wait;
+	return wait;
+}
+
 static void
 keeper_pass(void *ctx)
 {
@@ -195,6 +221,7 @@ keeper_pass(void *ctx)
 	next = earlier(next, keeper_seal(env));
 	next = earlier(next, keeper_ship(env));
 	next = earlier(next, keeper_checkpoint(env));
+	next = earlier(next, keeper_retain(env));
 	if (!k->failed)
 		k->failing[0] = '\0';
 	loop_cancel(env->loop, k->timer);

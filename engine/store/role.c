@@ -35,13 +35,18 @@ static const struct {
     {"call", INS, BIT(ROLE_NET)},
     {"call", UPD, BIT(ROLE_LINK) | BIT(ROLE_KEEPER)},
     {"call_output", INS, BIT(ROLE_LINK)},
+    {"call_output", DEL, BIT(ROLE_KEEPER)},
     {"op_run", INS, BIT(ROLE_NET)},
     {"op_run", UPD, BIT(ROLE_NET) | BIT(ROLE_WORKER)},
     {"op_output", INS, BIT(ROLE_WORKER)},
+    {"op_output", DEL, BIT(ROLE_KEEPER)},
     {"folder_walk", INS | UPD, BIT(ROLE_WORKER)},
     {"refused", INS, BIT(ROLE_NET) | BIT(ROLE_PERSON)},
     {"audit_seal", INS, BIT(ROLE_KEEPER) | BIT(ROLE_PERSON)},
-    {"audit_sink", UPD, BIT(ROLE_KEEPER)},
+    {"audit_sink", UPD, BIT(ROLE_KEEPER) | BIT(ROLE_PERSON)},
+    {"audit_base", INS, BIT(ROLE_KEEPER)},
+    {"retention", UPD, BIT(ROLE_KEEPER)},
+    {"backup", INS, BIT(ROLE_PERSON)},
     {"process", INS, OURS},
     {"lease", INS, OURS},
     {"lease", UPD, OURS | BIT(ROLE_AMEND)},
@@ -66,6 +71,7 @@ static const struct {
 	bool argument;
 } looks[] = {
     {"application_id", false},
+    {"auto_vacuum", false},
     {"collation_list", false},
     {"compile_options", false},
     {"data_version", false},
@@ -122,7 +128,10 @@ function_allowed(enum store_role role, const char *name)
 	return role != ROLE_AMEND || sqlite3_stricmp(name, "seal_sign") != 0;
 }
 
-/* A role of ours may also choose how durable its next transaction is: FULL or NORMAL, never OFF. */
+/*
+ * A role of ours may also choose how durable its next transaction is: FULL or NORMAL, never OFF.
+ * The keeper gives free pages back to the disk.
+ */
 static bool
 pragma_allowed(enum store_role role, const char *name, const char *argument)
 {
@@ -133,6 +142,8 @@ pragma_allowed(enum store_role role, const char *name, const char *argument)
 	for (i = 0; i < sizeof(looks) / sizeof(looks[0]); i++)
 		if (sqlite3_stricmp(looks[i].name, name) == 0)
 			return argument == NULL || looks[i].argument;
+	if (role == ROLE_KEEPER && sqlite3_stricmp("incremental_vacuum", name) == 0)
+		return true;
 	return role != ROLE_READER && sqlite3_stricmp("synchronous", name) == 0 &&
 	       argument != NULL &&
 	       (strcmp(argument, "FULL") == 0 || strcmp(argument, "NORMAL") == 0);
