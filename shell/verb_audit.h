@@ -12,7 +12,7 @@ struct audit_options {
 	int64_t rows;
 	bool follow, host;
 	const char *entity, *id;
-	const char *key;          /* a verifier key, or hexadecimal; NULL: this machine's own */
+	const char *key;           /* a verifier key, or hexadecimal; NULL: this machine's own */
 	const char *since, *until; /* a row's number, a time, or how long ago; NULL: all */
 	const char *format, *checkpoint;
 };

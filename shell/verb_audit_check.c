@@ -51,7 +51,8 @@ say_report(const struct audit_report *p)
 	text_time(p->last_at, false, to);
 	text_time(p->sealed_at, false, sealed);
 	sodium_bin2hex(head, sizeof(head), p->head, sizeof(p->head));
-	sodium_bin2base64(root, sizeof(root), p->root, sizeof(p->root), sodium_base64_VARIANT_ORIGINAL);
+	sodium_bin2base64(
+	    root, sizeof(root), p->root, sizeof(p->root), sodium_base64_VARIANT_ORIGINAL);
 	if (p->bad != 0)
 		printf("bad: %s\n", p->what);
 	printf("%s: ", p->bad != 0 ? "good before it" : "good");
@@ -95,7 +96,8 @@ say_report_json(const struct audit_report *p)
 	char head[65], root[45];
 
 	sodium_bin2hex(head, sizeof(head), p->head, sizeof(p->head));
-	sodium_bin2base64(root, sizeof(root), p->root, sizeof(p->root), sodium_base64_VARIANT_ORIGINAL);
+	sodium_bin2base64(
+	    root, sizeof(root), p->root, sizeof(p->root), sodium_base64_VARIANT_ORIGINAL);
 	printf("{\"good\":%s,\"rows\":%" PRId64 ",\"seals\":%" PRId64 ",\"first\":%" PRId64
 	       ",\"last\":%" PRId64,
 	    p->bad == 0 ? "true" : "false", p->rows, p->seals, p->first, p->last);
@@ -125,8 +127,8 @@ say_proof(const struct audit_proof *p, bool json)
 		    p->seq, p->size);
 	else
 		printf(json ? "{\"good\":true,\"old\":%" PRId64 ",\"size\":%" PRId64 "}\n"
-			    : "good: the audit of %" PRId64 " rows goes on, unchanged, to the one of %" PRId64
-			      " rows\n",
+			    : "good: the audit of %" PRId64
+			      " rows goes on, unchanged, to the one of %" PRId64 " rows\n",
 		    p->old, p->size);
 }
 
@@ -192,8 +194,8 @@ check_proof(struct cli *cli, FILE *f, const char *path, struct checking *c)
 
 /* A database and a proof begin with words of their own; anything else is taken for an export. */
 static int
-check_file(struct cli *cli, const char *path, const struct audit_progress *progress,
-    struct checking *c)
+check_file(
+    struct cli *cli, const char *path, const struct audit_progress *progress, struct checking *c)
 {
 	static const char database[16] = "SQLite format 3", inclusion[] = "c2sp.org/tlog-pr",
 			  consistency[] = "old ";
@@ -215,8 +217,7 @@ check_file(struct cli *cli, const char *path, const struct audit_progress *progr
 	    memcmp(begin, consistency, sizeof(consistency) - 1) == 0)
 		rc = check_proof(cli, f, path, c);
 	else
-		rc = audit_export_verify(
-		    f, c->pk, c->kept, progress, &c->report, &cli->refusal);
+		rc = audit_export_verify(f, c->pk, c->kept, progress, &c->report, &cli->refusal);
 	fclose(f);
 	return rc;
 }

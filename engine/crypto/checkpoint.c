@@ -8,12 +8,12 @@
 #include "engine/crypto/checkpoint.h"
 #include "engine/crypto/sha256.h"
 
-#define ORIGIN     "bastion.audit/"
-#define PROOF_HEAD "c2sp.org/tlog-proof@v1"
-#define DASH       "\xe2\x80\x94 " /* em dash and space: what begins the line of a signature */
-#define ED25519    0x01
-#define KEY_ID     4
-#define SIGNATURES 64 /* lines of signers that are looked at */
+#define ORIGIN      "bastion.audit/"
+#define PROOF_HEAD  "c2sp.org/tlog-proof@v1"
+#define DASH        "\xe2\x80\x94 " /* em dash and space: what begins the line of a signature */
+#define ED25519     0x01
+#define KEY_ID      4
+#define SIGNATURES  64 /* lines of signers that are looked at */
 #define SIZE_DIGITS 19
 
 _Static_assert(sizeof(ORIGIN) + 32 == CHECKPOINT_ORIGIN, "16 bytes in hex");
@@ -80,7 +80,8 @@ number_read(const struct line *line, uint64_t *number)
 	return *number >> (MERKLE_LEVELS - 1) == 0 ? 0 : -1;
 }
 
-/* libsodium 1.0.18 takes bytes over 0x7f for '/', so what was read is written again and compared. */
+/* libsodium 1.0.18 takes bytes over 0x7f for '/', so what was read is written again and compared.
+ */
 ssize_t
 checkpoint_base64(const char *text, size_t len, unsigned char *out, size_t size)
 {
@@ -123,8 +124,7 @@ void
 checkpoint_origin(const unsigned char pk[KEY_PUBLIC_SIZE], char origin[CHECKPOINT_ORIGIN])
 {
 	memcpy(origin, ORIGIN, sizeof(ORIGIN));
-	sodium_bin2hex(
-	    origin + sizeof(ORIGIN) - 1, CHECKPOINT_ORIGIN - sizeof(ORIGIN) + 1, pk, 16);
+	sodium_bin2hex(origin + sizeof(ORIGIN) - 1, CHECKPOINT_ORIGIN - sizeof(ORIGIN) + 1, pk, 16);
 }
 
 static void
@@ -164,8 +164,8 @@ checkpoint_key_read(const char *text, unsigned char pk[KEY_PUBLIC_SIZE])
 	size_t n;
 
 	if (strlen(text) == 2 * KEY_PUBLIC_SIZE)
-		return sodium_hex2bin(pk, KEY_PUBLIC_SIZE, text, 2 * KEY_PUBLIC_SIZE, NULL, &n,
-			   NULL) == 0 &&
+		return sodium_hex2bin(
+			   pk, KEY_PUBLIC_SIZE, text, 2 * KEY_PUBLIC_SIZE, NULL, &n, NULL) == 0 &&
 			       n == KEY_PUBLIC_SIZE
 			   ? 0
 			   : -1;
@@ -228,8 +228,8 @@ checkpoint_write(const unsigned char pk[KEY_PUBLIC_SIZE], const struct checkpoin
 	body_write(cp, body);
 	key_id(pk, signed_by);
 	memcpy(signed_by + KEY_ID, signature, KEY_SIGN_SIZE);
-	sodium_bin2base64(base64, sizeof(base64), signed_by, sizeof(signed_by),
-	    sodium_base64_VARIANT_ORIGINAL);
+	sodium_bin2base64(
+	    base64, sizeof(base64), signed_by, sizeof(signed_by), sodium_base64_VARIANT_ORIGINAL);
 	snprintf(text, CHECKPOINT_TEXT, "%s\n%s\n" DASH "%s %s\n", origin, body, origin, base64);
 }
 
@@ -276,8 +276,8 @@ signature_find(const unsigned char pk[KEY_PUBLIC_SIZE], struct rest rest,
 		if (line_after(&line, DASH) != 0)
 			return -1;
 		if (line_after(&base64, ours) == 0 &&
-		    checkpoint_base64(base64.text, base64.len, signature,
-			KEY_ID + KEY_SIGN_SIZE) == KEY_ID + KEY_SIGN_SIZE &&
+		    checkpoint_base64(base64.text, base64.len, signature, KEY_ID + KEY_SIGN_SIZE) ==
+			KEY_ID + KEY_SIGN_SIZE &&
 		    memcmp(signature, id, KEY_ID) == 0)
 			return 1;
 	}
@@ -332,8 +332,8 @@ extra_write(const char *extra, FILE *out)
 
 	if ((base64 = malloc(need)) == NULL)
 		return -1;
-	sodium_bin2base64(base64, need, (const unsigned char *)extra, len,
-	    sodium_base64_VARIANT_ORIGINAL);
+	sodium_bin2base64(
+	    base64, need, (const unsigned char *)extra, len, sodium_base64_VARIANT_ORIGINAL);
 	rc = fprintf(out, "extra %s\n", base64) < 0 ? -1 : 0;
 	free(base64);
 	return rc;

@@ -73,7 +73,7 @@ enum checkpoint_proof_kind { PROOF_INCLUSION, PROOF_CONSISTENCY };
 
 struct checkpoint_proof {
 	enum checkpoint_proof_kind kind;
-	uint64_t number; /* index of the leaf, from 0; or the size of the older tree */
+	uint64_t number;          /* index of the leaf, from 0; or the size of the older tree */
 	const char *extra, *note; /* in the text that was read */
 	size_t extra_len, note_len;
 	struct merkle_proof proof;
@@ -89,8 +89,8 @@ int checkpoint_proof_write(
 
 /**
  * checkpoint_proof_read(text, len, proof, r):
- * Read ${text}[0..${len}) into ${proof}, whose extra (still base64) and note point into ${text}; the
- * note is not read yet.  Return 0, or -1 with ${r}: proof.form.
+ * Read ${text}[0..${len}) into ${proof}, whose extra (still base64) and note point into ${text};
+ * the note is not read yet.  Return 0, or -1 with ${r}: proof.form.
  */
 int checkpoint_proof_read(
     const char *text, size_t len, struct checkpoint_proof *proof, struct refusal *r);

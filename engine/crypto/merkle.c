@@ -101,8 +101,7 @@ parting(uint64_t n)
 
 /* MTH(D[lo:hi]); the parting above has laid ${lo} where a whole subtree begins. */
 static int
-range_root(
-    uint64_t lo, uint64_t hi, merkle_get *get, void *ctx, unsigned char hash[MERKLE_HASH])
+range_root(uint64_t lo, uint64_t hi, merkle_get *get, void *ctx, unsigned char hash[MERKLE_HASH])
 {
 	unsigned char right[MERKLE_HASH];
 	uint64_t n = hi - lo;
@@ -143,8 +142,7 @@ proof_turn(struct merkle_proof *proof)
 }
 
 int
-merkle_prove(
-    uint64_t index, uint64_t size, merkle_get *get, void *ctx, struct merkle_proof *proof)
+merkle_prove(uint64_t index, uint64_t size, merkle_get *get, void *ctx, struct merkle_proof *proof)
 {
 	uint64_t lo = 0, hi = size, middle;
 
@@ -166,8 +164,7 @@ merkle_prove(
 }
 
 int
-merkle_extend(
-    uint64_t old, uint64_t size, merkle_get *get, void *ctx, struct merkle_proof *proof)
+merkle_extend(uint64_t old, uint64_t size, merkle_get *get, void *ctx, struct merkle_proof *proof)
 {
 	uint64_t lo = 0, hi = size, middle;
 

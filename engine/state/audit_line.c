@@ -21,20 +21,26 @@ line_room(struct audit_line *line, size_t more)
 	return 0;
 }
 
+/* Two digits a division. */
 static char *
 put_number(char *out, int64_t number)
 {
-	char digits[NUMBER];
+	static const char pairs[] = "00010203040506070809101112131415161718192021222324"
+				    "25262728293031323334353637383940414243444546474849"
+				    "50515253545556575859606162636465666768697071727374"
+				    "75767778798081828384858687888990919293949596979899";
+	char digits[NUMBER + 2];
 	uint64_t n = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
-	int i = NUMBER;
+	size_t i = sizeof(digits);
 
-	do
-		digits[--i] = (char)('0' + n % 10);
-	while ((n /= 10) != 0);
+	for (; n >= 100; n /= 100)
+		memcpy(&digits[i -= 2], &pairs[n % 100 * 2], 2);
+	memcpy(&digits[i -= 2], &pairs[n * 2], 2);
+	i += n < 10;
 	if (number < 0)
 		digits[--i] = '-';
-	memcpy(out, digits + i, (size_t)(NUMBER - i));
-	return out + NUMBER - i;
+	memcpy(out, digits + i, sizeof(digits) - i);
+	return out + sizeof(digits) - i;
 }
 
 /* What follows the backslash for the bytes below 0x20, 'u' for those without a letter. */
@@ -56,49 +62,58 @@ put_escape(char *out, unsigned char c)
 	return out;
 }
 
-/* Whether one of the 8 bytes of ${w} is below 0x20, a quote or a backslash; never missed. */
-static int
-needs_escape(uint64_t w)
+/*
+ * How many of the 8 bytes of ${w} stand for themselves before one that does not: below 0x20, a
+ * quote or a backslash.  A borrow may mark a byte too many, but only behind one that is marked
+ * rightly.
+ */
+static unsigned
+plain_bytes(uint64_t w)
 {
 	const uint64_t ones = ~(uint64_t)0 / 255, high = ones << 7;
-	uint64_t quote = w ^ ones * '"', back = w ^ ones * '\\';
+	uint64_t quote = w ^ ones * '"', back = w ^ ones * '\\', marked;
 
-	return (((w - ones * 0x20) & ~w) | ((quote - ones) & ~quote) | ((back - ones) & ~back)) & high
-		   ? 1
-		   : 0;
+	marked =
+	    (((w - ones * 0x20) & ~w) | ((quote - ones) & ~quote) | ((back - ones) & ~back)) & high;
+	return marked == 0 ? 8 : (unsigned)__builtin_ctzll(marked) / 8;
 }
 
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first byte is the lowest");
+
+/* ${out} has room for 8 bytes more than is needed. */
 static char *
 put_text(char *out, const struct audit_text *t)
 {
 	const char *at = t->text, *end = at + t->len;
+	unsigned n;
 	uint64_t w;
 
 	*out++ = ',';
 	*out++ = '"';
-	while (at < end) {
-		for (; end - at >= 8; at += 8, out += 8) {
-			memcpy(&w, at, 8);
-			memcpy(out, at, 8);
-			if (needs_escape(w))
-				break;
-		}
-		for (const char *stop = end - at > 8 ? at + 8 : end; at < stop; at++) {
-			if ((unsigned char)*at < 0x20 || *at == '"' || *at == '\\')
-				out = put_escape(out, (unsigned char)*at);
-			else
-				*out++ = *at;
-		}
+	while (end - at >= 8) {
+		memcpy(&w, at, 8);
+		memcpy(out, &w, 8);
+		n = plain_bytes(w);
+		at += n;
+		out += n;
+		if (n < 8)
+			out = put_escape(out, (unsigned char)*at++);
+	}
+	for (; at < end; at++) {
+		if ((unsigned char)*at < 0x20 || *at == '"' || *at == '\\')
+			out = put_escape(out, (unsigned char)*at);
+		else
+			*out++ = *at;
 	}
 	*out++ = '"';
 	return out;
 }
 
 int
-audit_line_make(struct audit_line *line, int64_t seq, int64_t at,
-    const struct audit_text texts[AUDIT_TEXTS])
+audit_line_make(
+    struct audit_line *line, int64_t seq, int64_t at, const struct audit_text texts[AUDIT_TEXTS])
 {
-	size_t need = 2 * NUMBER + 8;
+	size_t need = 2 * NUMBER + 16;
 	char *out;
 	int i;
 

@@ -61,8 +61,7 @@ row_text(struct store *db, int64_t seq)
 int
 audit_prove(struct store *db, const unsigned char *pk, int64_t seq, FILE *out)
 {
-	struct checkpoint_proof proof = {
-	    .kind = PROOF_INCLUSION, .number = (uint64_t)seq - 1};
+	struct checkpoint_proof proof = {.kind = PROOF_INCLUSION, .number = (uint64_t)seq - 1};
 	char note[CHECKPOINT_TEXT], *row;
 	int64_t size;
 	int rc;
@@ -81,8 +80,7 @@ audit_prove(struct store *db, const unsigned char *pk, int64_t seq, FILE *out)
 }
 
 int
-audit_follow(
-    struct store *db, const unsigned char *pk, int64_t old, int64_t size, FILE *out)
+audit_follow(struct store *db, const unsigned char *pk, int64_t old, int64_t size, FILE *out)
 {
 	struct checkpoint_proof proof = {.kind = PROOF_CONSISTENCY, .number = (uint64_t)old};
 	char note[CHECKPOINT_TEXT];
@@ -98,8 +96,7 @@ audit_follow(
 }
 
 int
-audit_witness(
-    struct store *db, const unsigned char *pk, const struct checkpoint *held, FILE *out)
+audit_witness(struct store *db, const unsigned char *pk, const struct checkpoint *held, FILE *out)
 {
 	struct checkpoint_proof proof = {.kind = PROOF_CONSISTENCY};
 	unsigned char root[MERKLE_HASH];

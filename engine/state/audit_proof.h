@@ -8,7 +8,8 @@
 #include "engine/crypto/checkpoint.h"
 #include "engine/store/store.h"
 
-#define AUDIT_PROOF_MAX 8388608 /* bytes of the longest proof that is read: its row comes with it */
+#define AUDIT_PROOF_MAX 8388608 /* bytes of the longest proof that is read: its row comes with it \
+				 */
 
 /**
  * audit_prove(db, pk, seq, out):
@@ -25,8 +26,7 @@ int audit_prove(struct store *db, const unsigned char *pk, int64_t seq, FILE *ou
  * first ${old} rows to ${out}.  Return 0, or -1 with ${db}'s refusal set: checkpoint.none,
  * checkpoint.size.
  */
-int audit_follow(
-    struct store *db, const unsigned char *pk, int64_t old, int64_t size, FILE *out);
+int audit_follow(struct store *db, const unsigned char *pk, int64_t old, int64_t size, FILE *out);
 
 /**
  * audit_witness(db, pk, held, out):

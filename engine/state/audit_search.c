@@ -25,7 +25,8 @@ static const char SEARCH_FIND[] =
     "   AND (:entity IS NULL OR a.entity = :entity)"
     " ORDER BY w.rowid DESC LIMIT :rows";
 
-/* What is not indexed yet goes into an index of its own, in memory, and is asked in the same way. */
+/* What is not indexed yet goes into an index of its own, in memory, and is asked in the same way.
+ */
 static const char SEARCH_TAIL[] = "SELECT seq, " COLUMNS " FROM audit WHERE seq >= :since"
 				  "  AND seq <= :until AND (:entity IS NULL OR entity = :entity)";
 
@@ -175,8 +176,8 @@ audit_search_expression(const char *words, char *out, struct refusal *r)
 	const char *at = words;
 
 	if (strlen(words) > AUDIT_SEARCH_WORDS)
-		return refusal_set(r, "audit.search", "more than %d bytes to look for",
-		    AUDIT_SEARCH_WORDS);
+		return refusal_set(
+		    r, "audit.search", "more than %d bytes to look for", AUDIT_SEARCH_WORDS);
 	for (at += strspn(at, " \t\n"); *at != '\0'; at += strspn(at, " \t\n"))
 		if ((at = take_next(&e, at, r)) == NULL)
 			return -1;
@@ -234,8 +235,7 @@ tail_fill(struct store *db, const struct audit_search *search, int64_t since, in
 	stmt_text(q, ":entity", search->entity);
 	while ((n = stmt_step(q)) == 1) {
 		for (i = 0; i < 7; i++)
-			sqlite3_bind_value(
-			    add, i + 1, sqlite3_column_value(stmt_handle(q), i));
+			sqlite3_bind_value(add, i + 1, sqlite3_column_value(stmt_handle(q), i));
 		if (sqlite3_step(add) != SQLITE_DONE || sqlite3_reset(add) != SQLITE_OK) {
 			stmt_done(q);
 			n = tail_failed(db, tail);
@@ -247,8 +247,7 @@ tail_fill(struct store *db, const struct audit_search *search, int64_t since, in
 }
 
 static int
-tail_ask(struct store *db, sqlite3 *tail, const char *expression, int64_t rows,
-    struct found *found)
+tail_ask(struct store *db, sqlite3 *tail, const char *expression, int64_t rows, struct found *found)
 {
 	sqlite3_stmt *q;
 	int rc;
@@ -316,8 +315,8 @@ find(struct store *db, const struct audit_search *search, const char *expression
 	fputc('[', found->out);
 	if (since <= until && find_tail(db, search, since, until, expression, found) != 0)
 		return -1;
-	if (found->n < search->rows && find_indexed(db, search, until < indexed ? until : indexed,
-					   expression, found) != 0)
+	if (found->n < search->rows &&
+	    find_indexed(db, search, until < indexed ? until : indexed, expression, found) != 0)
 		return -1;
 	fputc(']', found->out);
 	return 0;

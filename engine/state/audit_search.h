@@ -27,10 +27,11 @@ int audit_index(struct store *db);
 /**
  * audit_search(db, search, found):
  * Store the numbers of the rows of ${db} that have all the words in ${*found} as a JSON array, the
- * newest first, which the caller frees.  Rows that are not indexed yet are found too.  A word stands
- * for itself whatever its case and accents; "words in a row" for that; begin* for all that begin so;
- * OR between two for either; NOT or a dash before one for rows without it.  Return how many there
- * are, or -1 with ${db}'s refusal set: audit.search says in words what is wrong with the words.
+ * newest first, which the caller frees.  Rows that are not indexed yet are found too.  A word
+ * stands for itself whatever its case and accents; "words in a row" for that; begin* for all that
+ * begin so; OR between two for either; NOT or a dash before one for rows without it.  Return how
+ * many there are, or -1 with ${db}'s refusal set: audit.search says in words what is wrong with the
+ * words.
  */
 int audit_search(struct store *db, const struct audit_search *search, char **found);
 

@@ -30,9 +30,7 @@ int audit_tree_load(struct store *db, int64_t size, struct merkle_tree *tree);
  * Prove that row ${seq} is in the tree of the first ${size} rows; that this tree begins with that
  * of the first ${old}, 1 or more.  Return 0, or -1 with ${db}'s refusal set.
  */
-int audit_tree_prove(
-    struct store *db, int64_t seq, int64_t size, struct merkle_proof *proof);
-int audit_tree_follow(
-    struct store *db, int64_t old, int64_t size, struct merkle_proof *proof);
+int audit_tree_prove(struct store *db, int64_t seq, int64_t size, struct merkle_proof *proof);
+int audit_tree_follow(struct store *db, int64_t old, int64_t size, struct merkle_proof *proof);
 
 #endif
