@@ -127,7 +127,7 @@ static const char EXPORT_ECS[] =
     "   'type', json_array(" TYPE "), 'action', entity || '-' || action, 'outcome', " OUTCOME ","
     "   'sequence', seq, 'id', lower(hex(hash)), 'module', 'bastion', 'dataset', 'bastion.audit',"
     "   'hash', lower(hex(hash)), 'original',"
-    "   json_array(seq, at, stream, who, entity, entity_id, action, pairing, body)),"
+    "   json_array(seq, at, stream, who, entity, entity_id, action, pairing, body) || ''),"
     " 'host', json_object('name', (SELECT name FROM box)),"
     " 'observer', json_object('vendor', 'bastion', 'product', 'bastion', 'version', :version),"
     " 'user', iif(who GLOB 'person:*(*)',"
