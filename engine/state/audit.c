@@ -31,10 +31,14 @@ static const char AUDIT_CHECKPOINT[] =
     "SELECT size, root, signature FROM audit_checkpoint WHERE :size = 0 OR size = :size"
     " ORDER BY size DESC LIMIT 1";
 
-/* The line is made in C from the columns (audit_line.h): in SQL it takes longer than the hash. */
+/*
+ * A function of ours looks at each row and stops the walk by answering 1: handing rows out to be
+ * looked at takes as long as their hashes.  For the same reason the line is made in C from the
+ * columns (audit_line.h).
+ */
 static const char AUDIT_ROWS[] =
-    "SELECT seq, at, prev, hash, stream, who, entity, entity_id, action, pairing, body"
-    "  FROM audit ORDER BY seq";
+    "SELECT 1 FROM audit WHERE audit_stop(seq, at, prev, hash, stream, who, entity, entity_id,"
+    "                                     action, pairing, body) ORDER BY seq";
 
 static const char AUDIT_SEALS[] =
     "SELECT seq, at, head, signature, seal_text FROM audit_seal ORDER BY seq";
@@ -45,7 +49,7 @@ static const char AUDIT_CHECKPOINTS[] =
 static const char AUDIT_TILES[] =
     "SELECT n, root, hashes FROM audit_tile WHERE level = :level ORDER BY n";
 
-enum { PROGRESS_ROWS = 4096, LEVELS = 7 };
+enum { PROGRESS_ROWS = 4096, LEVELS = 7, STOP_COLUMNS = 4 + AUDIT_TEXTS };
 
 int64_t
 audit_unsealed(struct store *db, int64_t *since)
@@ -145,13 +149,17 @@ struct tiles {
 	unsigned char hashes[AUDIT_TILE * MERKLE_HASH];
 };
 
-/* Statements that walk beside each other; the first that began holds the moment for all. */
+/* The walk over the rows, with the other statements beside it: all see the moment of the first. */
 struct verify {
 	struct store *db;
 	struct audit_check check;
+	const struct audit_progress *progress;
+	int64_t total;
 	struct audit_line line;
-	struct stmt *rows, *seals, *checkpoints;
-	int row, seal, checkpoint; /* of their last steps: 1 where there is one */
+	bool open;
+	int rc; /* what stopped the walk */
+	struct stmt *seals, *checkpoints;
+	int seal, checkpoint; /* of their last steps: 1 where there is one */
 	struct tiles tiles[LEVELS];
 	bool bad; /* a tile is */
 };
@@ -195,35 +203,28 @@ tile_grow(void *ctx, unsigned height, const unsigned char hash[MERKLE_HASH])
 	memcpy(t->hashes + t->n++ * MERKLE_HASH, hash, MERKLE_HASH);
 }
 
-/*
- * Columns are read as values: our connections have no mutex, so they need no protection (SQLite's
- * sqlite3_value), and it takes half the time of a call for each.
- */
 static const unsigned char *
-row_hash(struct sqlite3_value *column)
+value_hash(struct sqlite3_value *value)
 {
-	const unsigned char *hash = sqlite3_value_blob(column);
+	const unsigned char *hash = sqlite3_value_blob(value);
 
-	return sqlite3_value_bytes(column) == MERKLE_HASH ? hash : NULL;
+	return sqlite3_value_bytes(value) == MERKLE_HASH ? hash : NULL;
 }
 
 static int
-verify_row(struct verify *v)
+verify_row(struct verify *v, struct sqlite3_value **column)
 {
 	struct audit_text texts[AUDIT_TEXTS];
-	struct sqlite3_stmt *h = stmt_handle(v->rows);
-	struct sqlite3_value *column;
 	struct audit_row row;
 	int i;
 
-	row.seq = sqlite3_column_int64(h, 0);
-	row.at = sqlite3_column_int64(h, 1);
-	row.prev = row_hash(sqlite3_column_value(h, 2));
-	row.hash = row_hash(sqlite3_column_value(h, 3));
+	row.seq = sqlite3_value_int64(column[0]);
+	row.at = sqlite3_value_int64(column[1]);
+	row.prev = value_hash(column[2]);
+	row.hash = value_hash(column[3]);
 	for (i = 0; i < AUDIT_TEXTS; i++) {
-		column = sqlite3_column_value(h, 4 + i);
-		texts[i].text = (const char *)sqlite3_value_text(column);
-		texts[i].len = (size_t)sqlite3_value_bytes(column);
+		texts[i].text = (const char *)sqlite3_value_text(column[4 + i]);
+		texts[i].len = (size_t)sqlite3_value_bytes(column[4 + i]);
 	}
 	if (audit_line_make(&v->line, row.seq, row.at, texts) != 0)
 		return refusal_set(store_refusal(v->db), "store.failed", "out of memory");
@@ -282,9 +283,8 @@ verify_open(struct verify *v)
 {
 	int i;
 
-	if ((v->rows = store_sql(v->db, AUDIT_ROWS)) == NULL ||
-	    (v->row = stmt_step(v->rows)) == -1 ||
-	    (v->seals = store_sql(v->db, AUDIT_SEALS)) == NULL ||
+	v->open = true;
+	if ((v->seals = store_sql(v->db, AUDIT_SEALS)) == NULL ||
 	    (v->seal = stmt_step(v->seals)) == -1 ||
 	    (v->checkpoints = store_sql(v->db, AUDIT_CHECKPOINTS)) == NULL ||
 	    (v->checkpoint = stmt_step(v->checkpoints)) == -1)
@@ -304,8 +304,8 @@ verify_close(struct verify *v)
 {
 	int i;
 
-	if (v->row == 1)
-		stmt_done(v->rows);
+	sqlite3_create_function(
+	    store_handle(v->db), "audit_stop", STOP_COLUMNS, SQLITE_UTF8, NULL, NULL, NULL, NULL);
 	if (v->seal == 1)
 		stmt_done(v->seals);
 	if (v->checkpoint == 1)
@@ -334,27 +334,55 @@ verify_tiles_end(struct verify *v)
 	return 0;
 }
 
+/* One row, with what stands before it. */
 static int
-verify_walk(struct verify *v, const struct audit_progress *progress)
+verify_step(struct verify *v, struct sqlite3_value **column)
 {
-	struct audit_report *report = v->check.report;
-	int64_t head = 0;
+	const struct audit_report *report = v->check.report;
 	int rc;
 
-	if (progress != NULL)
-		head = stmt_value(store_sql(v->db, AUDIT_HEAD), 0);
-	for (; v->row == 1; v->row = stmt_step(v->rows)) {
-		if ((v->seal == 1 || v->checkpoint == 1) &&
-		    (rc = verify_signed(v, stmt_get_int(v->rows, 0))) != 0)
-			return rc;
-		if ((rc = verify_row(v)) != 0)
-			return rc;
-		if (progress != NULL && report->rows % PROGRESS_ROWS == 0)
-			progress->fn(progress->ctx, report->rows, head);
-	}
-	if (v->row == -1)
+	if (!v->open && verify_open(v) == -1)
 		return -1;
-	if ((rc = verify_signed(v, INT64_MAX)) != 0 || (rc = verify_tiles_end(v)) != 0)
+	if ((v->seal == 1 || v->checkpoint == 1) &&
+	    (rc = verify_signed(v, sqlite3_value_int64(column[0]))) != 0)
+		return rc;
+	if ((rc = verify_row(v, column)) != 0)
+		return rc;
+	if (v->progress != NULL && report->rows % PROGRESS_ROWS == 0)
+		v->progress->fn(v->progress->ctx, report->rows, v->total);
+	return 0;
+}
+
+static void
+audit_stop(sqlite3_context *c, int n, sqlite3_value **column)
+{
+	struct verify *v = sqlite3_user_data(c);
+
+	(void)n;
+	if ((v->rc = verify_step(v, column)) != 0)
+		sqlite3_result_int(c, 1);
+}
+
+static int
+verify_walk(struct verify *v)
+{
+	struct stmt *q;
+	int rc;
+
+	if (sqlite3_create_function(store_handle(v->db), "audit_stop", STOP_COLUMNS,
+		SQLITE_UTF8 | SQLITE_DIRECTONLY, v, audit_stop, NULL, NULL) != SQLITE_OK)
+		return refusal_set(store_refusal(v->db), "store.failed", "out of memory");
+	if (v->progress != NULL)
+		v->total = stmt_value(store_sql(v->db, AUDIT_HEAD), 0);
+	if ((q = store_sql(v->db, AUDIT_ROWS)) == NULL || (rc = stmt_step(q)) == -1)
+		return -1;
+	if (rc == 1) {
+		stmt_done(q);
+		return v->rc;
+	}
+	if ((!v->open && verify_open(v) == -1) || (rc = verify_signed(v, INT64_MAX)) == -1)
+		return -1;
+	if (rc != 0 || (rc = verify_tiles_end(v)) != 0)
 		return rc;
 	return audit_check_end(&v->check);
 }
@@ -373,7 +401,8 @@ audit_verify_kept(struct store *db, const unsigned char *key, const struct check
 	audit_check_begin(&v->check, key, &first, kept, report);
 	v->check.formed = tile_grow;
 	v->check.ctx = v;
-	rc = verify_open(v) == -1 ? -1 : verify_walk(v, progress);
+	v->progress = progress;
+	rc = verify_walk(v);
 	verify_close(v);
 	return rc;
 }
