@@ -8,8 +8,9 @@
 #include "engine/crypto/checkpoint.h"
 #include "engine/store/store.h"
 
-#define AUDIT_PROOF_MAX 8388608 /* bytes of the longest proof that is read: its row comes with it \
-				 */
+#define AUDIT_PROOF_MAX                                                           \
+	8388608 /* bytes of the longest proof that is read: its row comes with it \
+		 */
 
 /**
  * audit_prove(db, pk, seq, out):

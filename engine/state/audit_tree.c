@@ -5,8 +5,9 @@
 #include "engine/crypto/sha256.h"
 #include "engine/state/audit_tree.h"
 
-#define BATCH 32 /* tiles of level 0 that one transaction adds: it holds the gate for some 10 ms \
-		  */
+#define BATCH                                                                              \
+	32 /* tiles of level 0 that one transaction adds: it holds the gate for some 10 ms \
+	    */
 
 static const char TREE_NEXT[] =
     "SELECT coalesce(max(n), -1) + 1 FROM audit_tile WHERE level = :level";

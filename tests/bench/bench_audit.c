@@ -1,6 +1,6 @@
 /*
- * bench_audit.c: what a long audit costs: checking it, against journalctl --verify on as many entries;
- * proving a row of 10 million; inserting behind them.
+ * bench_audit.c: what a long audit costs: checking it, against journalctl --verify on as many
+ * entries; proving a row of 10 million; inserting behind them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +29,8 @@
 #define PROOFS  201
 #define ROUNDS  15
 #define INSERTS 1000 /* of a round, in one transaction */
-#define BODY    "{\"op\":\"observe:folders\",\"exit\":0,\"frames\":%d,\"code\":null,\"why\":\"it ended\"}"
+#define BODY \
+	"{\"op\":\"observe:folders\",\"exit\":0,\"frames\":%d,\"code\":null,\"why\":\"it ended\"}"
 
 static const char FILL[] = "INSERT INTO audit (seq, at, stream, who, entity, entity_id, action,"
 			   " pairing, body, prev, hash) VALUES (?1, ?2, 'op', 'actor:worker',"
@@ -80,7 +81,8 @@ must(sqlite3 *db, const char *sql)
 		fail_msg("%s: %s", sql, sqlite3_errmsg(db));
 }
 
-/* The rows that the triggers would have written, chained here: they take two minutes for as many. */
+/* The rows that the triggers would have written, chained here: they take two minutes for as many.
+ */
 static void
 fill_row(sqlite3_stmt *q, int64_t seq, struct audit_line *line, unsigned char head[32])
 {
@@ -134,8 +136,9 @@ audit_make(struct scratch *s, int64_t rows)
 	if (sqlite3_open(path, &db) != SQLITE_OK)
 		exit(1);
 	sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
-	must(db, "PRAGMA journal_mode = DELETE; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
-		 "PRAGMA cache_size = -400000; BEGIN");
+	must(db,
+	    "PRAGMA journal_mode = DELETE; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
+	    "PRAGMA cache_size = -400000; BEGIN");
 	if (sqlite3_prepare_v2(db, FILL, -1, &q, NULL) != SQLITE_OK)
 		fail_msg("%s", sqlite3_errmsg(db));
 	while (seq < rows)
@@ -227,8 +230,8 @@ prove(struct scratch *s)
 		exit(1);
 	for (i = 0; i < PROOFS; i++) {
 		began = wall();
-		if (audit_prove(s->db, s->keys.identity, 1 + (int64_t)i * (LONG - 1) / PROOFS, out) !=
-		    0)
+		if (audit_prove(
+			s->db, s->keys.identity, 1 + (int64_t)i * (LONG - 1) / PROOFS, out) != 0)
 			fail_msg("%s", store_refusal(s->db)->why);
 		took[i] = (wall() - began) * 1000;
 	}
@@ -298,10 +301,12 @@ measure(void **state)
 	ours = check(&small);
 	peer = check_journal(small.dir);
 	if (peer > 0)
-		printf("audit rows checked, a second of one core\t%.0f/s\t%.0f/s\t%.2f\t>= 1000000/s\n",
+		printf(
+		    "audit rows checked, a second of one core\t%.0f/s\t%.0f/s\t%.2f\t>= 1000000/s\n",
 		    ours, peer, peer / ours);
 	else
-		printf("audit rows checked, a second of one core\t%.0f/s\tno journal\t-\t>= 1000000/s\n",
+		printf(
+		    "audit rows checked, a second of one core\t%.0f/s\tno journal\t-\t>= 1000000/s\n",
 		    ours);
 	remove_all(&small);
 	scratch_make(&small, HOME_BOX);
@@ -311,8 +316,8 @@ measure(void **state)
 	proof = prove(&filled);
 	printf("proof of one row of 10 million\t%.2f ms\t-\t-\t< 5 ms\n", proof);
 	ratio = insert_ratio(&small, &filled, &a, &b);
-	printf("entry behind 10 million, beside behind none\t%.1f us\t%.1f us\t%.2f\t<= 1.10\n", b, a,
-	    ratio);
+	printf("entry behind 10 million, beside behind none\t%.1f us\t%.1f us\t%.2f\t<= 1.10\n", b,
+	    a, ratio);
 	remove_all(&small);
 	remove_all(&filled);
 	assert_true(ours >= 1000000);

@@ -93,8 +93,8 @@ a_note_has_its_form(void **state)
 	(void)state;
 	checkpoint_origin(pk, origin);
 	snprintf(begin, sizeof(begin),
-	    "%s\n20852163\nBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=\n\n\xe2\x80\x94 %s ", origin,
-	    origin);
+	    "%s\n20852163\nBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=\n\n\xe2\x80\x94 %s ",
+	    origin, origin);
 	assert_int_equal(strncmp(note, begin, strlen(begin)), 0);
 	assert_int_equal(note[strlen(note) - 1], '\n');
 	reads(note);
@@ -127,7 +127,10 @@ what_is_changed_is_refused(void **state)
 	refuses(with(note, "20852163", ""), "checkpoint.form");
 	refuses(with(note, "Bwc=", "Bwd="), "checkpoint.form"); /* bits behind the last byte */
 	refuses(with(note, "Bwc=", "Bw=="), "checkpoint.form");
-	refuses(with(note, "BwcH", "\xfc" "wcH"), "checkpoint.form");
+	refuses(with(note, "BwcH",
+		    "\xfc"
+		    "wcH"),
+	    "checkpoint.form");
 	refuses(with(note, "\n\n", "\n"), "checkpoint.form");
 	refuses(with(note, "\n\n", "\n\n\n"), "checkpoint.signature");
 	refuses(with(note, "bastion.audit", "bastion.other"), "checkpoint.other");
@@ -147,12 +150,14 @@ what_is_changed_is_refused(void **state)
 		struct checkpoint read;
 		struct refusal r = {0};
 
-		assert_int_equal(checkpoint_read((unsigned char *)other, note, strlen(note), &read, &r), -1);
+		assert_int_equal(
+		    checkpoint_read((unsigned char *)other, note, strlen(note), &read, &r), -1);
 		assert_string_equal(r.code, "checkpoint.other");
 	}
 }
 
-/* A signature of a checkpoint is none of a seal, and the other way round: the origin stands apart. */
+/* A signature of a checkpoint is none of a seal, and the other way round: the origin stands apart.
+ */
 static void
 domains_are_apart(void **state)
 {
@@ -163,8 +168,9 @@ domains_are_apart(void **state)
 	checkpoint_origin(pk, origin);
 	assert_non_null(strchr(origin, '/')); /* no other domain has one */
 	assert_int_equal(checkpoint_sign(key, &cp, signature), 0);
-	assert_int_equal(key_verify(pk, "bastion-audit-1",
-			     "20852163\nBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=\n", 54, signature),
+	assert_int_equal(
+	    key_verify(pk, "bastion-audit-1",
+		"20852163\nBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=\n", 54, signature),
 	    -1);
 }
 
@@ -199,8 +205,9 @@ static void
 proofs_have_their_forms(void **state)
 {
 	static const char *const wrong[] = {"", "old 5", "old 5\n", "old 05\n\nx\n", "old -1\n\nx",
-	    "old 5\nAAAA\n\nx\n", "c2sp.org/tlog-proof@v1\n\nx", "c2sp.org/tlog-proof@v1\nindex\n\nx",
-	    "c2sp.org/tlog-proof@v1\nextra AAAA\n", "c2sp.org/tlog-proof@v2\nindex 5\n\nx\n",
+	    "old 5\nAAAA\n\nx\n", "c2sp.org/tlog-proof@v1\n\nx",
+	    "c2sp.org/tlog-proof@v1\nindex\n\nx", "c2sp.org/tlog-proof@v1\nextra AAAA\n",
+	    "c2sp.org/tlog-proof@v2\nindex 5\n\nx\n",
 	    "c2sp.org/tlog-proof@v1\nindex 5\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n\nx\n",
 	    "c2sp.org/tlog-proof@v1\nindex 9223372036854775807\n\nx\n"};
 	struct checkpoint_proof proof = {.kind = PROOF_INCLUSION, .number = 73893}, read;

@@ -107,8 +107,8 @@ start(void)
 	driver_serve(&d, DRIVER_BOX);
 }
 
-/* Keep the box's database as old.db, and go on until the Host has seen what that will not have: more
- * rows than a start adds. */
+/* Keep the box's database as old.db, and go on until the Host has seen what that will not have:
+ * more rows than a start adds. */
 static int64_t
 work_past_old(void)
 {
@@ -195,8 +195,8 @@ a_forked_box_is_refused(void **state)
 	}
 	ask_refused(126, "witness.forked");
 	holds("forked");
-	driver_refused(&said, 126, "witness.forked", NULL, "on", d.box, "observe:folders", tree,
-	    "1", NULL);
+	driver_refused(
+	    &said, 126, "witness.forked", NULL, "on", d.box, "observe:folders", tree, "1", NULL);
 	driver_does(&said, NULL, "host", "boxes", NULL);
 	assert_non_null(strstr(said.out, "FORKED"));
 }
@@ -305,8 +305,8 @@ a_lying_box_is_caught(void **state)
 	holds("behind");
 	/* The newest, with a proof that does not fit it. */
 	driver_does(&said, NULL, "audit", "checkpoint", NULL);
-	snprintf(head, sizeof(head), "old %" PRId64 "\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n\n",
-	    held());
+	snprintf(head, sizeof(head),
+	    "old %" PRId64 "\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n\n", held());
 	frame_of(head, said.out, frames, sizeof(frames));
 	lie_refused(frames, 126, "witness.forked");
 	holds("forked");

@@ -235,7 +235,8 @@ verify_takes_a_file(void **state)
 	sqlite3_close(raw);
 	audit("verify copy");
 	assert_int_equal(b.code, 1);
-	says("bad: row 2 does not match its hash: it was edited\ngood before it: 1 row, 0 seals, 0 checkpoints");
+	says(
+	    "bad: row 2 does not match its hash: it was edited\ngood before it: 1 row, 0 seals, 0 checkpoints");
 	audit("verify copy --json");
 	assert_int_equal(b.code, 1);
 	says("\"bad\":2,\"what\":\"row 2 does not match its hash: it was edited\"}");
@@ -293,7 +294,8 @@ every_format_is_parsed_back(void **state)
 		snprintf(words, sizeof(words), "export --format %s in.%s", formats[i], formats[i]);
 		audit(words);
 		assert_int_equal(b.code, 0);
-		snprintf(words, sizeof(words), "parse_audit.py %s in.%s all", formats[i], formats[i]);
+		snprintf(
+		    words, sizeof(words), "parse_audit.py %s in.%s all", formats[i], formats[i]);
 		python(words);
 		if (strcmp(b.out, "9 rows\n") != 0)
 			fail_msg("%s: %s", formats[i], b.out);
@@ -333,11 +335,13 @@ shell(const char *script)
 	assert_int_equal(system(command), 0);
 	/* What is bent is bent. */
 	snprintf(command, sizeof(command),
-	    "cd %s && ! for f in all part old row between; do cmp -s $f bad && exit 0; done", b.s.dir);
+	    "cd %s && ! for f in all part old row between; do cmp -s $f bad && exit 0; done",
+	    b.s.dir);
 	assert_int_equal(system(command), 0);
 }
 
-/* Exports, checkpoints and both kinds of proof, whole and bent, before two independent verifiers. */
+/* Exports, checkpoints and both kinds of proof, whole and bent, before two independent verifiers.
+ */
 static void
 two_verifiers_agree(void **state)
 {
@@ -393,6 +397,43 @@ two_verifiers_agree(void **state)
 	shell("sed '2s/^./-/;2s/^-\\(.\\)/A\\1/' between > bad");
 	both_say("consistency", "bad", "old", false);
 	both_say("consistency", "between", "new", false);
+}
+
+/* What was exported and signed once stays good: fixtures/audit. */
+static void
+formats_are_for_ever(void **state)
+{
+	static const char *const files[][3] = {{"export", "whole.jsonl", ""},
+	    {"export", "whole.jsonl", "old.checkpoint"},
+	    {"export", "whole.jsonl", "new.checkpoint"}, {"export", "part.jsonl", "new.checkpoint"},
+	    {"checkpoint", "old.checkpoint", ""}, {"inclusion", "row.tlog-proof", ""},
+	    {"consistency", "old-to-new.proof", "old.checkpoint"}};
+	char words[512], key[CHECKPOINT_KEY];
+	size_t i;
+	FILE *f;
+
+	(void)state;
+	if (b.s.db == NULL)
+		skip();
+	assert_non_null(f = fopen("fixtures/audit/key", "re"));
+	assert_non_null(fgets(key, sizeof(key), f));
+	key[strcspn(key, "\n")] = '\0';
+	fclose(f);
+	snprintf(words, sizeof(words), "cp fixtures/audit/* %s", b.s.dir);
+	assert_int_equal(system(words), 0);
+	for (i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		snprintf(words, sizeof(words), "verify %s %s %s --key %s", files[i][1],
+		    *files[i][2] == '\0' ? "" : "--checkpoint", files[i][2], key);
+		if (strcmp(files[i][0], "checkpoint") != 0)
+			audit(words);
+		if (b.code != 0)
+			fail_msg("%s: %s", files[i][1], b.out);
+		snprintf(words, sizeof(words), "verify_audit.py %s %s %s %s", key, files[i][0],
+		    files[i][1], files[i][2]);
+		python(words);
+		if (b.code != 0)
+			fail_msg("%s: %s", files[i][1], b.out);
+	}
 }
 
 /* jsonl goes on with what a seal vouches for; the formats of collectors at once. */
@@ -509,6 +550,7 @@ main(int argc, char **argv)
 	    cmocka_unit_test_setup_teardown(verify_takes_a_file, make, drop),
 	    cmocka_unit_test_setup_teardown(every_format_is_parsed_back, make, drop),
 	    cmocka_unit_test_setup_teardown(two_verifiers_agree, make, drop),
+	    cmocka_unit_test_setup_teardown(formats_are_for_ever, make, drop),
 	    cmocka_unit_test_setup_teardown(export_follows, make, drop),
 	    cmocka_unit_test_setup_teardown(search_finds_rows, make, drop),
 	    cmocka_unit_test_setup_teardown(proofs_are_told_apart, make, drop),

@@ -1,4 +1,5 @@
-/* test_audit_search.c: rows by their words, indexed or not, and words that want to be something else. */
+/* test_audit_search.c: rows by their words, indexed or not, and words that want to be something
+ * else. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,19 +65,19 @@ make(struct scratch *s)
 	scratch_make(s, HOME_BOX);
 	while (scratch_value(s, "SELECT max(seq) FROM audit") < 9)
 		add(s, ENTRY "('op', 'filler', '1', 'done', '', '{}')");
-	add(s,
-	    ENTRY "('op', 'grant', '3', 'expired', 'laptop', '{\"op\":\"observe:cert\",\"reason\":\"ran out\"}'),"
-		  "('op', 'grant', '4', 'dropped', 'laptop', '{\"reason\":\"out of favour\"}'),"
-		  "('pairing', 'pairing', '1', 'active', 'Müller', '{}')");
+	add(s, ENTRY
+	    "('op', 'grant', '3', 'expired', 'laptop', '{\"op\":\"observe:cert\",\"reason\":\"ran out\"}'),"
+	    "('op', 'grant', '4', 'dropped', 'laptop', '{\"reason\":\"out of favour\"}'),"
+	    "('pairing', 'pairing', '1', 'active', 'Müller', '{}')");
 }
 
 static void
 add_more(struct scratch *s)
 {
-	add(s,
-	    ENTRY "('op', 'op_run', '9', 'done', 'laptop', '{\"op\":\"observe:certificate\"}'),"
-		  "('op', 'grant', '5', 'expired', 'desk', '{\"reason\":\"ran out\"}'),"
-		  "('management', 'setting', 'audit.seal_ms', 'changed', '', '{\"from\":60000,\"to\":100}')");
+	add(s, ENTRY
+	    "('op', 'op_run', '9', 'done', 'laptop', '{\"op\":\"observe:certificate\"}'),"
+	    "('op', 'grant', '5', 'expired', 'desk', '{\"reason\":\"ran out\"}'),"
+	    "('management', 'setting', 'audit.seal_ms', 'changed', '', '{\"from\":60000,\"to\":100}')");
 }
 
 static void
@@ -146,7 +147,8 @@ bounds_hold(void **state)
 	search.rows = 10;
 	search.since = 11;
 	finds_with(&s, &search, "[11]");
-	search = (struct audit_search){.words = "laptop", .entity = "op_run", .since = 1, .rows = 9};
+	search =
+	    (struct audit_search){.words = "laptop", .entity = "op_run", .since = 1, .rows = 9};
 	finds_with(&s, &search, "[13]");
 	search.entity = "grant";
 	finds_with(&s, &search, "[11,10]");

@@ -109,7 +109,8 @@ both_digests_agree(void **state)
 	randombytes_buf(text, sizeof(text));
 	for (round = 0; round < 2; round++, sha256_hurry())
 		for (len = 0; len < 300; len++) {
-			sha256_pair(text, len * 7, text + 1, len % 9, round == 0 ? fast[len] : slow);
+			sha256_pair(
+			    text, len * 7, text + 1, len % 9, round == 0 ? fast[len] : slow);
 			if (round == 1)
 				assert_memory_equal(slow, fast[len], 32);
 		}
@@ -178,10 +179,11 @@ every_leaf_is_proved(void **state)
 			assert_int_equal(merkle_included(i, size, leaves[i], &proof, root), 0);
 			none_passes(&proof, i, size, leaves[i], root, included);
 			if (size > 1)
-				assert_int_equal(merkle_included((i + 1) % size, size, leaves[i],
-						     &proof, root),
+				assert_int_equal(
+				    merkle_included((i + 1) % size, size, leaves[i], &proof, root),
 				    -1);
-			assert_int_equal(merkle_included(i + size, size, leaves[i], &proof, root), -1);
+			assert_int_equal(
+			    merkle_included(i + size, size, leaves[i], &proof, root), -1);
 		}
 	}
 	assert_int_equal(merkle_prove(5, 5, get_leaf, NULL, &proof), -1);
@@ -301,11 +303,12 @@ proofs_hold(struct scratch *s, int64_t size, const int64_t *places, size_t n)
 		if (audit_tree_prove(s->db, places[i], size, &proof) != 0)
 			fail_msg("%s", store_refusal(s->db)->why);
 		assert_int_equal(
-		    merkle_included((uint64_t)places[i] - 1, (uint64_t)size, leaf, &proof, root), 0);
+		    merkle_included((uint64_t)places[i] - 1, (uint64_t)size, leaf, &proof, root),
+		    0);
 		plain_root(s, places[i], old_root);
 		assert_int_equal(audit_tree_follow(s->db, places[i], size, &proof), 0);
-		assert_int_equal(merkle_extended((uint64_t)places[i], old_root, (uint64_t)size,
-				     root, &proof),
+		assert_int_equal(
+		    merkle_extended((uint64_t)places[i], old_root, (uint64_t)size, root, &proof),
 		    0);
 	}
 }
@@ -314,7 +317,8 @@ proofs_hold(struct scratch *s, int64_t size, const int64_t *places, size_t n)
 static void
 tiles_carry_the_tree(void **state)
 {
-	static const int64_t places[] = {1, 2, 255, 256, 257, 511, 512, 513, 767, 768, 1000, 1299, 1300};
+	static const int64_t places[] = {
+	    1, 2, 255, 256, 257, 511, 512, 513, 767, 768, 1000, 1299, 1300};
 	struct audit_report report;
 	struct scratch s;
 
@@ -420,8 +424,8 @@ tamper(struct scratch *s, const char *sql, char path[PATH_MAX])
 }
 
 static int
-verify_copy(struct scratch *s, const char *path, const struct checkpoint *kept,
-    struct audit_report *report)
+verify_copy(
+    struct scratch *s, const char *path, const struct checkpoint *kept, struct audit_report *report)
 {
 	struct refusal r = {0};
 	struct store *copy;
@@ -446,10 +450,12 @@ static const struct {
     {"DELETE FROM audit_tile WHERE n = 0; UPDATE audit_tile SET n = 0 WHERE n = 1", 256, "tile 0"},
     {"INSERT INTO audit_tile VALUES (0, 3, zeroblob(32), zeroblob(8192))", 701,
 	"tile 3 of level 0 is over rows that are missing"},
-    {"INSERT INTO audit_tile VALUES (1, 0, zeroblob(32), zeroblob(8192))", 701, "tile 0 of level 1"},
+    {"INSERT INTO audit_tile VALUES (1, 0, zeroblob(32), zeroblob(8192))", 701,
+	"tile 0 of level 1"},
     {"UPDATE audit_checkpoint SET root = zeroblob(32) WHERE size = 300", 300,
 	"the checkpoint of row 300 is not of this machine's key"},
-    {"UPDATE audit_checkpoint SET signature = x'00' WHERE size = 600", 600, "the checkpoint of row 600"},
+    {"UPDATE audit_checkpoint SET signature = x'00' WHERE size = 600", 600,
+	"the checkpoint of row 600"},
     {"UPDATE audit_checkpoint SET size = 601 WHERE size = 600", 601, "the checkpoint of row 601"},
     {"UPDATE audit_checkpoint SET size = 900 WHERE size = 600", 701, "rows 701 to 900 are missing"},
 };
@@ -524,11 +530,13 @@ lines_are_those_of_the_view(void **state)
 		" WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 400)"
 		" SELECT 'op', char(n % 255 + 1, n), printf('%.*c', n % 40, 'x') || char(n % 128 + 1),"
 		"        char(9, 34, 92, n), printf('%.*c', n % 17, '\"') || char(n * 300 + 1),"
-		"        json_object('t', char(n, n % 32 + 1) || hex(randomblob(n % 90))) FROM c") != 0)
+		"        json_object('t', char(n, n % 32 + 1) || hex(randomblob(n % 90))) FROM c") !=
+	    0)
 		fail_msg("%s", s.error);
-	assert_non_null(q = store_sql(s.db,
-			    "SELECT a.seq, a.at, a.stream, a.who, a.entity, a.entity_id, a.action,"
-			    " a.pairing, a.body, l.line FROM audit AS a JOIN audit_line AS l USING (seq)"));
+	assert_non_null(
+	    q = store_sql(s.db,
+		"SELECT a.seq, a.at, a.stream, a.who, a.entity, a.entity_id, a.action,"
+		" a.pairing, a.body, l.line FROM audit AS a JOIN audit_line AS l USING (seq)"));
 	h = stmt_handle(q);
 	while (stmt_step(q) == 1) {
 		for (i = 0; i < AUDIT_TEXTS; i++) {
