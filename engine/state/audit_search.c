@@ -134,8 +134,9 @@ take_word(struct expression *e, const char *text, size_t len, bool phrase, struc
 		e->without = true;
 		return 0;
 	}
+	/* Nothing is indexed of what has no letter or digit. */
 	if (!has_letter(text, len))
-		return words_bad(r, "a word to look for has a letter or a digit in it");
+		return 0;
 	len -= begin;
 	if (e->without)
 		put_without(e, text, len, begin);

@@ -1,4 +1,5 @@
-/* fuzz_audit_export.c: what comes from outside: exports, checkpoints, proofs, keys, words to search. */
+/* fuzz_audit_export.c: what comes from outside: exports, checkpoints, proofs, keys, words to
+ * search. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -159,11 +159,26 @@ bounds_hold(void **state)
 static void
 wrong_words_are_told(void **state)
 {
-	static const char *const wrong[] = {"", " ", "\"open", "a OR", "OR a", "a OR OR b", "NOT",
-	    "a NOT", "a NOT OR b", "a OR NOT b", "-a", "NOT a", "***", "\"\"", "a \"...\"", "- a"};
+	static const char *const wrong[] = {
+	    "",
+	    " ",
+	    "\"open",
+	    "a OR",
+	    "OR a",
+	    "a OR OR b",
+	    "NOT",
+	    "a NOT",
+	    "a NOT OR b",
+	    "a OR NOT b",
+	    "-a",
+	    "NOT a",
+	    "***",
+	    "\"\"",
+	};
 	static const char *const harmless[] = {"body:x", "^a", "a^b", "{a b}:c", "NEAR(a b)", "a+b",
 	    "a AND b", "(a", "a)", "'; DROP TABLE audit; --", "a\\b", "rank:1", "\"a\" * b", "a**",
-	    "audit_word MATCH 'x'", "--a", "ü*", "\xff\xfe 1", "a OR (b", "NEAR", "\"a\"\"b\""};
+	    "audit_word MATCH 'x'", "--a", "ü*", "\xff\xfe 1", "a OR (b", "NEAR", "\"a\"\"b\"",
+	    "a \"...\"", "- a"};
 	char expression[8 * AUDIT_SEARCH_WORDS], longest[AUDIT_SEARCH_WORDS + 2];
 	struct audit_search search = {.since = 1, .rows = 5};
 	struct refusal r;
