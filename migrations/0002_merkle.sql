@@ -135,7 +135,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('audit.search', 2, 422, 'give words, "words in a row", begin*, OR between two, -word to leave out'),
     ('audit.tile', 1, 500, 'check with bastion audit verify'),
     ('checkpoint.form', 2, 422, 'give the checkpoint whole, as bastion audit checkpoint prints it'),
-    ('checkpoint.none', 75, 503, 'wait for the next seal: bastion settings audit.seal_ms; the daemon makes it'),
+    ('checkpoint.none', 75, 503, 'wait for the next seal, which the daemon makes every audit.seal_ms'),
     ('checkpoint.other', 126, 403, 'give the key of the machine that signed it: --key'),
     ('checkpoint.signature', 126, 403, 'fetch the checkpoint again, from the machine or its Host'),
     ('checkpoint.size', 2, 404, 'see bastion sql ''SELECT size FROM audit_checkpoint'' for those that were signed'),

@@ -43,7 +43,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('call.transition', 1, 500, 'this is a fault in bastion: please report it'),
     ('call.waiting', 75, 504, 'see bastion sql --host ''SELECT * FROM call'' for how it ended'),
     ('checkpoint.form', 2, 422, 'give the checkpoint whole, as bastion audit checkpoint prints it'),
-    ('checkpoint.none', 75, 503, 'wait for the next seal: bastion settings audit.seal_ms; the daemon makes it'),
+    ('checkpoint.none', 75, 503, 'wait for the next seal, which the daemon makes every audit.seal_ms'),
     ('checkpoint.other', 126, 403, 'give the key of the machine that signed it: --key'),
     ('checkpoint.signature', 126, 403, 'fetch the checkpoint again, from the machine or its Host'),
     ('checkpoint.size', 2, 404, 'see bastion sql ''SELECT size FROM audit_checkpoint'' for those that were signed'),

@@ -14,7 +14,7 @@
 #include "engine/state/audit_search.h"
 #include "shell/text.h"
 #include "shell/verb.h"
-#include "shell/verb_audit.h"
+#include "shell/audit_words.h"
 
 /* What a person reads of a body: name=value, without NULLs, long digests by their beginning. */
 #define AUDIT_DETAIL                                                                \

@@ -102,7 +102,7 @@ static const char EXPORT_CEF[] = "SELECT seq, 0, 'CEF:0|bastion|bastion|' || " C
 
 /* Allowed values of event.category and, for each, of event.type. */
 #define CATEGORY                                                                         \
-	"CASE WHEN entity IN ('op_run', 'call', 'folder_walk', 'instance', 'actor_run')" \
+	"CASE WHEN entity IN ('op_run', 'call', 'instance', 'actor')" \
 	"     THEN 'process'"                                                            \
 	"     WHEN entity = 'refused' THEN 'api'"                                        \
 	"     WHEN entity IN ('pairing', 'factor', 'approval', 'grant', 'invitation',"   \
@@ -479,6 +479,9 @@ reader_bad(struct export_reader *rd)
 {
 	struct audit_report *report = rd->check.report;
 
+	if (!rd->begun)
+		return audit_check_bad(
+		    &rd->check, 1, "the first line is not one of an audit export");
 	return audit_check_bad(&rd->check, report->last + 1,
 	    "what stands behind row %" PRId64 " is not a line of an audit export", report->last);
 }

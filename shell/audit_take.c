@@ -1,4 +1,4 @@
-/* verb_audit_export.c: take the audit away, whole or as it is written. */
+/* audit_take.c: take the audit away, whole or as it is written. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "engine/state/audit_export.h"
-#include "shell/verb_audit.h"
+#include "shell/audit_words.h"
 
 /* A file that a program could take for the whole export exists only once it is one. */
 static int64_t

@@ -1,6 +1,6 @@
-/* verb_audit.h: what the words of bastion audit share. */
-#ifndef SHELL_VERB_AUDIT_H
-#define SHELL_VERB_AUDIT_H
+/* audit_words.h: what the words of bastion audit share. */
+#ifndef SHELL_AUDIT_WORDS_H
+#define SHELL_AUDIT_WORDS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* verb_audit_check.c: prove that nobody changed the audit, and check such proofs. */
+/* audit_verify.c: prove that nobody changed the audit, and check such proofs. */
 #include <inttypes.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "engine/state/audit_proof.h"
 #include "shell/input.h"
 #include "shell/text.h"
-#include "shell/verb_audit.h"
+#include "shell/audit_words.h"
 
 /* What is checked, and against what. */
 struct checking {
