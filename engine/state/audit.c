@@ -46,6 +46,10 @@ static const char AUDIT_SEALS[] =
 static const char AUDIT_CHECKPOINTS[] =
     "SELECT size, root, signature FROM audit_checkpoint ORDER BY size";
 
+/* A copy from before version 2 has a chain and seals alone. */
+static const char AUDIT_HAS_TREE[] =
+    "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'audit_checkpoint'";
+
 static const char AUDIT_TILES[] =
     "SELECT n, root, hashes FROM audit_tile WHERE level = :level ORDER BY n";
 
@@ -285,8 +289,11 @@ verify_open(struct verify *v)
 
 	v->open = true;
 	if ((v->seals = store_sql(v->db, AUDIT_SEALS)) == NULL ||
-	    (v->seal = stmt_step(v->seals)) == -1 ||
-	    (v->checkpoints = store_sql(v->db, AUDIT_CHECKPOINTS)) == NULL ||
+	    (v->seal = stmt_step(v->seals)) == -1)
+		return -1;
+	if (stmt_value(store_sql(v->db, AUDIT_HAS_TREE), 0) == 0)
+		return 0;
+	if ((v->checkpoints = store_sql(v->db, AUDIT_CHECKPOINTS)) == NULL ||
 	    (v->checkpoint = stmt_step(v->checkpoints)) == -1)
 		return -1;
 	for (i = 0; i < LEVELS; i++) {

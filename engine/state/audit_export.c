@@ -101,12 +101,12 @@ static const char EXPORT_CEF[] = "SELECT seq, 0, 'CEF:0|bastion|bastion|' || " C
 														   " ORDER BY seq";
 
 /* Allowed values of event.category and, for each, of event.type. */
-#define CATEGORY                                                                         \
-	"CASE WHEN entity IN ('op_run', 'call', 'instance', 'actor')" \
-	"     THEN 'process'"                                                            \
-	"     WHEN entity = 'refused' THEN 'api'"                                        \
-	"     WHEN entity IN ('pairing', 'factor', 'approval', 'grant', 'invitation',"   \
-	"                     'host_box', 'box', 'box_witness') THEN 'iam'"              \
+#define CATEGORY                                                                       \
+	"CASE WHEN entity IN ('op_run', 'call', 'instance', 'actor')"                  \
+	"     THEN 'process'"                                                          \
+	"     WHEN entity = 'refused' THEN 'api'"                                      \
+	"     WHEN entity IN ('pairing', 'factor', 'approval', 'grant', 'invitation'," \
+	"                     'host_box', 'box', 'box_witness') THEN 'iam'"            \
 	"     ELSE 'configuration' END"
 #define TYPE                                                                               \
 	"CASE " CATEGORY " WHEN 'process' THEN CASE"                                       \

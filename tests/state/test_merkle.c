@@ -482,6 +482,26 @@ a_bent_tree_is_noticed(void **state)
 	scratch_drop(&s);
 }
 
+/* A database from before there was a tree is a chain with seals, and checked as that. */
+static void
+an_older_schema_is_a_chain(void **state)
+{
+	struct audit_report report;
+	struct scratch s;
+
+	(void)state;
+	make_audit(&s, 300, 600);
+	scratch_open(&s, ROLE_MIGRATE);
+	assert_int_equal(store_begin(s.db), 0);
+	assert_int_equal(store_exec(s.db, "DROP TABLE audit_checkpoint; DROP TABLE audit_tile"), 0);
+	assert_int_equal(audit_verify(s.db, s.keys.identity, NULL, &report), 0);
+	assert_int_equal(report.rows, 600);
+	assert_int_equal(report.seals, 2);
+	assert_int_equal(report.checkpoints, 0);
+	store_rollback(s.db);
+	scratch_drop(&s);
+}
+
 /* What the file alone cannot show, a checkpoint that was kept does: an end that was cut off with
  * its seals, and a chain written anew behind what it covers, by whoever holds the key. */
 static void
@@ -575,6 +595,7 @@ main(void)
 	    cmocka_unit_test(inserting_costs_no_tree),
 	    cmocka_unit_test(the_tree_only_grows),
 	    cmocka_unit_test(a_bent_tree_is_noticed),
+	    cmocka_unit_test(an_older_schema_is_a_chain),
 	    cmocka_unit_test(a_kept_checkpoint_shows_more),
 	    cmocka_unit_test(lines_are_those_of_the_view),
 	};
