@@ -109,9 +109,12 @@ BEGIN
        AND id NOT IN (SELECT process_id FROM lease WHERE process_id IS NOT NULL);
 END;
 
--- (The row that moved the beginning of the audit has said what goes here.)
+-- (The row that moved the beginning of the audit has said what goes here. An index has no words of rows
+-- that are gone; rows behind its end are not in it.)
 CREATE TRIGGER retention_audit AFTER UPDATE ON retention WHEN NEW.entity = 'audit'
 BEGIN
+    DELETE FROM audit_word WHERE rowid > OLD.gone_to AND rowid <= NEW.gone_to
+       AND rowid <= (SELECT max(id) FROM audit_word_docsize);
     DELETE FROM audit_seal WHERE seq > OLD.gone_to AND seq <= NEW.gone_to;
     DELETE FROM audit WHERE seq > OLD.gone_to AND seq <= NEW.gone_to;
 END;
@@ -155,7 +158,8 @@ END;
 CREATE INDEX actor_run_by_process ON actor_run (process_id);
 
 -- Where the audit begins once older rows are gone: at row `seq`, which stays, with its seal. Signed, so
--- that rows which somebody took away cannot pass for rows that retention removed.
+-- that rows which somebody took away cannot pass for rows that retention removed. Their leaves stay, in
+-- tiles of audit_tile, and so does every proof over them.
 CREATE TABLE audit_base (
     seq       INTEGER PRIMARY KEY CHECK (seq >= 1),
     head      BLOB    NOT NULL CHECK (length(head) = 32),
@@ -173,6 +177,9 @@ BEGIN
      WHERE NOT EXISTS (SELECT 1 FROM audit_seal AS s JOIN audit AS a ON a.seq = s.seq
                         WHERE s.seq = NEW.seq AND s.head = NEW.head AND a.hash = NEW.head
                           AND seal_ok('audit', s.seal_text, s.signature) = 1);
+    SELECT RAISE(ABORT, 'audit.base|rows stay until the tree over them is kept in whole tiles, and signed')
+     WHERE NEW.seq > coalesce((SELECT (max(n) + 1) * 256 FROM audit_tile WHERE level = 0), 0)
+        OR NEW.seq > coalesce((SELECT max(size) FROM audit_checkpoint), 0);
     SELECT RAISE(ABORT, 'audit.base|rows that were not exported stay')
      WHERE NEW.seq > (SELECT sent FROM audit_sink WHERE name = 'export');
     SELECT RAISE(ABORT, 'retention.young|rows stay for as long as the setting says, and the newest for ever')
@@ -214,7 +221,7 @@ BEGIN
 END;
 
 -- The next beginning: the furthest sealed row within retention.batch rows, or the next sealed one, with
--- everything up to it exported and old enough.
+-- everything up to it exported, old enough, and in whole tiles under a checkpoint.
 CREATE VIEW audit_base_due AS
 WITH now AS (
     SELECT c.before, b.seq AS base,
@@ -229,5 +236,7 @@ WITH now AS (
 SELECT s.seq, s.head
   FROM young JOIN audit_seal AS s ON s.seq > young.base AND s.seq <= young.bound
  WHERE s.seq <= (SELECT sent FROM audit_sink WHERE name = 'export')
+   AND s.seq <= coalesce((SELECT (max(n) + 1) * 256 FROM audit_tile WHERE level = 0), 0)
+   AND s.seq <= (SELECT max(size) FROM audit_checkpoint)
    AND (young.seq IS NULL OR s.seq < young.seq)
  ORDER BY s.seq DESC LIMIT 1;

@@ -64,4 +64,14 @@ INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('call', 'sent', 'done'),
     ('call', 'sent', 'refused'),
     ('call', 'sent', 'failed'),
-    ('call', 'sent', 'lost');
+    ('call', 'sent', 'lost'),
+    ('box_witness', '', 'followed'),
+    ('box_witness', 'followed', 'behind'),
+    ('box_witness', 'followed', 'forked'),
+    ('box_witness', 'behind', 'followed'),
+    ('box_witness', 'behind', 'forked'),
+    ('box_witness', 'behind', 'accepted'),
+    ('box_witness', 'forked', 'followed'),
+    ('box_witness', 'forked', 'behind'),
+    ('box_witness', 'forked', 'accepted'),
+    ('box_witness', 'accepted', 'followed');

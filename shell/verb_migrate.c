@@ -46,7 +46,8 @@ static const char EDITED[] =
     "    ON k.value ->> 0 = s.version"
     " WHERE k.value IS NOT NULL AND k.value ->> 2 IS NOT lower(hex(s.sha256))";
 
-/* The words of a step: its first line, "-- 0002_retention.sql: rows have a time", behind the colon.
+/* The words of a step: its first line, "-- 0002_history.sql: sql -w, a hash tree", behind the
+ * colon.
  */
 static void
 summary(FILE *out, const struct embedded *step)

@@ -8,6 +8,8 @@
 
 #include "engine/actor/loop.h"
 #include "engine/state/audit.h"
+#include "engine/state/audit_search.h"
+#include "engine/state/audit_tree.h"
 #include "engine/state/keeper.h"
 #include "engine/state/outbox.h"
 #include "engine/state/retention.h"
@@ -105,11 +107,15 @@ keeper_expire(struct actor_env *env)
 	return due > 0 ? due : 1;
 }
 
-/* Seal what waits long enough.  Return the milliseconds until something does. */
+/*
+ * Seal what waits long enough.  Return the milliseconds until something does.  A tree that is far
+ * behind grows a little at each pass, so that the rest of the work goes on.
+ */
 static int64_t
 keeper_seal(struct actor_env *env)
 {
 	int64_t rows, since, every, left;
+	int more;
 
 	if ((rows = audit_unsealed(env->db, &since)) == -1)
 		return keeper_failed(env, "sealing the audit");
@@ -119,8 +125,24 @@ keeper_seal(struct actor_env *env)
 	left = earlier(since + every - store_now(env->db), every);
 	if (left > 0)
 		return left;
+	if ((more = audit_tree_extend(env->db)) != 0)
+		return more == 1 ? 0 : keeper_failed(env, "the tree of the audit");
 	return audit_seal(env->db, "interval") == -1 ? keeper_failed(env, "sealing the audit")
 						     : NEVER;
+}
+
+/* Index what was sealed, some rows a pass. */
+static int64_t
+keeper_index(struct actor_env *env)
+{
+	switch (audit_index(env->db)) {
+	case 0:
+		return NEVER;
+	case 1:
+		return 0;
+	default:
+		return keeper_failed(env, "the words of the audit");
+	}
 }
 
 static void
@@ -219,6 +241,7 @@ keeper_pass(void *ctx)
 	k->failed = false;
 	next = keeper_expire(env);
 	next = earlier(next, keeper_seal(env));
+	next = earlier(next, keeper_index(env));
 	next = earlier(next, keeper_ship(env));
 	next = earlier(next, keeper_checkpoint(env));
 	next = earlier(next, keeper_retain(env));

@@ -8,6 +8,7 @@
 
 #include "engine/clock.h"
 #include "engine/state/approval.h"
+#include "engine/state/audit_proof.h"
 #include "engine/state/pairing.h"
 #include "engine/worker/observe.h"
 #include "net/host/net.h"
@@ -26,8 +27,21 @@ static const char ASK[] =
     "  AND coalesce(json_type(:body, '$.ttl_ms'), 'integer') = 'integer'"
     "  AND coalesce(json_type(:body, '$.anew'), 'true') IN ('true', 'false')"
     "  AND NOT EXISTS (SELECT 1 FROM json_each(:body)"
-    "    WHERE key NOT IN ('op', 'args', 'uses', 'ttl_ms', 'anew'))"
+    "    WHERE key NOT IN ('op', 'args', 'uses', 'ttl_ms', 'anew', 'witness'))"
     "  AND NOT EXISTS (SELECT 1 FROM json_each(:body, '$.args') WHERE type <> 'text')";
+
+/* What the Host holds of this box's audit: 0 where it does not ask, 1 where it holds nothing yet.
+ */
+static const char HELD[] =
+    "SELECT CASE WHEN json_type(:body, '$.witness') IS NULL THEN 0"
+    "            WHEN json_type(:body, '$.witness') = 'null' THEN 1"
+    "            WHEN json_type(:body, '$.witness') = 'object'"
+    "             AND json_type(:body, '$.witness.size') = 'integer'"
+    "             AND :body ->> '$.witness.size' >= 1"
+    "             AND json_type(:body, '$.witness.root') = 'text' THEN 2 ELSE -1 END,"
+    "  :body ->> '$.witness.size', :body ->> '$.witness.root'";
+
+static const char WITNESS[] = "SELECT json_object('w', :text) || char(10)";
 
 static const char WORDS[] = "SELECT value FROM json_each(:body, '$.args')";
 
@@ -73,6 +87,7 @@ struct ask {
 	int64_t uses, ttl_ms; /* 0: the box's default */
 	bool anew, proven;    /* signed by the Host that it names */
 	struct refusal held;  /* why it does not run */
+	char *witness;        /* that this audit goes on from what the Host holds of it, or NULL */
 	int64_t run, approval;
 };
 
@@ -207,10 +222,72 @@ ask_read(struct net *net, struct ask *ask, const char *body, size_t len, struct 
 	stmt_done(q);
 	if (!good)
 		return refusal_set(r, "op.args",
-		    "an ask is {\"op\":text,\"args\":[text…],\"uses\":n,\"ttl_ms\":n,\"anew\":bool}");
+		    "an ask is {\"op\":text,\"args\":[text…],\"uses\":n,\"ttl_ms\":n,\"anew\":bool,"
+		    "\"witness\":object}");
 	if (observe_find(ask->op) == NULL)
 		return refusal_set(r, "op.unknown", "there is no op of this name");
 	return words_read(net, ask, body, len, r);
+}
+
+/*
+ * Whether this audit is the one that the Host knows.
+ */
+
+/* Store what the Host holds in ${cp}.  Return 0 where it does not ask, 1 for nothing, 2, or -1. */
+static int
+held_read(struct net *net, const char *body, size_t len, struct checkpoint *cp, struct refusal *r)
+{
+	struct stmt *q;
+	size_t n;
+	int kind;
+
+	if ((q = store_sql(net->env->db, HELD)) == NULL)
+		return -1;
+	stmt_text_n(q, ":body", body, len);
+	if (stmt_step(q) != 1) {
+		*r = *store_refusal(net->env->db);
+		return -1;
+	}
+	kind = (int)stmt_get_int(q, 0);
+	cp->size = (uint64_t)stmt_get_int(q, 1);
+	if (kind == 2 && (hex_only(stmt_get_text(q, 2), 2 * MERKLE_HASH) != 0 ||
+			     sodium_hex2bin(cp->root, MERKLE_HASH, stmt_get_text(q, 2),
+				 2 * MERKLE_HASH, NULL, &n, NULL) != 0))
+		kind = -1;
+	stmt_done(q);
+	if (kind == -1)
+		refusal_set(r, "op.args",
+		    "a witness is null or {\"size\":rows,\"root\":64 hexadecimal digits}");
+	return kind;
+}
+
+/*
+ * Show that our audit goes on from the checkpoint that the Host holds, or find that it does not:
+ * then this is an older database, or another one, and nothing runs on its word.
+ */
+static int
+ask_witness(struct ask *ask, const char *body, size_t len, struct refusal *r)
+{
+	struct store *db = ask->net->env->db;
+	struct checkpoint held;
+	size_t text_len;
+	FILE *out;
+	int kind, rc;
+
+	if ((kind = held_read(ask->net, body, len, &held, r)) < 1)
+		return kind;
+	if ((out = open_memstream(&ask->witness, &text_len)) == NULL)
+		return refusal_errno(r, "store.failed", "the proof for the Host");
+	rc = audit_witness(db, ask->net->env->keys.identity, kind == 2 ? &held : NULL, out);
+	if (rc == -1)
+		*r = *store_refusal(db);
+	if (fclose(out) != 0 && rc == 0)
+		rc = refusal_errno(r, "store.failed", "the proof for the Host");
+	if (rc != 0) {
+		free(ask->witness);
+		ask->witness = NULL;
+	}
+	return rc == -1 ? -1 : 0;
 }
 
 /*
@@ -296,6 +373,32 @@ ask_refuse(struct ask *ask, const struct refusal *r)
 	net_refuse(ask->net, ask->x, r, ask->approval != 0 ? extra : NULL);
 }
 
+/* The first line of an answer: {"w":proof}; NULL where there is no proof, or no memory for it. */
+static char *
+witness_line(struct ask *ask)
+{
+	char *line = NULL;
+	struct stmt *q;
+
+	if (ask->witness == NULL || (q = store_sql(ask->net->env->db, WITNESS)) == NULL)
+		return NULL;
+	stmt_text(q, ":text", ask->witness);
+	if (stmt_step(q) != 1)
+		return NULL;
+	line = strdup(stmt_get_text(q, 0));
+	stmt_done(q);
+	return line;
+}
+
+static void
+ask_answer(struct ask *ask)
+{
+	char *line = witness_line(ask);
+
+	watch_begin(ask->net, ask->x, &ANSWER, ask->run, 0, line);
+	free(line);
+}
+
 static void
 ask_gone(void *ctx)
 {
@@ -312,7 +415,8 @@ ask_done(struct commit_job *job)
 	else if (ask->x != NULL && ask->held.code[0] != '\0')
 		ask_refuse(ask, &ask->held);
 	else if (ask->x != NULL)
-		watch_begin(ask->net, ask->x, &ANSWER, ask->run, 0, NULL);
+		ask_answer(ask);
+	free(ask->witness);
 	free(ask);
 }
 
@@ -330,7 +434,9 @@ ask_take(struct ask *ask, struct refusal *r)
 	body = http_body(ask->x, &len);
 	if (http_json_check(body, len, (unsigned)store_setting(db, "http.depth"), r) != 0)
 		return -1;
-	return ask_read(ask->net, ask, body, len, r);
+	if (ask_read(ask->net, ask, body, len, r) != 0)
+		return -1;
+	return ask_witness(ask, body, len, r);
 }
 
 /* What names a Host that is paired here leaves a row, whatever becomes of it. */

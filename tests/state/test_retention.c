@@ -374,7 +374,7 @@ audit_goes_behind_an_exported_seal(void **state)
 	(void)state;
 	history(0, 20);
 	history(1, 20);
-	history(50, 20);
+	history(50, 300);
 	clock_fix(MORNING + 100 * DAY);
 	assert_int_equal(retain(), 0);
 	sql("UPDATE setting SET value = 60 WHERE name = 'retention.audit'");
@@ -396,9 +396,9 @@ audit_goes_behind_an_exported_seal(void **state)
 	assert_int_equal(report.first, 41);
 	head = report.last;
 	/* And goes on from there. */
-	history(101, 5);
+	history(101, 300);
 	assert_int_equal(verify(&report), 0);
-	assert_int_equal(report.last, head + 5);
+	assert_int_equal(report.last, head + 300);
 	assert_int_equal(report.behind, 0);
 	/* Rows of day 50 are too young, and those behind the export mark are not exported. */
 	assert_int_equal(retain(), 0);
@@ -438,19 +438,19 @@ a_marked_export_lets_rows_go(void **state)
 	snprintf(first, sizeof(first), "%s/first", s.dir);
 	snprintf(second, sizeof(second), "%s/second", s.dir);
 	history(0, 20);
-	history(1, 20);
+	history(1, 300);
 	says(126, "rows before 30 were not exported", gap);
 	says(2, "--mark needs a file", pipe);
 	assert_int_equal(value("SELECT sent FROM audit_sink WHERE name = 'export'"), 0);
-	says(0, "41 rows", whole);
-	assert_int_equal(value("SELECT sent FROM audit_sink WHERE name = 'export'"), 41);
+	says(0, "321 rows", whole);
+	assert_int_equal(value("SELECT sent FROM audit_sink WHERE name = 'export'"), 321);
 	assert_int_equal(value("SELECT count(*) FROM audit WHERE entity = 'audit'"
 			       " AND action = 'exported' AND who GLOB 'person:*'"),
 	    1);
 	sql("UPDATE setting SET value = 60 WHERE name = 'retention.audit'");
 	clock_fix(MORNING + 100 * DAY);
 	assert_true(retain() > 0);
-	says(0, "the audit begins at row 41: what came before was exported", check);
+	says(0, "the audit begins at row 21: what came before was exported", check);
 }
 
 /* A beginning that the machine did not sign for is no beginning. */
@@ -464,7 +464,7 @@ a_beginning_is_signed(void **state)
 
 	(void)state;
 	history(0, 20);
-	history(1, 20);
+	history(1, 300);
 	clock_fix(MORNING + 100 * DAY);
 	sql("UPDATE setting SET value = 60 WHERE name = 'retention.audit';"
 	    "UPDATE audit_sink SET sent = 45 - 5 WHERE name = 'export'");
@@ -530,7 +530,7 @@ taken_rows_cannot_pass_for_old_ones(void **state)
 	assert_int_equal(system(text), 0);
 	edit(copy, "DELETE FROM audit_seal WHERE seq < 41; DELETE FROM audit WHERE seq < 41;"
 		   "UPDATE retention SET gone_to = 40 WHERE entity = 'audit'");
-	copy_is_bad(copy, "rows 1 to 40 are missing");
+	copy_is_bad(copy, "rows 1 to 21 are missing");
 	edit(copy, "INSERT INTO audit_base (seq, head, at, signature)"
 		   " SELECT seq, head, at, signature FROM audit_seal WHERE seq = 41");
 	copy_is_bad(copy, "not by the word of this machine's key");
@@ -545,7 +545,7 @@ a_beginning_is_not_moved(void **state)
 	(void)state;
 	history(0, 20);
 	history(1, 20);
-	history(2, 20);
+	history(2, 300);
 	sql("UPDATE setting SET value = 98 WHERE name = 'retention.audit';"
 	    "UPDATE audit_sink SET sent = 45 WHERE name = 'export'");
 	clock_fix(MORNING + 100 * DAY - 1000);
@@ -556,10 +556,10 @@ a_beginning_is_not_moved(void **state)
 	snprintf(copy, sizeof(copy), "%s/copy.db", s.dir);
 	snprintf(text, sizeof(text), "cp %s/state/bastion.db %s", s.dir, copy);
 	assert_int_equal(system(text), 0);
-	edit(copy, "DELETE FROM audit_seal WHERE seq < 61; DELETE FROM audit WHERE seq < 61");
+	edit(copy, "DELETE FROM audit_seal WHERE seq < 341; DELETE FROM audit WHERE seq < 341");
 	copy_is_bad(copy, "row 41, where the audit begins, is missing");
-	edit(copy,
-	    "UPDATE audit_base SET seq = 61, head = (SELECT head FROM audit_seal WHERE seq = 61)");
+	edit(copy, "UPDATE audit_base SET seq = 341,"
+		   " head = (SELECT head FROM audit_seal WHERE seq = 341)");
 	copy_is_bad(copy, "not by the word of this machine's key");
 }
 

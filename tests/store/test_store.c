@@ -80,6 +80,15 @@ static const struct {
     {"audit_base", {"K", "", ""}},
     {"retention", {"", "K", ""}},
     {"backup", {"P", "", ""}},
+    {"audit_tile", {"KP", "", ""}},
+    {"audit_checkpoint", {"KP", "", ""}},
+    {"audit_word", {"K", "", ""}},
+    /* FTS5's own: no statement of anybody's writes them. */
+    {"audit_word_data", {NULL}},
+    {"audit_word_idx", {NULL}},
+    {"audit_word_docsize", {NULL}},
+    {"audit_word_config", {NULL}},
+    {"box_witness", {"L", "LP", ""}},
     {"process", {"PNLWKS", "", ""}},
     {"lease", {"PNLWKS", "PNLWKSA", ""}},
     {"amendment", {"P", "P", ""}},
@@ -153,9 +162,14 @@ duty_holds(struct scratch *s, size_t role, size_t duty)
 		/* Of a view only an INSERT has a trigger; the rest means nothing. */
 		if (i > 0 && strcmp(duties[duty].table, "audit_entry") == 0)
 			continue;
+		rc = verdict(s->db, sql);
+		if (duties[duty].may[0] == NULL) {
+			if (rc != SQLITE_AUTH && rc != SQLITE_ERROR)
+				fail_msg("role %c: %s passes", roles[role].letter, sql);
+			continue;
+		}
 		want = strchr(duties[duty].may[i], roles[role].letter) != NULL ? SQLITE_OK
 									       : SQLITE_AUTH;
-		rc = verdict(s->db, sql);
 		if ((rc == SQLITE_AUTH) != (want == SQLITE_AUTH))
 			fail_msg("role %c: %s: %s, SQLite says %d", roles[role].letter, sql,
 			    want == SQLITE_OK ? "is its job" : "is not its job", rc);
