@@ -181,38 +181,47 @@ rows_survived(struct scratch *s, int version, const char *side)
 	scratch_open(s, ROLE_READER);
 }
 
+static void
+fixture_survives(int version, const char *side)
+{
+	struct migrate_report report;
+	struct refusal r = {0};
+	struct scratch s;
+
+	from_fixture(&s, version, side);
+	if (migrate_run(&s.home, NULL, &report, &r) != embedded_versions - version)
+		fail_msg("%s: %s", r.code, r.why);
+	assert_int_equal(report.from, version);
+	assert_int_equal(report.held.version, version);
+	rows_survived(&s, version, side);
+	audit_is_whole(&s);
+	/* The copy is what was there. */
+	remove_all(&s, "bastion.db");
+	assert_int_equal(renameat(s.home.fd, report.copy, s.home.fd, "bastion.db"), 0);
+	if (migrate_up(&s.home, &r) != embedded_versions - version)
+		fail_msg("%s: %s", r.code, r.why);
+	rows_survived(&s, version, side);
+	scratch_drop(&s);
+}
+
 /* DESIGN §4: a file of every released version comes up to date with its rows intact. */
 static void
 rows_survive(void **state)
 {
-	static const char *const sides[] = {"box", "host"};
-	struct migrate_report report;
-	struct refusal r = {0};
-	struct scratch s;
-	int version;
-	size_t i;
+	char path[64];
+	int version, n = 0;
 
 	(void)state;
 	sqlite3_config(SQLITE_CONFIG_URI, 1);
 	for (version = 1; version < embedded_versions; version++) {
-		for (i = 0; i < 2; i++) {
-			from_fixture(&s, version, sides[i]);
-			if (migrate_run(&s.home, NULL, &report, &r) != embedded_versions - version)
-				fail_msg("%s: %s", r.code, r.why);
-			assert_int_equal(report.from, version);
-			assert_int_equal(report.held.version, version);
-			rows_survived(&s, version, sides[i]);
-			audit_is_whole(&s);
-			/* The copy is what was there. */
-			remove_all(&s, "bastion.db");
-			assert_int_equal(
-			    renameat(s.home.fd, report.copy, s.home.fd, "bastion.db"), 0);
-			if (migrate_up(&s.home, &r) != embedded_versions - version)
-				fail_msg("%s: %s", r.code, r.why);
-			rows_survived(&s, version, sides[i]);
-			scratch_drop(&s);
-		}
+		snprintf(path, sizeof(path), "fixtures/db/%d", version);
+		if (access(path, F_OK) != 0)
+			continue; /* never released */
+		fixture_survives(version, "box");
+		fixture_survives(version, "host");
+		n++;
 	}
+	assert_true(n >= 1);
 }
 
 /* The fixtures are days with something in every table, but for leases, which nobody takes yet. */
