@@ -21,8 +21,8 @@ struct audit_text {
 
 /**
  * audit_line_make(line, seq, at, texts):
- * Make ${line} what the view audit_line says of a row, byte for byte: SQLite's own json_array, six
- * times as fast.  Return 0, or -1 where memory ran out.
+ * Make ${line} what the view audit_line says of a row, byte for byte, as SQLite's
+ * json_array would.  Return 0, or -1 where memory ran out.
  */
 int audit_line_make(
     struct audit_line *line, int64_t seq, int64_t at, const struct audit_text texts[AUDIT_TEXTS]);
