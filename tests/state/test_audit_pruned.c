@@ -150,8 +150,8 @@ audit(int code, const char *text, const char *line)
 	s.db = NULL;
 	program_run(&p, &s, NULL, words);
 	if (p.code != code || (strstr(p.out, text) == NULL && strstr(p.err, text) == NULL))
-		fail_msg("%s: exit %d, not %d with '%s': %s%s", line, p.code, code, text, p.out,
-		    p.err);
+		fail_msg(
+		    "%s: exit %d, not %d with '%s': %s%s", line, p.code, code, text, p.out, p.err);
 	if (to != NULL) {
 		assert_non_null(f = fopen(at(to), "we"));
 		assert_int_equal(fwrite(p.out, 1, p.len, f), p.len);
@@ -225,8 +225,7 @@ proofs_outlive_rows(void **state)
 	audit(0, "row 421 is in the audit of 721", "verify @first");
 	audit(0, "row 600 is in the audit of 721", "verify @row");
 	audit(0, "row 5 is in the audit of 721", "verify @gone");
-	audit(0, "goes on, unchanged, to the one of 721 rows",
-	    "verify @between --checkpoint @old");
+	audit(0, "goes on, unchanged, to the one of 721 rows", "verify @between --checkpoint @old");
 	audit(0, "the audit begins at row 421", "verify --checkpoint @old");
 	python("inclusion", "first", NULL);
 	python("inclusion", "row", NULL);
@@ -441,8 +440,7 @@ a_mark_is_exact(void **state)
 	audit(0, "30 rows", "export --until 30 --mark @a");
 	assert_int_equal(
 	    scratch_value(&s, "SELECT sent FROM audit_sink WHERE name = 'export'"), 30);
-	audit(
-	    126, "rows before 40 were not exported", "export --since 40 --mark @b");
+	audit(126, "rows before 40 were not exported", "export --since 40 --mark @b");
 	audit(1, "File exists", "export --since 31 --mark @a");
 	assert_int_equal(
 	    scratch_value(&s, "SELECT sent FROM audit_sink WHERE name = 'export'"), 30);
