@@ -217,6 +217,7 @@ rate(const struct scratch *s, void (*work)(const struct scratch *, int, bool, co
 			round->ended[i] = seconds();
 			_exit(0);
 		}
+	close(ready[1]);
 	for (i = 0; i < processes; i++)
 		if (read(ready[0], &c, 1) != 1)
 			exit(1);
@@ -228,7 +229,6 @@ rate(const struct scratch *s, void (*work)(const struct scratch *, int, bool, co
 	for (i = 0; i < processes; i++)
 		ended = round->ended[i] > ended ? round->ended[i] : ended;
 	close(ready[0]);
-	close(ready[1]);
 	close(go[0]);
 	munmap(round, sizeof(*round));
 	return COMMITS / (ended - began);
