@@ -143,6 +143,24 @@ seal_ok(sqlite3_context *c, int n, sqlite3_value **v)
 	sqlite3_result_int(c, 1);
 }
 
+/* Whether the owner of the key signed the text, for the purpose that the domain names. */
+static void
+signed_by(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	const char *domain = (const char *)sqlite3_value_text(v[0]);
+	const unsigned char *pk = sqlite3_value_blob(v[1]);
+	const unsigned char *text = sqlite3_value_text(v[2]);
+	const unsigned char *signature = sqlite3_value_blob(v[3]);
+
+	(void)n;
+	if (domain == NULL || text == NULL || pk == NULL || signature == NULL ||
+	    sqlite3_value_bytes(v[1]) != KEY_PUBLIC_SIZE ||
+	    sqlite3_value_bytes(v[3]) != KEY_SIGN_SIZE)
+		return;
+	sqlite3_result_int(
+	    c, key_verify(pk, domain, text, (size_t)sqlite3_value_bytes(v[2]), signature) == 0);
+}
+
 static void
 seal_sign(sqlite3_context *c, int n, sqlite3_value **v)
 {
@@ -178,6 +196,7 @@ function_register(struct sqlite3 *handle, struct function_context *ctx)
 	    {"chain_hash", 2, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, chain_hash},
 	    {"process_alive", 3, SQLITE_INNOCUOUS, process_alive},
 	    {"seal_ok", 3, SQLITE_INNOCUOUS, seal_ok},
+	    {"signed_by", 4, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, signed_by},
 	    {"seal_sign", 2, SQLITE_DIRECTONLY, seal_sign},
 	};
 	size_t i;
