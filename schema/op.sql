@@ -35,10 +35,17 @@ CREATE INDEX op_run_live ON op_run (id) WHERE finished_at IS NULL;
 CREATE TRIGGER op_run_is_allowed BEFORE INSERT ON op_run
 BEGIN
     SELECT CASE
+           WHEN (SELECT mode FROM box) = 'networked' AND NOT EXISTS (SELECT 1 FROM live_anchor)
+           THEN RAISE(ABORT, 'anchor.none|this machine is on a network and no Host is its anchor')
            WHEN (SELECT state FROM pairing WHERE id = NEW.pairing_id) IS NOT 'active'
            THEN RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
+           WHEN EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id)
+           THEN RAISE(ABORT, 'pairing.invalid|this pairing is not served')
            WHEN NOT EXISTS (SELECT 1 FROM op WHERE name = NEW.op)
            THEN RAISE(ABORT, 'op.unknown|there is no op of this name')
+           WHEN NOT EXISTS (SELECT 1 FROM pairing_may WHERE pairing_id = NEW.pairing_id
+                               AND op = NEW.op)
+           THEN RAISE(ABORT, 'anchor.caps|the anchor has not approved ops of this kind for this Host')
            WHEN EXISTS (SELECT 1 FROM op_run WHERE pairing_id = NEW.pairing_id AND nonce = NEW.nonce)
            THEN RAISE(ABORT, 'op.replayed|this ask was made before')
            WHEN NEW.state <> 'queued'
@@ -86,6 +93,26 @@ BEGIN
     VALUES ('op', 'op_run', NEW.id, NEW.state,
             (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
             json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NEW.grant_id));
+END;
+
+-- The anchor is heard by what it asks for. Once an hour is enough to tell silence, and deciding is
+-- what the database does most.
+CREATE TRIGGER anchor_heard_asking AFTER INSERT ON op_run
+WHEN NEW.pairing_id IS (SELECT pairing_id FROM anchor)
+ AND (SELECT heard_at FROM anchor)
+     <= now_ms() - (SELECT value FROM setting WHERE name = 'anchor.heard_ms')
+BEGIN
+    UPDATE anchor SET heard_at = now_ms();
+END;
+
+-- (What fails at the lane itself was not proven to come from it.)
+CREATE TRIGGER anchor_heard_refused AFTER INSERT ON refused
+WHEN NEW.pairing_id IS (SELECT pairing_id FROM anchor) AND NEW.surface = 'lane'
+ AND NEW.code NOT GLOB 'lane.*'
+ AND (SELECT heard_at FROM anchor)
+     <= now_ms() - (SELECT value FROM setting WHERE name = 'anchor.heard_ms')
+BEGIN
+    UPDATE anchor SET heard_at = now_ms();
 END;
 
 CREATE TRIGGER op_run_moves BEFORE UPDATE ON op_run

@@ -21,6 +21,7 @@ INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('pairing', '', 'pending'),
     ('pairing', 'pending', 'active'),
     ('pairing', 'pending', 'revoked'),
+    ('pairing', 'active', 'pending'),
     ('pairing', 'active', 'revoked'),
     ('pairing', 'revoked', 'pending'),
     ('factor', '', 'active'),

@@ -89,10 +89,11 @@ pair(const char *name, const struct key *key, int64_t uid)
 {
 	unsigned char pk[32];
 	struct store *db = box_open();
-	int64_t id;
+	struct pairing_offer offer = {.host = name, .host_key = pk, .peer_uid = uid};
+	struct pairing_made made;
 
 	key_public(key, KEY_IDENTITY, pk);
-	if (pairing_add(db, name, pk, uid, &id) != 0)
+	if (pairing_add(db, &offer, &made) != 0)
 		fail_msg("%s", store_refusal(db)->why);
 	store_close(db);
 }
@@ -101,9 +102,10 @@ static void
 unpair(const char *name)
 {
 	struct pairing_end end;
+	struct pairing pairing;
 	struct store *db = box_open();
 
-	if (pairing_revoke(db, name, &end) != 0)
+	if (pairing_pick(db, name, &pairing) != 0 || pairing_revoke(db, pairing.id, &end) != 0)
 		fail_msg("%s", store_refusal(db)->why);
 	store_close(db);
 }

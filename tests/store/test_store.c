@@ -65,7 +65,11 @@ static const struct {
     {"factor_try", {"P", "", ""}},
     {"approval", {"N", "PK", ""}},
     {"grant", {"P", "PK", ""}},
-    {"pairing", {"P", "P", ""}},
+    {"mode_change", {"P", "", ""}},
+    {"pairing", {"P", "PK", ""}},
+    {"pairing_consent", {"P", "", ""}},
+    {"anchor", {"P", "P", ""}},
+    {"anchor_terms", {"PN", "", ""}},
     {"invitation", {"P", "PNK", ""}},
     {"host_box", {"N", "PNL", ""}},
     {"call", {"P", "LK", ""}},
@@ -90,6 +94,7 @@ static const struct {
     {"audit_entry", {"", "", ""}},
     {"audit_gap", {"", "", ""}},
     {"grant_use", {"", "", ""}},
+    {"beat_request", {"", "", ""}},
 };
 
 #define DUTIES (sizeof(duties) / sizeof(duties[0]))
