@@ -100,8 +100,7 @@ hex_only(const char *text, size_t len)
 	return strlen(text) == len && strspn(text, "0123456789abcdef") == len ? 0 : -1;
 }
 
-/* The pairing whose key signed this very request, not long ago, from the user that it paired as. */
-static int
+int
 lane_who(struct net *net, struct http_exchange *x, const char *path, struct pairing *pairing,
     char nonce[SIGN_NONCE_HEX], struct refusal *r)
 {

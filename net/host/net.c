@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "net/host/anchor.h"
 #include "net/host/net.h"
 #include "net/host/openapi.h"
 
@@ -21,6 +22,9 @@ const struct http_route net_routes[] = {
 	"questions that wait for a person"},
     {"GET", "/v1/ops", SURFACE_LANE, 0, lane_ops, "the op catalog"},
     {"POST", "/v1/ops", SURFACE_LANE, 65536, lane_ask, "ask for an op; the answer is streamed"},
+    {"GET", "/v1/pairings", SURFACE_LANE, 0, anchor_list, "pairings here, as far as they are told"},
+    {"POST", "/v1/pairings", SURFACE_LANE, ANCHOR_BODY_MAX, anchor_sync,
+	"terms that the anchor signed"},
     {"POST", "/v1/enroll", SURFACE_ENROLL, 4096, enroll_redeem, "redeem an invitation"},
     {NULL, NULL, 0, 0, NULL, NULL},
 };

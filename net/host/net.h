@@ -4,6 +4,7 @@
 
 #include "engine/actor/actor.h"
 #include "engine/store/committer.h"
+#include "net/host/sign.h"
 #include "net/http/server.h"
 
 /* Where a request came in: each is a socket of its own in the directory for sockets. */
@@ -37,6 +38,16 @@ void net_refuse(
  * failure.
  */
 int net_answer(struct net *net, struct http_exchange *x, struct stmt *q);
+
+/**
+ * lane_who(net, x, path, pairing, nonce, r):
+ * Find whose key signed this very request for ${path}, not long ago, from the user that it paired
+ * as.  Return 0 with ${pairing} and the request's ${nonce}; or -1 with ${r}: lane.host,
+ * lane.signature, lane.time, lane.peer; ${pairing} is filled then where the key is known.
+ */
+struct pairing;
+int lane_who(struct net *net, struct http_exchange *x, const char *path, struct pairing *pairing,
+    char nonce[SIGN_NONCE_HEX], struct refusal *r);
 
 /**
  * lane_wake(net), lane_ask(x, net), lane_ops(x, net):
