@@ -102,6 +102,12 @@ SELECT p.id AS pairing_id, o.name AS op
         AND EXISTS (SELECT 1 FROM anchor_terms AS t JOIN json_each(t.caps) AS c ON c.value = o.class
                      WHERE t.id = p.terms_id AND t.expires_at > now_ms()));
 
+-- Hosts that ask on the anchor's word, until when. The anchor itself asks on nobody's.
+CREATE VIEW approved_pairings AS
+SELECT p.id AS pairing_id, t.expires_at AS approved_until
+  FROM pairing AS p JOIN anchor_terms AS t ON t.id = p.terms_id
+ WHERE p.state = 'active' AND p.id IS NOT (SELECT pairing_id FROM anchor);
+
 -- Hosts that have waited for the anchor's word for long enough to be told of.
 CREATE VIEW unapproved_attempts AS
 SELECT id AS pairing_id, host, handle, state, since FROM pairing_status

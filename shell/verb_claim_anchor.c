@@ -48,14 +48,13 @@ claimed(const struct cli *cli, const struct anchor_made *made)
 		    made->changed ? "true" : "false");
 		return;
 	}
-	printf("%s is %s of this machine", made->host,
-	    made->changed ? "the anchor now" : "the anchor already");
+	printf("%s is the anchor of this machine", made->host);
 	if (made->owner[0] != '\0') {
 		printf(", owned by ");
 		text_show(stdout, made->owner, strlen(made->owner));
 	}
-	printf(made->changed ? ".\nIt approves every other Host: bastion pairings\n"
-			     : "; nothing was changed.\n");
+	printf(made->changed ? " now.\nIt approves every other Host: bastion pairings\n"
+			     : " already; nothing was changed.\n");
 }
 
 static int

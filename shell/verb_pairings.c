@@ -14,9 +14,8 @@ static const char LIST[] =
     "  FROM pairing_status WHERE :all OR state <> 'revoked' ORDER BY host";
 
 /* For people: what there is to say, without what never happened. */
-static const char SHOW[] =
-    "SELECT host, state, iif(anchor, 'yes', '') AS anchor, since AS since_at"
-    "  FROM pairing_status WHERE :all OR state <> 'revoked' ORDER BY host";
+static const char SHOW[] = "SELECT host, state, iif(anchor, 'yes', '') AS anchor, since AS since_at"
+			   "  FROM pairing_status WHERE :all OR state <> 'revoked' ORDER BY host";
 
 static const char WHOLE[] =
     "SELECT s.id, s.host, s.handle, s.state, s.anchor, s.reason, s.transport,"
@@ -37,19 +36,23 @@ static const char FACTS[] =
     " UNION ALL SELECT 'invalid', reason FROM pairing_status WHERE id = :id AND reason IS NOT NULL"
     " UNION ALL SELECT 'key', lower(hex(host_key)) FROM pairing WHERE id = :id"
     " UNION ALL SELECT 'served by', 'user ' || peer_uid FROM pairing_status WHERE id = :id"
-    " UNION ALL SELECT 'since', " DATE("since") " FROM pairing_status WHERE id = :id"
-    " UNION ALL SELECT 'renewed', " DATE("renewed_at") " FROM pairing_status"
-    "   WHERE id = :id AND renewed_at IS NOT NULL"
-    " UNION ALL SELECT 'ended', " DATE("ended_at") " FROM pairing_status"
-    "   WHERE id = :id AND ended_at IS NOT NULL"
-    " UNION ALL SELECT 'approved', coalesce((SELECT group_concat(value, ' ')"
-    "   FROM json_each(caps)), '') || ' until ' || " DATE("expires_at") " FROM pairing_status"
-    "   WHERE id = :id AND expires_at IS NOT NULL"
-    " UNION ALL SELECT 'holds', printf('%d grants, %d open questions, %d runs',"
-    "   (SELECT count(*) FROM live_grants WHERE host = s.host),"
-    "   (SELECT count(*) FROM open_approvals WHERE host = s.host),"
-    "   (SELECT count(*) FROM live_runs WHERE host = s.host))"
-    "   FROM pairing_status AS s WHERE id = :id";
+    " UNION ALL SELECT 'since', " DATE(
+	"since") " FROM pairing_status WHERE id = :id"
+		 " UNION ALL SELECT 'renewed', " DATE(
+		     "renewed_at") " FROM pairing_status"
+				   "   WHERE id = :id AND renewed_at IS NOT NULL"
+				   " UNION ALL SELECT 'ended', " DATE(
+				       "ended_at") " FROM pairing_status"
+						   "   WHERE id = :id AND ended_at IS NOT NULL"
+						   " UNION ALL SELECT 'approved', coalesce((SELECT group_concat(value, ' ')"
+						   "   FROM json_each(caps)), '') || ' until ' || " DATE(
+						       "expires_at") " FROM pairing_status"
+								     "   WHERE id = :id AND expires_at IS NOT NULL"
+								     " UNION ALL SELECT 'holds', printf('%d grants, %d open questions, %d runs',"
+								     "   (SELECT count(*) FROM live_grants WHERE host = s.host),"
+								     "   (SELECT count(*) FROM open_approvals WHERE host = s.host),"
+								     "   (SELECT count(*) FROM live_runs WHERE host = s.host))"
+								     "   FROM pairing_status AS s WHERE id = :id";
 
 static const char INVALID[] =
     "SELECT host, reason FROM pairing_status WHERE state = 'invalid' ORDER BY host";
@@ -94,8 +97,7 @@ list(struct cli *cli, bool all)
 	    (q = store_sql(cli->db, cli->mode == CLI_TABLE ? SHOW : LIST)) == NULL)
 		return cli_refuse(cli);
 	stmt_int(q, ":all", all);
-	if ((rows = cli_show(cli, q)) == -1 ||
-	    (cli->mode == CLI_TABLE && invalid_say(cli) == -1))
+	if ((rows = cli_show(cli, q)) == -1 || (cli->mode == CLI_TABLE && invalid_say(cli) == -1))
 		return cli_refuse(cli);
 	if (rows == 0 && cli->mode == CLI_TABLE)
 		printf("No Host is paired here: bastion pair CODE\n");

@@ -54,8 +54,8 @@ show_bytes(struct cli *cli, const char *mode)
 
 /* Get what proves who changes it, where a proof is missing. */
 static int
-prove(struct cli *cli, const struct options *o, struct mode_change *change, char *code,
-    char *armored)
+prove(
+    struct cli *cli, const struct options *o, struct mode_change *change, char *code, char *armored)
 {
 	char terms[MODE_TERMS_MAX];
 

@@ -16,9 +16,8 @@ static const char TAKE[] =
     "    coalesce((SELECT id FROM pairing WHERE host_name ="
     "              CASE WHEN json_valid(:terms) THEN :terms ->> '$.subject' END), 0), now_ms())";
 
-static const char TAKEN[] =
-    "SELECT t.kind, p.host_name, p.state FROM anchor_terms AS t"
-    "  JOIN pairing AS p ON p.id = t.pairing_id WHERE t.id = :id";
+static const char TAKEN[] = "SELECT t.kind, p.host_name, p.state FROM anchor_terms AS t"
+			    "  JOIN pairing AS p ON p.id = t.pairing_id WHERE t.id = :id";
 
 static const char MODE[] = "SELECT mode = 'networked' FROM box";
 

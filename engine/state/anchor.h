@@ -34,8 +34,7 @@ struct anchor_taken {
  * machine or anchor), anchor.subject, anchor.time, anchor.expired, anchor.replayed, anchor.self,
  * pairing.invalid.
  */
-int anchor_take(
-    struct store *db, const struct anchor_signed *given, struct anchor_taken *taken);
+int anchor_take(struct store *db, const struct anchor_signed *given, struct anchor_taken *taken);
 
 /* What a person at the machine claims. */
 struct anchor_claim {

@@ -12,8 +12,8 @@ struct key;
 
 /* A change of mode, by whom, and what proves it where a factor is enrolled. */
 struct mode_change {
-	const char *mode; /* "local", "networked" */
-	int64_t by_uid;   /* by the kernel's word; 0 has machine authority */
+	const char *mode;      /* "local", "networked" */
+	int64_t by_uid;        /* by the kernel's word; 0 has machine authority */
 	const struct key *key; /* opens authenticator secrets */
 	const char *code;      /* of an authenticator, or NULL */
 	const char *signature; /* armored, by an SSH key over mode_terms; or NULL */
@@ -28,8 +28,8 @@ int mode_check(struct store *db, const struct mode_change *change);
 
 /**
  * mode_terms(db, mode, terms):
- * Store in ${terms}, MODE_TERMS_MAX bytes, what an SSH key signs for the change to ${mode}: it names
- * the machine and the number of the change, so that it serves once.  Return 0 or -1.
+ * Store in ${terms}, MODE_TERMS_MAX bytes, what an SSH key signs for the change to ${mode}: it
+ * names the machine and the number of the change, so that it serves once.  Return 0 or -1.
  */
 int mode_terms(struct store *db, const char *mode, char terms[MODE_TERMS_MAX]);
 

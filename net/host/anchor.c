@@ -52,8 +52,9 @@ signature_read(const char *text, unsigned char out[64])
 	for (n = 0; text[n] != '\0'; n++)
 		if (!isascii((unsigned char)text[n]))
 			return -1;
-	return n == 88 && sodium_base642bin(out, 64, text, n, NULL, &n, NULL,
-			      sodium_base64_VARIANT_ORIGINAL) == 0 &&
+	return n == 88 &&
+		       sodium_base642bin(
+			   out, 64, text, n, NULL, &n, NULL, sodium_base64_VARIANT_ORIGINAL) == 0 &&
 		       n == 64
 		   ? 0
 		   : -1;

@@ -17,8 +17,8 @@ struct http_exchange;
  * Take the ${len} bytes at ${body} apart into ${terms} and ${given}, which then refers to ${terms}.
  * ${db} is asked for nothing but JSON.  Return 0, or -1 with its refusal: json.*, anchor.terms.
  */
-int anchor_body(struct store *db, const char *body, size_t len,
-    char terms[ANCHOR_TERMS_MAX + 1], struct anchor_signed *given);
+int anchor_body(struct store *db, const char *body, size_t len, char terms[ANCHOR_TERMS_MAX + 1],
+    struct anchor_signed *given);
 
 /**
  * anchor_list(x, net):

@@ -16,95 +16,32 @@
 #include "engine/state/anchor.h"
 #include "engine/state/mode.h"
 #include "engine/state/pairing.h"
+#include "tests/paper.h"
 #include "tests/person.h"
 
 #define DAY       INT64_C(86400000)
 #define HALF_YEAR (183 * DAY)
 
-/* A Host of the tests, with a key that it signs with. */
-struct host {
-	char name[65];
-	unsigned char pk[32], sk[64];
-	int64_t id; /* of its pairing */
-};
-
-static void
-host_make(struct host *h, const char *name)
-{
-	unsigned char seed[32];
-
-	crypto_hash_sha256(seed, (const unsigned char *)name, strlen(name));
-	crypto_sign_seed_keypair(h->pk, h->sk, seed);
-	snprintf(h->name, sizeof(h->name), "%s", name);
-	h->id = 0;
-}
-
 /* Pair ${h} as the user ${by}. */
 static void
-host_pair(struct scratch *s, struct host *h, const char *name, int64_t by)
+host_pair(struct scratch *s, struct paper_host *h, const char *name, int64_t by)
 {
 	struct pairing_offer offer = {
 	    .host = name, .host_key = h->pk, .peer_uid = 1000, .by_uid = by, .answer = "yes"};
 	struct pairing_made made;
 
-	host_make(h, name);
+	paper_host(h, name);
 	if (pairing_add(scratch_open(s, ROLE_PERSON), &offer, &made) != 0)
 		fail_msg("%s", store_refusal(s->db)->why);
 	h->id = made.id;
 }
 
-/* What the anchor signs, member by member, so that a test can have one wrong. */
-struct paper {
-	const char *kind, *anchor, *server, *caps, *more; /* more: members at the end */
-	const struct host *subject;
-	char key[65];        /* of the machine */
-	char subject_key[65];
-	int64_t issued_at, expires_at;
-	char text[ANCHOR_TERMS_MAX + 1];
-	struct anchor_signed given;
-};
-
+/* What is right, for the machine of ${s}. */
 static void
-paper_make(struct scratch *s, struct paper *p, const char *kind, const struct host *anchor,
-    const struct host *subject)
+paper_for(struct scratch *s, struct paper *p, const char *kind, const struct paper_host *anchor,
+    const struct paper_host *subject)
 {
-	memset(p, 0, sizeof(*p));
-	p->kind = kind;
-	p->anchor = anchor->name;
-	p->server = "box-a";
-	p->caps = "[\"observe\"]";
-	p->more = "";
-	p->subject = subject;
-	sodium_bin2hex(p->key, sizeof(p->key), s->keys.identity, 32);
-	sodium_bin2hex(p->subject_key, sizeof(p->subject_key), subject->pk, 32);
-	p->issued_at = clock_now();
-	p->expires_at = clock_now() + HALF_YEAR;
-}
-
-/* The signature of key_sign, by a key that is no file. */
-static void
-paper_sign(struct paper *p, const struct host *signer, const char *domain)
-{
-	unsigned char message[ANCHOR_TERMS_MAX + 128];
-	int head = snprintf((char *)message, 128, "%s\n", domain);
-
-	p->given.terms = p->text;
-	p->given.len = strlen(p->text);
-	memcpy(message + head, p->text, p->given.len);
-	crypto_sign_detached(
-	    p->given.signature, NULL, message, (size_t)head + p->given.len, signer->sk);
-}
-
-static void
-paper_write(struct paper *p, const struct host *signer)
-{
-	snprintf(p->text, sizeof(p->text),
-	    "{\"kind\":\"%s\",\"anchor\":\"%s\",\"server\":\"%s\",\"server_key\":\"%s\","
-	    "\"subject\":\"%s\",\"subject_key\":\"%s\",\"caps\":%s,\"issued_at\":%lld,"
-	    "\"expires_at\":%lld%s}",
-	    p->kind, p->anchor, p->server, p->key, p->subject->name, p->subject_key, p->caps,
-	    (long long)p->issued_at, (long long)p->expires_at, p->more);
-	paper_sign(p, signer, ANCHOR_DOMAIN);
+	paper_make(p, kind, anchor, "box-a", s->keys.identity, subject);
 }
 
 static int
@@ -138,13 +75,14 @@ paper_refused(struct scratch *s, struct paper *p, const char *code)
 
 /* Sign and take what is right. */
 static void
-says(struct scratch *s, const char *kind, const struct host *anchor, const struct host *subject)
+says(struct scratch *s, const char *kind, const struct paper_host *anchor,
+    const struct paper_host *subject)
 {
 	struct anchor_taken taken;
 	struct paper p;
 
 	clock_fix(clock_now() + 1);
-	paper_make(s, &p, kind, anchor, subject);
+	paper_for(s, &p, kind, anchor, subject);
 	paper_write(&p, anchor);
 	if (paper_take(s, &p, &taken) != 0)
 		fail_msg("%s: %s", store_refusal(s->db)->code, store_refusal(s->db)->why);
@@ -163,7 +101,7 @@ set_networked(struct scratch *s)
 
 /* A networked machine with the anchor ${m} and ${other}, which waits for its word. */
 static void
-anchored(struct scratch *s, struct host *m, struct host *other)
+anchored(struct scratch *s, struct paper_host *m, struct paper_host *other)
 {
 	scratch_make(s, HOME_BOX);
 	clock_fix(PERSON_MORNING);
@@ -342,7 +280,7 @@ anchored_is_never_local(void **state)
 {
 	struct mode_change change = {.mode = "local"};
 	struct scratch s;
-	struct host m;
+	struct paper_host m;
 
 	(void)state;
 	anchored(&s, &m, NULL);
@@ -357,11 +295,12 @@ anchored_is_never_local(void **state)
  * Claiming.
  */
 
-/* ANC-0: the first Host that root pairs on a networked machine is its anchor, in one transaction. */
+/* ANC-0: the first Host that root pairs on a networked machine is its anchor, in one transaction.
+ */
 static void
 the_first_pairing_anchors(void **state)
 {
-	struct host m, other;
+	struct paper_host m, other;
 	struct scratch s;
 
 	(void)state;
@@ -408,9 +347,8 @@ a_claim_needs_root_and_a_network(void **state)
 	claim_refused(&s, &claim, "box.authority");
 	claim.by_uid = 0;
 	claim_refused(&s, &claim, "anchor.mode");
-	assert_int_equal(
-	    scratch_value(&s, "SELECT advice LIKE '%set-mode networked%' FROM refusal"
-			      " WHERE code = 'anchor.mode'"),
+	assert_int_equal(scratch_value(&s, "SELECT advice LIKE '%set-mode networked%' FROM refusal"
+					   " WHERE code = 'anchor.mode'"),
 	    1);
 	scratch_drop(&s);
 }
@@ -422,7 +360,7 @@ a_claim_can_be_repeated(void **state)
 {
 	struct anchor_claim first = {.owner = "Acme"}, again = {.owner = "Other"};
 	struct anchor_made made;
-	struct host m, other;
+	struct paper_host m, other;
 	struct scratch s;
 
 	(void)state;
@@ -462,7 +400,7 @@ an_anchor_that_fell_is_not_claimed_again(void **state)
 	struct pairing_offer offer = {.by_uid = 0, .peer_uid = 1000};
 	struct pairing_made made;
 	struct pairing_end end;
-	struct host m;
+	struct paper_host m;
 	struct scratch s;
 
 	(void)state;
@@ -496,7 +434,7 @@ a_claim_picks_no_host_silently(void **state)
 	struct anchor_claim claim = {.host = NULL};
 	struct anchor_made made;
 	struct pairing_end end;
-	struct host m, other;
+	struct paper_host m, other;
 	struct scratch s;
 
 	(void)state;
@@ -532,7 +470,7 @@ an_invalid_pairing_is_no_anchor(void **state)
 	    "UPDATE pairing SET state = 'pending', ended_at = NULL, peer_uid = 4294967295"
 	    " WHERE id = 1"};
 	struct anchor_claim claim = {.host = NULL};
-	struct host m, other;
+	struct paper_host m, other;
 	struct scratch s;
 	size_t i;
 
@@ -560,14 +498,14 @@ an_invalid_pairing_is_no_anchor(void **state)
 static void
 the_anchor_holds(void **state)
 {
-	struct host m, other;
+	struct paper_host m, other;
 	struct scratch s;
 
 	(void)state;
 	anchored(&s, &m, &other);
 	clock_fix(clock_now() + 40 * DAY);
 	says(&s, "pairing_grant", &m, &other);
-#define MOVE(rest) \
+#define MOVE(rest)                                                                                  \
 	"UPDATE anchor SET pairing_id = 2, host_key = (SELECT host_key FROM pairing WHERE id = 2)," \
 	" claimed_at = now_ms(), heard_at = now_ms(), " rest
 	person_refused(&s, "anchor.silence", MOVE("reason = 'silent'"));
@@ -576,9 +514,10 @@ the_anchor_holds(void **state)
 	person_refused(&s, "anchor.held", "UPDATE anchor SET owner = 'me'");
 	person_refused(&s, "anchor.held", "UPDATE anchor SET heard_at = heard_at - 1");
 	person_refused(&s, "anchor.held", "UPDATE anchor SET heard_at = now_ms() + 1");
-	person_refused(&s, "anchor.held", "UPDATE anchor SET host_key = randomblob(32),"
-					  " claimed_at = now_ms(), heard_at = now_ms(),"
-					  " reason = 'silent'");
+	person_refused(&s, "anchor.held",
+	    "UPDATE anchor SET host_key = randomblob(32),"
+	    " claimed_at = now_ms(), heard_at = now_ms(),"
+	    " reason = 'silent'");
 	clock_fix(clock_now() + 40 * DAY);
 	person_refused(&s, "box.authority", MOVE("reason = 'silent', by_uid = 1000"));
 	person_refused(&s, "anchor.silence", MOVE("reason = 'silent', terms_id = 1"));
@@ -603,7 +542,7 @@ unanchored_refuses_every_op(void **state)
 	struct pairing_end end;
 	int64_t grant_id, question;
 	struct person p;
-	struct host m;
+	struct paper_host m;
 	struct scratch s;
 
 	(void)state;
@@ -615,9 +554,8 @@ unanchored_refuses_every_op(void **state)
 	assert_int_equal(scratch_sql(&s, "UPDATE box SET mode = 'networked'"), 0);
 	assert_int_equal(person_run(&s, grant_id, 1), -1);
 	person_says(&s, "anchor.none");
-	assert_int_equal(
-	    approval_ask(scratch_open(&s, ROLE_NET), m.id, "observe:folders", "[2]", 1, 1000,
-		&question),
+	assert_int_equal(approval_ask(scratch_open(&s, ROLE_NET), m.id, "observe:folders", "[2]", 1,
+			     1000, &question),
 	    -1);
 	person_says(&s, "anchor.none");
 	assert_int_equal(
@@ -639,7 +577,7 @@ others_may_what_the_anchor_approved(void **state)
 	struct anchor_taken taken;
 	struct paper paper;
 	struct person p;
-	struct host m, other;
+	struct paper_host m, other;
 	struct scratch s;
 
 	(void)state;
@@ -649,7 +587,7 @@ others_may_what_the_anchor_approved(void **state)
 	assert_int_equal(
 	    approval_ask(s.db, other.id, "observe:folders", "[1]", 1, 1000, &question), -1);
 	person_says(&s, "pairing.inactive");
-	paper_make(&s, &paper, "pairing_grant", &m, &other);
+	paper_for(&s, &paper, "pairing_grant", &m, &other);
 	paper.caps = "[\"inference\"]";
 	paper_write(&paper, &m);
 	assert_int_equal(paper_take(&s, &paper, &taken), 0);
@@ -658,7 +596,7 @@ others_may_what_the_anchor_approved(void **state)
 	    approval_ask(s.db, other.id, "observe:folders", "[1]", 1, 1000, &question), -1);
 	person_says(&s, "anchor.caps");
 	clock_fix(clock_now() + 1);
-	paper_make(&s, &paper, "pairing_grant", &m, &other);
+	paper_for(&s, &paper, "pairing_grant", &m, &other);
 	paper.expires_at = clock_now() + 60000;
 	paper_write(&paper, &m);
 	assert_int_equal(paper_take(&s, &paper, &taken), 0);
@@ -669,8 +607,7 @@ others_may_what_the_anchor_approved(void **state)
 	assert_int_equal(scratch_value(&s, "SELECT expires_at > now_ms() FROM grant"), 1);
 	assert_int_equal(person_run(&s, grant_id, 2), -1);
 	person_says(&s, "anchor.caps");
-	assert_int_equal(
-	    scratch_sql(&s, "UPDATE pairing SET state = 'pending' WHERE id = 2"), 0);
+	assert_int_equal(scratch_sql(&s, "UPDATE pairing SET state = 'pending' WHERE id = 2"), 0);
 	person_refused(&s, "anchor.approval", "UPDATE pairing SET state = 'active' WHERE id = 2");
 	says(&s, "pairing_grant", &m, &other);
 	assert_int_equal(person_run(&s, grant_id, 2), 0);
@@ -687,13 +624,13 @@ static void
 terms_move_the_pairing(void **state)
 {
 	struct anchor_taken taken;
-	struct host m, other;
+	struct paper_host m, other;
 	struct paper p;
 	struct scratch s;
 
 	(void)state;
 	anchored(&s, &m, &other);
-	paper_make(&s, &p, "pairing_grant", &m, &other);
+	paper_for(&s, &p, "pairing_grant", &m, &other);
 	paper_write(&p, &other);
 	paper_refused(&s, &p, "anchor.signature");
 	assert_int_equal(beats(&s), 0);
@@ -707,7 +644,7 @@ terms_move_the_pairing(void **state)
 	    1);
 	beaten(&s);
 	clock_fix(clock_now() + 1);
-	paper_make(&s, &p, "pairing_grant", &m, &other);
+	paper_for(&s, &p, "pairing_grant", &m, &other);
 	p.caps = "[\"observe\",\"dcn\"]";
 	paper_write(&p, &m);
 	assert_int_equal(paper_take(&s, &p, &taken), 0);
@@ -729,7 +666,7 @@ terms_move_the_pairing(void **state)
 static void
 a_burst_is_one_beat(void **state)
 {
-	struct host m, a, b;
+	struct paper_host m, a, b;
 	struct scratch s;
 
 	(void)state;
@@ -747,14 +684,14 @@ static void
 wrong_terms_are_refused(void **state)
 {
 	struct anchor_taken taken;
-	struct host m, other, third;
+	struct paper_host m, other, third;
 	struct paper p;
 	struct scratch s;
 
 	(void)state;
 	anchored(&s, &m, &other);
-	host_make(&third, "third");
-	paper_make(&s, &p, "pairing_grant", &m, &other);
+	paper_host(&third, "third");
+	paper_for(&s, &p, "pairing_grant", &m, &other);
 	/* Other bytes than were signed; a signature for another purpose. */
 	paper_write(&p, &m);
 	p.text[strlen(p.text) - 2] ^= 1;
@@ -787,7 +724,7 @@ wrong_terms_are_refused(void **state)
 	paper_write(&p, &m);
 	paper_refused(&s, &p, "anchor.subject");
 	/* Times. */
-	paper_make(&s, &p, "pairing_grant", &m, &other);
+	paper_for(&s, &p, "pairing_grant", &m, &other);
 	p.issued_at = clock_now() + 60001;
 	paper_write(&p, &m);
 	paper_refused(&s, &p, "anchor.time");
@@ -803,14 +740,14 @@ wrong_terms_are_refused(void **state)
 	paper_write(&p, &m);
 	paper_refused(&s, &p, "anchor.expired");
 	/* Itself. */
-	paper_make(&s, &p, "pairing_revoke", &m, &m);
+	paper_for(&s, &p, "pairing_revoke", &m, &m);
 	paper_write(&p, &m);
 	paper_refused(&s, &p, "anchor.self");
 	p.kind = "anchor_consent";
 	paper_write(&p, &m);
 	paper_refused(&s, &p, "anchor.self");
 	/* And what is right is taken after all of that. */
-	paper_make(&s, &p, "pairing_grant", &m, &other);
+	paper_for(&s, &p, "pairing_grant", &m, &other);
 	paper_write(&p, &m);
 	assert_int_equal(paper_take(&s, &p, &taken), 0);
 	scratch_drop(&s);
@@ -828,14 +765,14 @@ terms_have_one_form(void **state)
 	    "[\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"]"};
 	static const char *const more[] = {",\"x\":1", ",\"kind\":\"pairing_revoke\"",
 	    ",\"caps\":[]", ",\"subject\":\"main.example.org\"", ",\"expires_at\":9999999999999"};
-	struct host m, other;
+	struct paper_host m, other;
 	struct paper p;
 	struct scratch s;
 	size_t i;
 
 	(void)state;
 	anchored(&s, &m, &other);
-	paper_make(&s, &p, "pairing_grant", &m, &other);
+	paper_for(&s, &p, "pairing_grant", &m, &other);
 	for (i = 0; i < sizeof(whole) / sizeof(whole[0]); i++) {
 		snprintf(p.text, sizeof(p.text), "%s", whole[i]);
 		paper_sign(&p, &m, ANCHOR_DOMAIN);
@@ -874,17 +811,17 @@ old_terms_are_not_taken_again(void **state)
 	struct pairing_offer offer = {.peer_uid = 1000, .by_uid = 0};
 	struct pairing_made made;
 	struct anchor_taken taken;
-	struct host m, other;
+	struct paper_host m, other;
 	struct paper grant, held, p;
 	struct scratch s;
 
 	(void)state;
 	anchored(&s, &m, &other);
-	paper_make(&s, &held, "pairing_grant", &m, &other);
+	paper_for(&s, &held, "pairing_grant", &m, &other);
 	held.caps = "[\"observe\",\"harness\"]";
 	paper_write(&held, &m);
 	clock_fix(clock_now() + 1);
-	paper_make(&s, &grant, "pairing_grant", &m, &other);
+	paper_for(&s, &grant, "pairing_grant", &m, &other);
 	paper_write(&grant, &m);
 	assert_int_equal(paper_take(&s, &grant, &taken), 0);
 	paper_refused(&s, &grant, "anchor.replayed");
@@ -900,7 +837,7 @@ old_terms_are_not_taken_again(void **state)
 	paper_refused(&s, &grant, "anchor.replayed");
 	paper_refused(&s, &held, "anchor.replayed");
 	/* In the moment of the revocation neither. */
-	paper_make(&s, &p, "pairing_grant", &m, &other);
+	paper_for(&s, &p, "pairing_grant", &m, &other);
 	paper_write(&p, &m);
 	paper_refused(&s, &p, "anchor.replayed");
 	clock_fix(clock_now() + 1);
@@ -916,16 +853,16 @@ terms_are_for_the_key_that_they_name(void **state)
 	struct pairing_offer offer = {.peer_uid = 1000, .by_uid = 0};
 	struct pairing_made made;
 	struct pairing_end end;
-	struct host m, other, thief;
+	struct paper_host m, other, thief;
 	struct paper p;
 	struct scratch s;
 
 	(void)state;
 	anchored(&s, &m, &other);
-	paper_make(&s, &p, "pairing_grant", &m, &other);
+	paper_for(&s, &p, "pairing_grant", &m, &other);
 	paper_write(&p, &m);
 	assert_int_equal(pairing_revoke(scratch_open(&s, ROLE_PERSON), other.id, &end), 0);
-	host_make(&thief, "thief");
+	paper_host(&thief, "thief");
 	offer.host = other.name;
 	offer.host_key = thief.pk;
 	assert_int_equal(pairing_add(s.db, &offer, &made), 0);
@@ -937,7 +874,7 @@ terms_are_for_the_key_that_they_name(void **state)
 static void
 hosts_never_see_an_invalid_pairing(void **state)
 {
-	struct host m, bad, good;
+	struct paper_host m, bad, good;
 	struct paper p;
 	struct scratch s;
 
@@ -947,13 +884,14 @@ hosts_never_see_an_invalid_pairing(void **state)
 	if (scratch_sql(&s, "UPDATE pairing SET peer_uid = 4294967295, renewed_at = now_ms()"
 			    " WHERE id = 2") != 0)
 		fail_msg("%s", s.error);
-	paper_make(&s, &p, "pairing_grant", &m, &bad);
+	paper_for(&s, &p, "pairing_grant", &m, &bad);
 	paper_write(&p, &m);
 	paper_refused(&s, &p, "pairing.invalid");
 	assert_non_null(strstr(said.why, "not served"));
 	assert_null(strchr(said.why, '/'));
 	clock_fix(clock_now() + DAY);
-	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM told_pairings WHERE asks_id = 1"), 2);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM told_pairings WHERE asks_id = 1"), 2);
 	assert_int_equal(
 	    scratch_value(&s, "SELECT count(*) FROM told_pairings WHERE host LIKE 'other%'"
 			      " AND asks_id <> 2"),
@@ -961,9 +899,8 @@ hosts_never_see_an_invalid_pairing(void **state)
 	assert_int_equal(
 	    scratch_value(&s, "SELECT count(*) FROM told_pairings WHERE asks_id = 2"), 0);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM unapproved_attempts"), 1);
-	assert_int_equal(
-	    scratch_value(&s, "SELECT count(*) FROM told_pairings"
-			      " WHERE state NOT IN ('active', 'pending', 'revoked')"),
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM told_pairings"
+					   " WHERE state NOT IN ('active', 'pending', 'revoked')"),
 	    0);
 	/* Here at the machine it is listed as what it is; and the anchor may take it back. */
 	assert_int_equal(
@@ -977,7 +914,7 @@ hosts_never_see_an_invalid_pairing(void **state)
 static void
 attempts_are_told_after_ten_minutes(void **state)
 {
-	struct host m, other, third;
+	struct paper_host m, other, third;
 	struct scratch s;
 
 	(void)state;
@@ -997,7 +934,8 @@ attempts_are_told_after_ten_minutes(void **state)
 	/* An approved Host is told of itself alone as well. */
 	assert_int_equal(
 	    scratch_value(&s, "SELECT count(*) FROM told_pairings WHERE asks_id = 2"), 1);
-	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM told_pairings WHERE asks_id = 1"), 3);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM told_pairings WHERE asks_id = 1"), 3);
 	scratch_drop(&s);
 }
 
@@ -1011,7 +949,7 @@ the_anchor_gives_way_by_consent(void **state)
 {
 	struct anchor_claim claim = {.rotate = true, .host = "other", .owner = "New"};
 	struct anchor_made made;
-	struct host m, other;
+	struct paper_host m, other;
 	struct paper p;
 	struct scratch s;
 
@@ -1036,14 +974,14 @@ the_anchor_gives_way_by_consent(void **state)
 	assert_int_equal(scratch_value(&s, "SELECT pairing_id FROM live_anchor"), other.id);
 	/* The old one signs for nobody now, and may ask for nothing until it is approved. */
 	clock_fix(clock_now() + 1);
-	paper_make(&s, &p, "pairing_revoke", &m, &other);
+	paper_for(&s, &p, "pairing_revoke", &m, &other);
 	paper_write(&p, &m);
 	paper_refused(&s, &p, "anchor.signature");
 	assert_int_equal(
 	    scratch_value(&s, "SELECT count(*) FROM pairing_may WHERE pairing_id = 1"), 0);
 	/* Back again, by a consent in the person's hand; then the first one is spent. */
 	clock_fix(clock_now() + 1);
-	paper_make(&s, &p, "anchor_consent", &other, &m);
+	paper_for(&s, &p, "anchor_consent", &other, &m);
 	paper_write(&p, &other);
 	claim = (struct anchor_claim){.rotate = true, .host = "main", .consent = &p.given};
 	assert_int_equal(claims(&s, &claim, &made), 0);
@@ -1063,7 +1001,7 @@ static void
 a_consent_is_for_one_host(void **state)
 {
 	struct anchor_claim claim = {.rotate = true};
-	struct host m, other, third;
+	struct paper_host m, other, third;
 	struct paper p;
 	struct scratch s;
 
@@ -1074,7 +1012,7 @@ a_consent_is_for_one_host(void **state)
 	says(&s, "anchor_consent", &m, &other);
 	claim.host = "third";
 	claim_refused(&s, &claim, "anchor.silence");
-	paper_make(&s, &p, "anchor_consent", &m, &third);
+	paper_for(&s, &p, "anchor_consent", &m, &third);
 	paper_write(&p, &third);
 	claim.consent = &p.given;
 	claim_refused(&s, &claim, "anchor.signature");
@@ -1101,21 +1039,23 @@ the_anchor_gives_way_by_silence(void **state)
 {
 	struct anchor_claim claim = {.rotate = true, .host = "other"};
 	struct anchor_made made;
-	struct host m, other;
+	struct paper_host m, other;
 	struct scratch s;
 
 	(void)state;
 	anchored(&s, &m, &other);
 	clock_fix(clock_now() + 20 * DAY);
 	/* A proven ask that is refused is heard; what was not proven to be the anchor's is not. */
-	assert_int_equal(scratch_sql(&s, "INSERT INTO refused (at, pairing_id, surface, asked, code,"
-					 " why) VALUES (now_ms(), 1, 'lane', '', 'approval.needed',"
-					 " '')"),
+	assert_int_equal(
+	    scratch_sql(&s, "INSERT INTO refused (at, pairing_id, surface, asked, code,"
+			    " why) VALUES (now_ms(), 1, 'lane', '', 'approval.needed',"
+			    " '')"),
 	    0);
 	clock_fix(clock_now() + 20 * DAY);
-	assert_int_equal(scratch_sql(&s, "INSERT INTO refused (at, pairing_id, surface, asked, code,"
-					 " why) VALUES (now_ms(), 1, 'lane', '', 'lane.signature',"
-					 " ''), (now_ms(), 2, 'lane', '', 'approval.needed', '')"),
+	assert_int_equal(
+	    scratch_sql(&s, "INSERT INTO refused (at, pairing_id, surface, asked, code,"
+			    " why) VALUES (now_ms(), 1, 'lane', '', 'lane.signature',"
+			    " ''), (now_ms(), 2, 'lane', '', 'approval.needed', '')"),
 	    0);
 	clock_fix(clock_now() + 10 * DAY - 1);
 	claim_refused(&s, &claim, "anchor.silence");
@@ -1123,9 +1063,8 @@ the_anchor_gives_way_by_silence(void **state)
 	assert_int_equal(claims(&s, &claim, &made), 0);
 	assert_string_equal(made.reason, "silent");
 	assert_string_equal(made.host, other.name);
-	assert_int_equal(
-	    scratch_value(&s, "SELECT body ->> 'from' = 'main.example.org' FROM audit"
-			      " WHERE entity = 'anchor' AND action = 'silent'"),
+	assert_int_equal(scratch_value(&s, "SELECT body ->> 'from' = 'main.example.org' FROM audit"
+					   " WHERE entity = 'anchor' AND action = 'silent'"),
 	    1);
 	/* The setting cannot be turned down to nothing. */
 	assert_int_equal(scratch_sql(&s, "UPDATE setting SET value = 1"
@@ -1140,7 +1079,7 @@ the_anchor_is_heard_by_its_runs(void **state)
 {
 	int64_t grant_id, claimed;
 	struct person p;
-	struct host m;
+	struct paper_host m;
 	struct scratch s;
 
 	(void)state;
