@@ -177,6 +177,26 @@ SELECT 'queued run of a revoked pairing' AS name, 'op_run ' || r.id AS detail
   FROM op_run AS r JOIN pairing AS p ON p.id = r.pairing_id
  WHERE r.state = 'queued' AND p.state = 'revoked';
 
+-- The anchor: of a networked machine, and whoever asks beside it asks on its word.
+SELECT 'anchor of a local machine' AS name, 'pairing ' || pairing_id AS detail
+  FROM anchor WHERE (SELECT mode FROM box) <> 'networked';
+
+SELECT 'anchor without an audit row' AS name, reason AS detail
+  FROM anchor WHERE reason IS NOT (SELECT action FROM audit WHERE entity = 'anchor'
+                                    ORDER BY seq DESC LIMIT 1);
+
+SELECT 'pairing that no anchor approved' AS name, 'pairing ' || p.id AS detail
+  FROM pairing AS p JOIN anchor AS a
+ WHERE p.state = 'active' AND p.id <> a.pairing_id AND p.terms_id IS NULL AND p.since > a.claimed_at;
+
+SELECT 'terms of another pairing' AS name, 'pairing ' || p.id AS detail
+  FROM pairing AS p JOIN anchor_terms AS t ON t.id = p.terms_id
+ WHERE t.pairing_id <> p.id OR t.kind <> 'pairing_grant'
+    OR signed_by('bastion-anchor-1', t.signer, t.terms, t.signature) IS NOT 1;
+
+SELECT 'consent that was not used' AS name, 'consent ' || id AS detail
+  FROM pairing_consent WHERE used = 0;
+
 -- Answers: frames from 1 to last_seq, without a gap.
 SELECT 'frames of a run' AS name, 'op_run ' || r.id || ' has ' || count(o.seq) || ' of ' || r.last_seq
        AS detail

@@ -100,7 +100,8 @@ paper_headers(const struct paper_host *h, const char *method, const char *path, 
 	random_hex(nonce);
 	crypto_hash_sha256(digest, (const unsigned char *)body, strlen(body));
 	sodium_bin2hex(hex, sizeof(hex), digest, 32);
-	snprintf(text, sizeof(text), "%s\n%s\n%" PRId64 "\n%s\n%s\n", method, path, now, nonce, hex);
+	snprintf(
+	    text, sizeof(text), "%s\n%s\n%" PRId64 "\n%s\n%s\n", method, path, now, nonce, hex);
 	signature_make(h, "bastion-lane-1", text, strlen(text), signature);
 	sodium_bin2base64(base64, sizeof(base64), signature, 64, sodium_base64_VARIANT_ORIGINAL);
 	snprintf(headers, size,

@@ -208,8 +208,8 @@ bodies_are_held_to_their_form(void **state)
 	memcpy(strstr(body, "==\"}"), "\"}", 3);
 	assert_int_equal(asks(&anchor, "POST", body), 422);
 	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT max(seq) FROM audit"), before);
-	assert_int_equal(driver_value(&d, DRIVER_BOX,
-			     "SELECT count(*) FROM pairing WHERE state = 'pending'"),
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM pairing WHERE state = 'pending'"),
 	    1);
 }
 
