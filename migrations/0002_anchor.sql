@@ -84,6 +84,8 @@ ALTER TABLE pairing ADD COLUMN terms_id INTEGER REFERENCES anchor_terms (id);
 
 CREATE INDEX anchor_terms_by_pairing ON anchor_terms (pairing_id, id);
 
+CREATE INDEX anchor_terms_by_time ON anchor_terms (taken_at);
+
 -- The anchor where it is in force: its pairing stands, with the key that holds it.
 CREATE VIEW live_anchor AS
 SELECT a.pairing_id, p.host_name AS host, a.owner, a.reason, a.claimed_at, a.heard_at
@@ -188,6 +190,10 @@ BEGIN
     SELECT RAISE(ABORT, 'anchor.replayed|terms as new or newer about this Host were taken before')
      WHERE EXISTS (SELECT 1 FROM anchor_terms AS t WHERE t.pairing_id = NEW.pairing_id
                       AND t.issued_at >= NEW.terms ->> '$.issued_at');
+    SELECT RAISE(ABORT, 'anchor.busy|the anchor signs more than this machine keeps of one day')
+     WHERE (NEW.terms ->> '$.kind') <> 'pairing_revoke'
+       AND (SELECT count(*) FROM anchor_terms WHERE taken_at > now_ms() - 86400000)
+        >= (SELECT value FROM setting WHERE name = 'anchor.terms');
     SELECT RAISE(ABORT, 'anchor.self|an anchor neither revokes itself nor consents to itself')
      WHERE (NEW.terms ->> '$.kind') <> 'pairing_grant'
        AND NEW.pairing_id = (SELECT pairing_id FROM anchor);
@@ -589,10 +595,12 @@ INSERT INTO state_rule (entity, from_state, to_state) VALUES
 INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('anchor.heard_ms', 3600000, 'ms', 1000, 86400000, 'how often asks of the anchor count as a sign of its life'),
     ('anchor.silent_ms', 2592000000, 'ms', 604800000, 31536000000, 'silence of the anchor after which another Host may take its place'),
+    ('anchor.terms', 1000, 'rows', 1, 1000000, 'approvals and consents of the anchor that are taken in one day'),
     ('anchor.unapproved_ms', 600000, 'ms', 1000, 86400000, 'how long a Host waits for the anchor before the anchor is told of it');
 
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('anchor.approval', 126, 403, 'have the anchor approve it: bastion pairings shows which Host that is'),
+    ('anchor.busy', 75, 429, 'have the anchor sign less often'),
     ('anchor.caps', 126, 403, 'have the anchor approve this Host for ops of this kind'),
     ('anchor.consent', 126, 403, 'have the anchor sign a consent to this Host, and hand it over: --consent FILE'),
     ('anchor.expired', 126, 410, 'have the anchor sign anew'),

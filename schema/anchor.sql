@@ -28,6 +28,7 @@ CREATE TABLE anchor_terms (
 ) STRICT;
 
 CREATE INDEX anchor_terms_by_pairing ON anchor_terms (pairing_id, id);
+CREATE INDEX anchor_terms_by_time ON anchor_terms (taken_at);
 
 -- Held by one Host, for good, until it consents to another or falls silent. The key is kept: what
 -- answers to the name of the anchor with another key is not the anchor.
@@ -129,6 +130,10 @@ BEGIN
     SELECT RAISE(ABORT, 'anchor.replayed|terms as new or newer about this Host were taken before')
      WHERE EXISTS (SELECT 1 FROM anchor_terms AS t WHERE t.pairing_id = NEW.pairing_id
                       AND t.issued_at >= NEW.terms ->> '$.issued_at');
+    SELECT RAISE(ABORT, 'anchor.busy|the anchor signs more than this machine keeps of one day')
+     WHERE (NEW.terms ->> '$.kind') <> 'pairing_revoke'
+       AND (SELECT count(*) FROM anchor_terms WHERE taken_at > now_ms() - 86400000)
+        >= (SELECT value FROM setting WHERE name = 'anchor.terms');
     SELECT RAISE(ABORT, 'anchor.self|an anchor neither revokes itself nor consents to itself')
      WHERE (NEW.terms ->> '$.kind') <> 'pairing_grant'
        AND NEW.pairing_id = (SELECT pairing_id FROM anchor);

@@ -6,6 +6,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('actor.start', 1, 500, 'see the daemon''s messages for the reason'),
     ('actor.transition', 1, 500, 'this is a fault in bastion: please report it'),
     ('anchor.approval', 126, 403, 'have the anchor approve it: bastion pairings shows which Host that is'),
+    ('anchor.busy', 75, 429, 'have the anchor sign less often'),
     ('anchor.caps', 126, 403, 'have the anchor approve this Host for ops of this kind'),
     ('anchor.consent', 126, 403, 'have the anchor sign a consent to this Host, and hand it over: --consent FILE'),
     ('anchor.expired', 126, 410, 'have the anchor sign anew'),

@@ -6,6 +6,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('actor.drain_ms', 5000, 'ms', 1, 600000, 'how long actors may take to finish at shutdown'),
     ('anchor.heard_ms', 3600000, 'ms', 1000, 86400000, 'how often asks of the anchor count as a sign of its life'),
     ('anchor.silent_ms', 2592000000, 'ms', 604800000, 31536000000, 'silence of the anchor after which another Host may take its place'),
+    ('anchor.terms', 1000, 'rows', 1, 1000000, 'approvals and consents of the anchor that are taken in one day'),
     ('anchor.unapproved_ms', 600000, 'ms', 1000, 86400000, 'how long a Host waits for the anchor before the anchor is told of it'),
     ('approval.pending', 32, 'rows', 1, 10000, 'questions of one Host that may wait for a person at once'),
     ('approval.ttl_ms', 3600000, 'ms', 1000, 2592000000, 'how long a question waits for an answer'),

@@ -119,30 +119,29 @@ already_held(struct store *db, const struct present *at)
 	    at->host, store_setting(db, "anchor.silent_ms") / DAY_MS);
 }
 
-/* Whether the claim is what is so already: 1 with ${made}, 0, or -1 where it may not even be asked.
- */
 static int
-claim_holds(struct store *db, const struct anchor_claim *claim, const struct present *at,
-    struct anchor_made *made)
+made_fill(const struct present *at, bool changed, struct anchor_made *made)
 {
-	struct pairing meant;
-	bool same = at->active && at->same_key;
-
-	if (at->pairing == 0)
-		return 0;
-	if (same && claim->host != NULL)
-		same = pairing_pick(db, claim->host, &meant) == 0 && meant.id == at->pairing;
-	if (!claim->rotate)
-		same = same && claim->consent == NULL;
-	else
-		same = same && claim->host != NULL;
-	if (!same)
-		return claim->rotate ? 0 : already_held(db, at);
 	snprintf(made->host, sizeof(made->host), "%s", at->host);
 	snprintf(made->owner, sizeof(made->owner), "%s", at->owner);
 	snprintf(made->reason, sizeof(made->reason), "%s", at->reason);
-	made->changed = false;
-	return 1;
+	made->changed = changed;
+	return 0;
+}
+
+/* A claim that may not move the anchor is good for nothing but what is so already. */
+static int
+claim_again(struct store *db, const struct anchor_claim *claim, const struct present *at,
+    struct anchor_made *made)
+{
+	struct pairing meant;
+
+	if (!at->active || !at->same_key)
+		return already_held(db, at);
+	if (claim->host != NULL &&
+	    (pairing_pick(db, claim->host, &meant) != 0 || meant.id != at->pairing))
+		return already_held(db, at);
+	return made_fill(at, false, made);
 }
 
 /* The Host that is meant, which must be one that can be served. */
@@ -210,7 +209,6 @@ claim_make(struct store *db, const struct anchor_claim *claim, struct anchor_mad
 	struct anchor_taken taken;
 	struct pairing pairing;
 	struct present at;
-	int rc;
 
 	if (claim->by_uid != 0)
 		return refusal_set(store_refusal(db), "box.authority",
@@ -218,21 +216,23 @@ claim_make(struct store *db, const struct anchor_claim *claim, struct anchor_mad
 	if (stmt_value(store_sql(db, MODE), -1) != 1)
 		return refusal_set(store_refusal(db), "anchor.mode",
 		    "this machine is local: its Host needs no anchor, and it can have none");
-	if (present_read(db, &at) != 0 || (rc = claim_holds(db, claim, &at, made)) == -1)
+	if (present_read(db, &at) != 0)
 		return -1;
-	if (rc == 1)
-		return 0;
+	if (at.pairing != 0 && !claim->rotate)
+		return claim_again(db, claim, &at, made);
 	if (claim_pick(db, claim->host, &pairing) != 0)
 		return -1;
+	if (pairing.id == at.pairing && at.same_key)
+		return at.active ? made_fill(&at, false, made)
+				 : refusal_set(store_refusal(db), "anchor.approval",
+				       "%s is the anchor and was paired anew: what it signs brings"
+				       " it back",
+				       at.host);
 	if (claim->consent != NULL && anchor_take(db, claim->consent, &taken) != 0)
 		return -1;
 	if (claim_write(db, claim, &at, &pairing) != 0 || present_read(db, &at) != 0)
 		return -1;
-	snprintf(made->host, sizeof(made->host), "%s", at.host);
-	snprintf(made->owner, sizeof(made->owner), "%s", at.owner);
-	snprintf(made->reason, sizeof(made->reason), "%s", at.reason);
-	made->changed = true;
-	return 0;
+	return made_fill(&at, true, made);
 }
 
 int

@@ -31,8 +31,8 @@ struct anchor_taken {
  * anchor_claim.  A step of the caller's transaction where one is open, else one of its own.
  * Return 0 with ${taken} filled, or -1 with the refusal of ${db} and nothing changed: anchor.none,
  * anchor.signature (another key signed, or other bytes), anchor.terms, anchor.other (another
- * machine or anchor), anchor.subject, anchor.time, anchor.expired, anchor.replayed, anchor.self,
- * pairing.invalid.
+ * machine or anchor), anchor.subject, anchor.time, anchor.expired, anchor.replayed, anchor.busy,
+ * anchor.self, pairing.invalid.
  */
 int anchor_take(struct store *db, const struct anchor_signed *given, struct anchor_taken *taken);
 
@@ -59,7 +59,8 @@ struct anchor_made {
  * Host that it consented to, in terms that were taken before or come with the claim, or after its
  * silence of the setting anchor.silent_ms.  Return 0, or -1 with the refusal of ${db} and nothing
  * changed, looked for in this order: box.authority, anchor.mode, anchor.held, pairing.unknown,
- * pairing.several, pairing.invalid, anchor.revoked, anchor.silence or what anchor_take says.
+ * pairing.several, pairing.invalid, anchor.revoked, anchor.approval (the anchor itself was paired
+ * anew), what anchor_take says of the consent, anchor.silence.
  */
 int anchor_claim(struct store *db, const struct anchor_claim *claim, struct anchor_made *made);
 

@@ -52,7 +52,8 @@ host_pair(struct scratch *s, int i, const char *name, int64_t by)
 	s->db = NULL;
 }
 
-/* PAIR-9: a name stands in quotes, and nothing in it drives the terminal or poses as text of ours. */
+/* PAIR-9: a name stands in quotes, and nothing in it drives the terminal or poses as text of ours.
+ */
 static void
 a_name_is_quoted_and_escaped(void **state)
 {
@@ -64,9 +65,10 @@ a_name_is_quoted_and_escaped(void **state)
 	assert_non_null(f = fmemopen(text, sizeof(text) - 1, "w"));
 	consent_question(f, "laptop", evil);
 	fclose(f);
-	assert_string_equal(text, "This machine is asked by laptop already.\n"
-				  "Let the Host \"evil\\nhost\\\" (trusted) \\\\ \\x1b[2J\\u202e\" ask"
-				  " it as well? [y/N] ");
+	assert_string_equal(text,
+	    "This machine is asked by laptop already.\n"
+	    "Let the Host \"evil\\nhost\\\" (trusted) \\\\ \\x1b[2J\\u202e\" ask"
+	    " it as well? [y/N] ");
 }
 
 /* What the daemons' box is for program_run and program_talk. */
@@ -124,7 +126,8 @@ without_terminal(struct scratch *s, const char *input, const char *const words[]
 static void
 a_second_host_is_asked_about(void **state)
 {
-	static const char *const no[] = {"\n", "n\n", "yep\n", "yes please, by all means\n", "\x04"};
+	static const char *const no[] = {
+	    "\n", "n\n", "yep\n", "yes please, by all means\n", "\x04"};
 	struct program_talk talk;
 	char code[1024], input[1100];
 	struct driver d;
@@ -151,17 +154,16 @@ a_second_host_is_asked_about(void **state)
 	}
 	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM pairing"), 1);
 	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT max(seq) FROM audit"), before);
-	assert_int_equal(driver_value(&d, DRIVER_HOST,
-			     "SELECT count(*) FROM invitation WHERE state = 'open'"),
+	assert_int_equal(
+	    driver_value(&d, DRIVER_HOST, "SELECT count(*) FROM invitation WHERE state = 'open'"),
 	    1);
 	program_talk(&talk, &s, (const char *const[]){"pair", code, NULL});
 	program_expect(&talk, "[y/N] ");
 	program_type(&talk, "yes\n");
 	program_expect(&talk, "The Host second may ask this machine now");
 	assert_int_equal(program_over(&talk), 0);
-	assert_int_equal(driver_value(&d, DRIVER_BOX,
-			     "SELECT count(*) FROM pairing WHERE state = 'active'"),
-	    2);
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM pairing WHERE state = 'active'"), 2);
 	/* PAIR-4: again is exit 3; CFG-4: nothing to replace is an error, and not that one. */
 	SAYS(&s, 3, "[pairing.exists]", "pair", code);
 	driver_drop(&d);
@@ -182,7 +184,8 @@ a_machine_goes_on_the_network(void **state)
 	SAYS(&s, 126, "set-mode networked", "claim-anchor");
 	SAYS(&s, 0, "local already", "set-mode", "local");
 	SAYS(&s, 0, "{\"mode\":\"networked\",\"changed\":true}", "set-mode", "networked", "--json");
-	SAYS(&s, 0, "{\"mode\":\"networked\",\"changed\":false}", "set-mode", "networked", "--json");
+	SAYS(
+	    &s, 0, "{\"mode\":\"networked\",\"changed\":false}", "set-mode", "networked", "--json");
 	SAYS(&s, 1, "nothing is answered: bastion pair CODE", "status");
 	SAYS(&s, 2, "pair one first", "claim-anchor");
 	host_pair(&s, 0, "main.example.org", 1000);
@@ -223,7 +226,8 @@ a_consent_is_carried_in_a_file(void **state)
 	host_pair(&s, 0, "main", 0);
 	host_pair(&s, 1, "other", 0);
 	snprintf(path, sizeof(path), "%s/consent", s.dir);
-	SAYS(&s, 2, "[usage.wrong]", "claim-anchor", "--rotate", "--host", "other", "--consent", path);
+	SAYS(&s, 2, "[usage.wrong]", "claim-anchor", "--rotate", "--host", "other", "--consent",
+	    path);
 	assert_non_null(f = fopen(path, "we"));
 	fputs("{}", f);
 	fclose(f);
@@ -241,7 +245,8 @@ a_consent_is_carried_in_a_file(void **state)
 	scratch_drop(&s);
 }
 
-/* A person with an authenticator is asked for a code, on standard input where that is no terminal. */
+/* A person with an authenticator is asked for a code, on standard input where that is no terminal.
+ */
 static void
 a_code_changes_the_mode(void **state)
 {
@@ -271,8 +276,8 @@ a_code_changes_the_mode(void **state)
 static void
 another_than_root_is_refused(void **state)
 {
-	static const char *const verbs[][3] = {
-	    {"set-mode", "networked", NULL}, {"claim-anchor", NULL}, {"claim-anchor", "--rotate", NULL}};
+	static const char *const verbs[][3] = {{"set-mode", "networked", NULL},
+	    {"claim-anchor", NULL}, {"claim-anchor", "--rotate", NULL}};
 	char command[128];
 	struct program prog;
 	struct scratch s;
