@@ -5,8 +5,6 @@ DROP TRIGGER pairing_born;
 DROP TRIGGER pairing_moves;
 DROP TRIGGER op_run_is_allowed;
 
--- anchor.sql: the one Host that a machine on a network answers to: who holds that, and what it signed.
-
 -- What the anchor signed, byte for byte (Ed25519, domain bastion-anchor-1), and what it did:
 --
 --   {"kind": "pairing_grant" | "pairing_revoke" | "anchor_consent",
