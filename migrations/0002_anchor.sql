@@ -517,18 +517,15 @@ END;
 
 CREATE TRIGGER op_run_is_allowed BEFORE INSERT ON op_run
 BEGIN
+    SELECT RAISE(ABORT, 'anchor.none|this machine is on a network and no Host is its anchor')
+      FROM box WHERE mode = 'networked' AND NOT EXISTS (SELECT 1 FROM live_anchor);
     SELECT CASE
-           WHEN (SELECT mode FROM box) = 'networked' AND NOT EXISTS (SELECT 1 FROM live_anchor)
-           THEN RAISE(ABORT, 'anchor.none|this machine is on a network and no Host is its anchor')
            WHEN (SELECT state FROM pairing WHERE id = NEW.pairing_id) IS NOT 'active'
            THEN RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
            WHEN EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id)
            THEN RAISE(ABORT, 'pairing.invalid|this pairing is not served')
            WHEN NOT EXISTS (SELECT 1 FROM op WHERE name = NEW.op)
            THEN RAISE(ABORT, 'op.unknown|there is no op of this name')
-           WHEN NOT EXISTS (SELECT 1 FROM pairing_may WHERE pairing_id = NEW.pairing_id
-                               AND op = NEW.op)
-           THEN RAISE(ABORT, 'anchor.caps|the anchor has not approved ops of this kind for this Host')
            WHEN EXISTS (SELECT 1 FROM op_run WHERE pairing_id = NEW.pairing_id AND nonce = NEW.nonce)
            THEN RAISE(ABORT, 'op.replayed|this ask was made before')
            WHEN NEW.state <> 'queued'
@@ -547,6 +544,9 @@ BEGIN
            WHEN NEW.grant_id IS NULL
            THEN RAISE(ABORT, 'approval.needed|a person has to approve this first')
            END;
+    SELECT RAISE(ABORT, 'anchor.caps|the anchor has not approved ops of this kind for this Host')
+      FROM box WHERE mode = 'networked'
+       AND NOT EXISTS (SELECT 1 FROM pairing_may WHERE pairing_id = NEW.pairing_id AND op = NEW.op);
     -- The grant is read once: deciding is what the database does most.
     SELECT CASE
            WHEN g.state IS NOT 'active'

@@ -20,6 +20,7 @@
 #include "tests/wire.h"
 
 #define PATH "/v1/pairings"
+#define ASK  "{\"op\":\"observe:logins\",\"args\":[]}"
 
 static struct driver d;
 static struct store_keys keys;
@@ -27,12 +28,13 @@ static struct paper_host anchor, other, third;
 static struct wire_answer answer;
 static char lane[512];
 
-/* Pair ${h} as the person at the machine does. */
+/* Pair ${h} as the user ${by}. */
 static void
-pair(struct paper_host *h, const char *name)
+pair(struct paper_host *h, const char *name, int64_t by)
 {
 	struct store *db = driver_open(&d, DRIVER_BOX, ROLE_PERSON, &keys);
-	struct pairing_offer offer = {.host = name, .host_key = h->pk, .peer_uid = geteuid()};
+	struct pairing_offer offer = {
+	    .host = name, .host_key = h->pk, .peer_uid = geteuid(), .by_uid = by};
 	struct pairing_made made;
 
 	paper_host(h, name);
@@ -66,9 +68,6 @@ serve(void **state)
 	if (mode_set(db, &change) != 0)
 		fail_msg("%s", store_refusal(db)->why);
 	store_close(db);
-	pair(&anchor, "main.example.org");
-	pair(&other, "other.example.org");
-	pair(&third, "third.example.org");
 	return 0;
 }
 
@@ -89,6 +88,15 @@ asks(const struct paper_host *h, const char *method, const char *body)
 	return wire_ask(lane, method, PATH, headers, body, strlen(body), &answer);
 }
 
+static int
+asks_op(const struct paper_host *h)
+{
+	char headers[1024];
+
+	paper_headers(h, "POST", "/v1/ops", ASK, headers, sizeof(headers));
+	return wire_ask(lane, "POST", "/v1/ops", headers, ASK, strlen(ASK), &answer);
+}
+
 static void
 paper_for(struct paper *p, const char *kind, const struct paper_host *subject)
 {
@@ -103,6 +111,33 @@ told(const char *path, const char *want)
 
 	driver_text(&d, DRIVER_BOX, text, sizeof(text), "SELECT '%s' ->> '%s'", answer.body, path);
 	assert_string_equal(text, want);
+}
+
+/* A networked machine answers no ask before it has an anchor, then the anchor's alone. */
+static void
+nobody_is_answered_without_an_anchor(void **state)
+{
+	struct anchor_claim claim = {.host = "main"};
+	struct anchor_made made;
+	struct store *db;
+
+	(void)state;
+	pair(&anchor, "main.example.org", 1000);
+	assert_int_equal(asks_op(&anchor), 403);
+	assert_string_equal(answer.refused, "anchor.none");
+	told("$.error.exit", "126");
+	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM approval"), 0);
+	db = driver_open(&d, DRIVER_BOX, ROLE_PERSON, &keys);
+	if (anchor_claim(db, &claim, &made) != 0)
+		fail_msg("%s", store_refusal(db)->why);
+	store_close(db);
+	assert_int_equal(asks_op(&anchor), 403);
+	assert_string_equal(answer.refused, "approval.needed");
+	pair(&other, "other.example.org", 0);
+	pair(&third, "third.example.org", 0);
+	assert_int_equal(asks_op(&other), 403);
+	assert_string_equal(answer.refused, "pairing.inactive");
+	assert_null(strstr(answer.body, "main.example.org"));
 }
 
 /* BEAT-3, BEAT-4, BEAT-6: signed by another key exit 126; approved and revoked by the anchor. */
@@ -134,6 +169,10 @@ the_anchor_decides(void **state)
 			     "SELECT count(*) FROM audit WHERE entity = 'pairing' AND action ="
 			     " 'active' AND who = 'host:main.example.org'"),
 	    1);
+	/* It asks, and its question is its own. */
+	assert_int_equal(asks_op(&other), 403);
+	assert_string_equal(answer.refused, "approval.needed");
+	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM open_approvals"), 2);
 	/* The same bytes again, whoever carries them. */
 	assert_int_equal(asks(&anchor, "POST", body), 409);
 	assert_string_equal(answer.refused, "anchor.replayed");
@@ -246,6 +285,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(nobody_is_answered_without_an_anchor),
 	    cmocka_unit_test(the_anchor_decides),
 	    cmocka_unit_test(the_anchor_sees_all),
 	    cmocka_unit_test(another_sees_itself),
