@@ -26,23 +26,19 @@ consent_question(FILE *out, const char *present, const char *host)
 	fputs("\" ask it as well? [y/N] ", out);
 }
 
-/* One line, byte by byte, so that nothing behind it is taken. */
+/* One line, byte by byte, so that nothing behind it is taken.  What does not end is no answer. */
 static void
 line_read(int fd, char answer[CONSENT_ANSWER])
 {
 	size_t len = 0;
-	char c;
+	char c = '\0';
 
-	answer[0] = '\0';
 	while (read(fd, &c, 1) == 1 && c != '\n') {
 		if (len < CONSENT_ANSWER)
 			answer[len] = c;
 		len++;
 	}
-	if (len < CONSENT_ANSWER)
-		answer[len] = '\0';
-	else
-		answer[0] = '\0';
+	answer[c == '\n' && len < CONSENT_ANSWER ? len : 0] = '\0';
 }
 
 int

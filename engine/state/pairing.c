@@ -134,24 +134,35 @@ offer_enter(struct store *db, const struct pairing_offer *offer, int64_t *id)
 	return stmt_run(q);
 }
 
+/* Where it is the first on a network, make it the anchor. */
+static int
+offer_anchor(struct store *db, const struct pairing_offer *offer, struct pairing_made *made)
+{
+	struct stmt *q;
+	int rc;
+
+	if ((q = store_sql(db, FIRST)) == NULL)
+		return -1;
+	stmt_int(q, ":id", made->id);
+	stmt_int(q, ":by", offer->by_uid);
+	if ((rc = stmt_step(q)) != 1)
+		return rc;
+	made->anchor = true;
+	return stmt_run(q);
+}
+
 /* Within a transaction: make the pairing, make it again, or renew it. */
 static int
 offer_take(struct store *db, const struct pairing_offer *offer, struct pairing_made *made)
 {
 	struct stmt *q;
-	int rc;
 
 	if ((offer->replace ? offer_renew(db, offer, &made->id)
 			    : offer_enter(db, offer, &made->id)) != 0)
 		return -1;
-	if ((q = store_sql(db, FIRST)) == NULL)
+	made->anchor = false;
+	if (!offer->replace && offer_anchor(db, offer, made) != 0)
 		return -1;
-	stmt_int(q, ":id", made->id);
-	stmt_int(q, ":by", offer->by_uid);
-	if ((rc = stmt_step(q)) == -1)
-		return -1;
-	made->anchor = rc == 1;
-	stmt_done(q);
 	if ((q = store_sql(db, STATE)) == NULL)
 		return -1;
 	stmt_int(q, ":id", made->id);

@@ -127,7 +127,7 @@ static void
 a_second_host_is_asked_about(void **state)
 {
 	static const char *const no[] = {
-	    "\n", "n\n", "yep\n", "yes please, by all means\n", "\x04"};
+	    "\n", "n\n", "yep\n", "yes please, by all means\n", "\x04", "y\x04\x04"};
 	struct program_talk talk;
 	char code[1024], input[1100];
 	struct driver d;

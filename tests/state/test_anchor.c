@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "engine/clock.h"
 #include "engine/crypto/key.h"
@@ -814,6 +816,83 @@ terms_have_one_form(void **state)
 	scratch_drop(&s);
 }
 
+/* Whatever the bytes that the anchor signed: they are taken, or refused by a rule of ours. */
+static void
+no_bytes_break_it(void **state)
+{
+	static const char splice[] = "{}[]\",:0123456789-+.eEtrufalsn \\\x01\x7f\xc3\xa9";
+	struct anchor_taken taken;
+	struct paper_host m, other;
+	struct paper p;
+	struct scratch s;
+	size_t len, at;
+	int i, n, took = 0;
+
+	(void)state;
+	anchored(&s, &m, &other);
+	scratch_open(&s, ROLE_NET);
+	srandom(4);
+	for (i = 0; i < 4000; i++) {
+		paper_for(&s, &p, "pairing_grant", &m, &other);
+		p.issued_at = clock_now() - 50000 + i;
+		paper_write(&p, &m);
+		for (n = 1 + (int)(random() % 3); n > 0; n--) {
+			len = strlen(p.text);
+			at = (size_t)random() % len;
+			if (random() % 2 == 0)
+				memmove(p.text + at, p.text + at + 1, len - at);
+			else
+				p.text[at] = splice[(size_t)random() % (sizeof(splice) - 1)];
+		}
+		paper_sign(&p, &m, ANCHOR_DOMAIN);
+		if (anchor_take(s.db, &p.given, &taken) == 0)
+			took++;
+		else if (strncmp(store_refusal(s.db)->code, "anchor.", 7) != 0)
+			fail_msg("%s: %s: %s", store_refusal(s.db)->code, store_refusal(s.db)->why,
+			    p.text);
+	}
+	/* Some changes are none: another time, another kind of op. */
+	assert_in_range(took, 1, 400);
+	scratch_drop(&s);
+}
+
+/* Of many who claim at once for different Hosts one is first, and the others are told. */
+static void
+one_of_many_claims_wins(void **state)
+{
+	struct anchor_claim claim = {.host = NULL};
+	struct anchor_made made;
+	struct paper_host h;
+	struct scratch s;
+	char name[16];
+	int i, status, won = 0, held = 0;
+
+	(void)state;
+	scratch_make(&s, HOME_BOX);
+	for (i = 0; i < 6; i++) {
+		snprintf(name, sizeof(name), "host%d", i);
+		host_pair(&s, &h, name, 1000);
+	}
+	set_networked(&s);
+	store_close(s.db);
+	s.db = NULL;
+	for (i = 0; i < 6; i++)
+		if (fork() == 0) {
+			snprintf(name, sizeof(name), "host%d", i);
+			claim.host = name;
+			if (claims(&s, &claim, &made) == 0)
+				_exit(made.changed ? 1 : 3);
+			_exit(strcmp(store_refusal(s.db)->code, "anchor.held") == 0 ? 2 : 3);
+		}
+	while (wait(&status) > 0) {
+		won += WEXITSTATUS(status) == 1;
+		held += WEXITSTATUS(status) == 2;
+	}
+	assert_int_equal(won, 1);
+	assert_int_equal(held, 5);
+	scratch_drop(&s);
+}
+
 /* Replay: what was taken is not taken again, nor anything older; so a revocation is final. */
 static void
 old_terms_are_not_taken_again(void **state)
@@ -1154,6 +1233,8 @@ main(void)
 	    cmocka_unit_test(wrong_terms_are_refused),
 	    cmocka_unit_test(terms_have_one_form),
 	    cmocka_unit_test(old_terms_are_not_taken_again),
+	    cmocka_unit_test(no_bytes_break_it),
+	    cmocka_unit_test(one_of_many_claims_wins),
 	    cmocka_unit_test(terms_of_a_day_are_counted),
 	    cmocka_unit_test(terms_are_for_the_key_that_they_name),
 	    cmocka_unit_test(hosts_never_see_an_invalid_pairing),
