@@ -48,12 +48,12 @@ claimed(const struct cli *cli, const struct anchor_made *made)
 		    made->changed ? "true" : "false");
 		return;
 	}
-	printf("%s is the anchor of this machine", made->host);
+	printf("%s is %s anchor of this machine", made->host, made->changed ? "now the" : "the");
 	if (made->owner[0] != '\0') {
 		printf(", owned by ");
 		text_show(stdout, made->owner, strlen(made->owner));
 	}
-	printf(made->changed ? " now.\nIt approves every other Host: bastion pairings\n"
+	printf(made->changed ? ".\nIt approves every other Host: bastion pairings\n"
 			     : " already; nothing was changed.\n");
 }
 

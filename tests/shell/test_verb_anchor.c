@@ -190,7 +190,7 @@ a_machine_goes_on_the_network(void **state)
 	SAYS(&s, 2, "pair one first", "claim-anchor");
 	host_pair(&s, 0, "main.example.org", 1000);
 	SAYS(&s, 1, "nothing is answered: bastion claim-anchor", "status");
-	SAYS(&s, 0, "main.example.org is the anchor of this machine, owned by Acme now",
+	SAYS(&s, 0, "main.example.org is now the anchor of this machine, owned by Acme.",
 	    "claim-anchor", "--owner", "Acme");
 	SAYS(&s, 0, "already; nothing was changed", "claim-anchor", "--host", "main");
 	SAYS(&s, 0, "\"changed\":false", "claim-anchor", "--json");
@@ -239,8 +239,8 @@ a_consent_is_carried_in_a_file(void **state)
 	fputs(paper_body(&paper, body), f);
 	fclose(f);
 	SAYS(&s, 2, "a consent is for --rotate", "claim-anchor", "--consent", path);
-	SAYS(&s, 0, "other is the anchor of this machine now", "claim-anchor", "--rotate", "--host",
-	    "other", "--consent", path);
+	SAYS(&s, 0, "other is now the anchor of this machine.", "claim-anchor", "--rotate",
+	    "--host", "other", "--consent", path);
 	SAYS(&s, 126, "[anchor.silence]", "claim-anchor", "--rotate", "--host", "main");
 	scratch_drop(&s);
 }
