@@ -6,6 +6,8 @@
 
 #include "net/host/context.h"
 
+#define OVERFLOW_UID 65534 /* kernel.overflowuid */
+
 /* The ask, taken apart and held to its form by SQLite. */
 static const char READ[] =
     "SELECT :body ->> '$.root', :body ->> '$.name', :body ->> '$.host',"
@@ -222,12 +224,15 @@ context_delete(struct http_exchange *x, void *ctx)
 	return wish_submit(wish);
 }
 
-/* Any user of this machine: nobody whom the kernel does not vouch for. */
+/*
+ * Any user of this machine, but nobody whom the kernel does not vouch for.  In a container all
+ * users that it cannot name there have one number, and so have their folders.
+ */
 static int
 authorise(void *ctx, struct http_peer *peer)
 {
 	(void)ctx;
-	return peer->uid != HTTP_NOBODY ? 0 : -1;
+	return peer->uid == HTTP_NOBODY || peer->uid == OVERFLOW_UID ? -1 : 0;
 }
 
 int

@@ -262,6 +262,53 @@ who_asks_is_the_kernels_word(void **state)
 	assert_non_null(strstr(answer.body, "\"state\":\"withdrawn\""));
 }
 
+/* CTX-6, as far as Linux has it: whom the kernel cannot name is not heard. */
+static void
+who_has_no_name_is_not_heard(void **state)
+{
+	char byte;
+	int fd;
+
+	(void)state;
+	root_only();
+	fd = dial_as(65534);
+	wire_request(fd, "GET", "/v1/folders", "", "", 0);
+	assert_true(recv(fd, &byte, 1, 0) <= 0);
+	close(fd);
+}
+
+/* A place for the socket that somebody else made is not used: users cannot ask, which is said, and
+ * the box serves. */
+static void
+a_place_that_is_not_ours_is_not_used(void **state)
+{
+	char directory[160], command[512];
+	int i;
+
+	(void)state;
+	root_only();
+	snprintf(directory, sizeof(directory), "%s-ask", d.run[DRIVER_BOX]);
+	for (i = 0; i < 3; i++) {
+		driver_end(&d, DRIVER_BOX, SIGTERM);
+		snprintf(command, sizeof(command), "rm -rf %s", directory);
+		assert_int_equal(system(command), 0);
+		if (i == 0)
+			assert_int_equal(symlink(d.dir, directory), 0);
+		else
+			assert_int_equal(mkdir(directory, 0777), 0);
+		if (i == 1)
+			assert_int_equal(chown(directory, ALICE, ALICE), 0);
+		serve();
+		assert_int_equal(wire_ask(control, "GET", "/v1/status", "", "", 0, &answer), 200);
+		assert_int_equal(access(sock, F_OK), i == 2 ? 0 : -1);
+		snprintf(
+		    command, sizeof(command), "grep -q 'users cannot ask' %s", d.log[DRIVER_BOX]);
+		assert_int_equal(system(command), 0);
+	}
+	/* Ours is used, once nobody else may write there. */
+	assert_int_equal(ask_as(ALICE, "GET", "/v1/folders", "", 0), 200);
+}
+
 /*
  * What is asked.
  */
@@ -480,6 +527,22 @@ many_users_take_nothing_from_the_person(void **state)
 	all_free(ALICE);
 }
 
+/* What nobody answers in time ends by itself, and its user sees that. */
+static void
+what_waits_too_long_ends(void **state)
+{
+	(void)state;
+	root_only();
+	driver_does(&said, NULL, "settings", "set", "context.ttl_ms", "1000", NULL);
+	assert_int_equal(asks(BOB, "{\"root\":\"/home/late\"}"), 200);
+	driver_until(&d, DRIVER_BOX, 1,
+	    "SELECT count(*) FROM context_ask WHERE root = '/home/late' AND state = 'expired'");
+	assert_int_equal(ask_as(BOB, "GET", "/v1/folders", "", 0), 200);
+	assert_non_null(strstr(answer.body, "\"root\":\"/home/late\""));
+	assert_non_null(strstr(answer.body, "\"state\":\"expired\""));
+	driver_does(&said, NULL, "settings", "set", "context.ttl_ms", "86400000", NULL);
+}
+
 /* Ten thousand asks of one user: as many rows as may wait, and another user is heard throughout. */
 static void
 ten_thousand_asks(void **state)
@@ -657,12 +720,15 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(the_socket_is_for_all_its_place_is_ours),
 	    cmocka_unit_test(who_asks_is_the_kernels_word),
+	    cmocka_unit_test(who_has_no_name_is_not_heard),
+	    cmocka_unit_test(a_place_that_is_not_ours_is_not_used),
 	    cmocka_unit_test(bodies_that_are_no_ask_are_refused),
 	    cmocka_unit_test(as_long_as_the_bound),
 	    cmocka_unit_test(an_ask_without_an_end_is_cut_off),
 	    cmocka_unit_test(a_connection_has_one_request),
 	    cmocka_unit_test(one_user_has_four),
 	    cmocka_unit_test(many_users_take_nothing_from_the_person),
+	    cmocka_unit_test(what_waits_too_long_ends),
 	    cmocka_unit_test(ten_thousand_asks),
 	    cmocka_unit_test(the_machine_has_thirty_two),
 	    cmocka_unit_test(slow_writers_have_one_deadline),
