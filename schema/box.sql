@@ -1,5 +1,5 @@
--- box.sql: this machine, its mode, and the Hosts that it is paired with. See anchor.sql for who
--- approves them on a network.
+-- box.sql: this machine, its mode, and the Hosts that it is paired with. See pairing.sql for which
+-- of them are served, and anchor.sql for who approves them on a network.
 
 CREATE TABLE box (
     id           INTEGER PRIMARY KEY CHECK (id = 1),
@@ -103,25 +103,6 @@ CREATE TABLE pairing (
 
 CREATE UNIQUE INDEX pairing_by_host ON pairing (host_name);
 CREATE UNIQUE INDEX pairing_by_key ON pairing (host_key) WHERE state <> 'revoked';
-
--- What is wrong with a record that this build cannot serve. It is reported, never stored, and stands
--- over the state that is. Such a pairing can be listed, paired anew and taken back; it is never
--- asked for, approved, made the anchor or told of to a Host. (The largest user is nobody's number.)
-CREATE VIEW pairing_invalid AS
-SELECT id, 'no process of this machine can be the user that served this Host' AS reason
-  FROM pairing WHERE state <> 'revoked' AND peer_uid >= 4294967295;
-
--- How each pairing stands. A handle is the name up to its first dot.
-CREATE VIEW pairing_status AS
-SELECT p.id, p.host_name AS host,
-       substr(p.host_name, 1, instr(p.host_name || '.', '.') - 1) AS handle,
-       CASE WHEN i.reason IS NULL THEN p.state ELSE 'invalid' END AS state,
-       i.reason IS NULL AND p.state = 'active' AS active,
-       p.id IS (SELECT pairing_id FROM anchor) AS anchor,
-       p.transport, p.peer_uid, p.since, p.renewed_at, p.ended_at, t.expires_at, t.caps, i.reason
-  FROM pairing AS p
-  LEFT JOIN pairing_invalid AS i ON i.id = p.id
-  LEFT JOIN anchor_terms AS t ON t.id = p.terms_id;
 
 -- A person's word at the terminal that one more Host may ask a local machine. It is worth something
 -- in the transaction that it is written in, once.

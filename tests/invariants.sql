@@ -58,6 +58,7 @@ SELECT 'sink ahead of the audit' AS name, name AS detail FROM audit_sink
 WITH thing (entity, id, state) AS (
     SELECT 'approval', id, state FROM approval
      UNION ALL SELECT 'grant', id, state FROM grant
+     UNION ALL SELECT 'context_ask', id, state FROM context_ask
      UNION ALL SELECT 'op_run', id, state FROM op_run
      UNION ALL SELECT 'instance', id, state FROM instance
      UNION ALL SELECT 'actor', id, state FROM actor_run WHERE state <> 'starting'
@@ -76,6 +77,7 @@ SELECT 'state without an audit row' AS name, entity || ' ' || id || ' is ' || st
 WITH thing (entity, id, state) AS (
     SELECT 'approval', id, state FROM approval
      UNION ALL SELECT 'grant', id, state FROM grant
+     UNION ALL SELECT 'context_ask', id, state FROM context_ask
      UNION ALL SELECT 'op_run', id, state FROM op_run
      UNION ALL SELECT 'folder_walk', op_run_id, state FROM folder_walk
      UNION ALL SELECT 'instance', id, state FROM instance
@@ -92,6 +94,8 @@ SELECT 'state that no move leads to' AS name, entity || ' ' || id || ' is ' || s
 WITH ended (entity, id, state, is_final, at) AS (
     SELECT 'approval', id, state, state <> 'pending', decided_at FROM approval
      UNION ALL SELECT 'grant', id, state, state <> 'active', ended_at FROM grant
+     UNION ALL SELECT 'context_ask', id, state, state NOT IN ('pending', 'allowed'), ended_at
+                 FROM context_ask
      UNION ALL SELECT 'op_run', id, state, state NOT IN ('queued', 'running'), finished_at FROM op_run
      UNION ALL SELECT 'instance', id, state, state IN ('ended', 'lost'), ended_at FROM instance
      UNION ALL SELECT 'actor_run', id, state, state NOT IN ('starting', 'running'), ended_at
@@ -207,3 +211,26 @@ SELECT 'frames of a call' AS name, 'call ' || c.id || ' has ' || count(o.seq) ||
        AS detail
   FROM call AS c LEFT JOIN call_output AS o ON o.call_id = c.id
  GROUP BY c.id HAVING count(o.seq) <> c.last_seq OR coalesce(max(o.seq), 0) <> c.last_seq;
+
+-- Shared folders: what was allowed is what was asked, of the one who asked, sealed by this machine.
+SELECT 'ask digest' AS name, 'context_ask ' || id AS detail
+  FROM context_ask WHERE digest IS NOT sha256(terms);
+
+SELECT 'shared folder' AS name, 'context_ask ' || id AS detail
+  FROM context_ask WHERE state = 'allowed'
+   AND (folder_uid IS NOT uid
+        OR seal_ok('folder', json_array('folder', id, pairing_id, uid, root, name, folder_dev,
+                   folder_ino, factor_id, decided_at), seal) = 0);
+
+SELECT 'folder of a revoked pairing' AS name, 'context_ask ' || c.id AS detail
+  FROM context_ask AS c JOIN pairing AS p ON p.id = c.pairing_id
+ WHERE c.state IN ('pending', 'allowed') AND p.state = 'revoked';
+
+SELECT 'folder of a dropped factor' AS name, 'context_ask ' || c.id AS detail
+  FROM context_ask AS c JOIN factor AS f ON f.id = c.factor_id
+ WHERE c.state = 'allowed' AND f.state = 'dropped'
+   AND EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'factor_dropped_folders');
+
+-- Endpoints: a revoked pairing has none.
+SELECT 'endpoint of a revoked pairing' AS name, 'pairing ' || p.id AS detail
+  FROM pairing_endpoint AS e JOIN pairing AS p ON p.id = e.pairing_id WHERE p.state = 'revoked';

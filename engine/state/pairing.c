@@ -51,8 +51,10 @@ static const char COUNT[] =
 static const char REVOKE[] =
     "UPDATE pairing SET state = 'revoked', ended_at = now_ms() WHERE id = :id";
 
-static const char FIND[] = "SELECT id, host_name, host_key, peer_uid, state, '' FROM pairing"
-			   " WHERE host_key = :key AND state <> 'revoked'";
+static const char FIND[] =
+    "SELECT p.id, p.host_name, p.host_key, p.peer_uid, s.state, coalesce(s.reason, '')"
+    "  FROM pairing AS p JOIN pairing_status AS s ON s.id = p.id"
+    " WHERE p.host_key = :key AND p.state <> 'revoked'";
 
 /* What stands before what was revoked. */
 static const char PICK[] =

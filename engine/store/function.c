@@ -7,6 +7,7 @@
 #include "engine/actor/identity.h"
 #include "engine/clock.h"
 #include "engine/crypto/key.h"
+#include "engine/endpoint.h"
 #include "engine/store/function.h"
 
 /* What the text of a seal is for; the key that makes it follows from that. */
@@ -16,6 +17,7 @@ static const struct {
 } seals[] = {
     {"grant", "bastion-grant-1", KEY_GRANT},
     {"audit", "bastion-audit-1", KEY_IDENTITY},
+    {"folder", "bastion-folder-1", KEY_GRANT},
 };
 
 int64_t
@@ -182,6 +184,18 @@ seal_sign(sqlite3_context *c, int n, sqlite3_value **v)
 	sqlite3_result_blob(c, seal, sizeof(seal), SQLITE_TRANSIENT);
 }
 
+/* The endpoint in its one spelling, or NULL for what is none. */
+static void
+endpoint_text(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	const char *text = (const char *)sqlite3_value_text(v[0]);
+	struct endpoint e;
+
+	(void)n;
+	if (text != NULL && endpoint_parse(text, (size_t)sqlite3_value_bytes(v[0]), &e, NULL) == 0)
+		sqlite3_result_text(c, e.text, -1, SQLITE_TRANSIENT);
+}
+
 int
 function_register(struct sqlite3 *handle, struct function_context *ctx)
 {
@@ -195,6 +209,7 @@ function_register(struct sqlite3 *handle, struct function_context *ctx)
 	    {"sha256", 1, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, sha256},
 	    {"chain_hash", 2, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, chain_hash},
 	    {"process_alive", 3, SQLITE_INNOCUOUS, process_alive},
+	    {"endpoint_text", 1, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, endpoint_text},
 	    {"seal_ok", 3, SQLITE_INNOCUOUS, seal_ok},
 	    {"signed_by", 4, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, signed_by},
 	    {"seal_sign", 2, SQLITE_DIRECTONLY, seal_sign},

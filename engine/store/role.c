@@ -38,6 +38,8 @@ static const struct {
     {"op_run", UPD, BIT(ROLE_NET) | BIT(ROLE_WORKER)},
     {"op_output", INS, BIT(ROLE_WORKER)},
     {"folder_walk", INS | UPD, BIT(ROLE_WORKER)},
+    {"context_ask", INS, BIT(ROLE_NET)},
+    {"context_ask", UPD, BIT(ROLE_NET) | BIT(ROLE_PERSON) | BIT(ROLE_KEEPER)},
     {"refused", INS, BIT(ROLE_NET) | BIT(ROLE_PERSON)},
     {"audit_seal", INS, BIT(ROLE_KEEPER) | BIT(ROLE_PERSON)},
     {"audit_sink", UPD, BIT(ROLE_KEEPER)},

@@ -133,6 +133,8 @@ lane_who(struct net *net, struct http_exchange *x, const char *path, struct pair
 	if (sign_check(pk, &request, signature) != 0)
 		return refusal_set(r, "lane.signature",
 		    "the signature is not that of %s for this request", pairing->host);
+	if (strcmp(pairing->state, "invalid") == 0)
+		return refusal_set(r, "pairing.invalid", "this pairing is not served");
 	skew = request.time - clock_now();
 	if (skew > store_setting(net->env->db, "lane.skew_ms") ||
 	    skew < -store_setting(net->env->db, "lane.skew_ms"))

@@ -11,11 +11,14 @@
 #define SURFACE_CONTROL 1u /* control.sock: the person at the machine */
 #define SURFACE_LANE    2u /* lane.sock: Hosts ask the box */
 #define SURFACE_ENROLL  4u /* enroll.sock: boxes redeem an invitation of this Host */
+#define SURFACE_CONTEXT 8u /* ask.sock: any user asks to share a folder */
 
 /* What the actor holds; handlers get it as their context. */
 struct net {
 	struct actor_env *env;
 	struct http_server *server;
+	struct http_server *asks; /* of users (context.c); NULL on a Host */
+	unsigned serving;         /* servers that are not drained */
 	struct committer *committer;
 	struct watch *watches; /* answers that are being streamed (lane.c) */
 	struct guest *guests;  /* boxes that wait for a signature (enroll.c) */
@@ -23,6 +26,12 @@ struct net {
 
 extern const struct actor actor_net;
 extern const struct http_route net_routes[];
+
+/**
+ * net_limits(db, limits):
+ * Fill ${limits} from the settings http.*.
+ */
+void net_limits(struct store *db, struct http_limits *limits);
 
 /**
  * net_refuse(net, x, refusal, extra):

@@ -186,7 +186,7 @@ add_headers(struct http_exchange *x, struct MHD_Response *response, const char *
 	for (h = headers; h != NULL && h->name != NULL; h++)
 		if (mhd->add_response_header(response, h->name, h->value) != MHD_YES)
 			return -1;
-	if (x->conn->server->draining &&
+	if ((x->conn->server->draining || x->conn->server->config.once) &&
 	    mhd->add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close") != MHD_YES)
 		return -1;
 	return 0;
@@ -461,7 +461,8 @@ check_head(struct http_exchange *x, const char *method)
 	struct refusal r;
 
 	x->is_head = strcmp(method, "HEAD") == 0;
-	conn_deadline(x->conn, limits_of(x)->request_ms);
+	if (!x->conn->server->config.once)
+		conn_deadline(x->conn, limits_of(x)->request_ms);
 	if (headers_are_too_much(x)) {
 		refusal_set(&r, "http.headers", "the request has too many or too long headers");
 		return refuse_early(x, 431, &r, NULL, has_body);

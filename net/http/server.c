@@ -18,7 +18,7 @@
 #define LEFTOVERS_MAX   16
 #define POOL_EXTRA      24576 /* with 8 KiB of headers: the most it takes by malloc, not mmap */
 #define LINGER_MS       1000
-#define LINGER_BYTES    (4 << 20)
+#define LINGER_BYTES    (1 << 20)
 
 struct listener {
 	struct http_server *server;
@@ -261,13 +261,18 @@ conns_of(const struct http_server *server, uid_t uid)
 	return n;
 }
 
-static bool
-is_busy(const struct http_server *server, uid_t uid)
+/* Return 0, or -1 with why ${uid} gets no further connection. */
+static int
+find_room(const struct http_server *server, uid_t uid, struct refusal *r)
 {
 	const struct http_limits *limits = &server->config.limits;
 
-	return server->nconns >= limits->connections ||
-	       (uid != HTTP_NOBODY && conns_of(server, uid) >= limits->uid_connections);
+	if (uid != HTTP_NOBODY && conns_of(server, uid) >= limits->uid_connections)
+		return refusal_set(
+		    r, "http.busy", "busy: too many connections of user %u are open", uid);
+	if (server->nconns >= limits->connections)
+		return refusal_set(r, "http.busy", "busy: too many connections are open");
+	return 0;
 }
 
 static int
@@ -300,8 +305,7 @@ admit(struct listener *l, int fd)
 		close(fd);
 		return;
 	}
-	if (is_busy(server, peer.uid)) {
-		refusal_set(&r, "http.busy", "too many connections are open");
+	if (find_room(server, peer.uid, &r) == -1) {
 		server_refuse_raw(server, fd, 503, &r, NULL, true);
 		close(fd);
 		return;

@@ -57,6 +57,7 @@ struct http_limits {
 struct http_server_config {
 	const struct http_route *routes; /* ends with a NULL method; outlives the server */
 	struct http_limits limits;
+	bool once; /* a connection has one request, and idle_ms from connecting to its last byte */
 	/* Before any byte is read: return 0, or -1 to close the connection.  May set the tag. */
 	int (*authorise)(void *ctx, struct http_peer *peer);
 	void *ctx; /* for authorise and every handler */

@@ -269,7 +269,7 @@ an_invalid_pairing_is_not_approved(void **state)
 		fail_msg("%s", store_refusal(db)->why);
 	paper_for(&p, "pairing_grant", &third);
 	paper_write(&p, &anchor);
-	assert_int_equal(asks(&anchor, "POST", paper_body(&p, body)), 409);
+	assert_int_equal(asks(&anchor, "POST", paper_body(&p, body)), 403);
 	assert_string_equal(answer.refused, "pairing.invalid");
 	told("$.error.exit", "126");
 	assert_non_null(strstr(answer.body, "not served"));

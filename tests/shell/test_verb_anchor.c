@@ -332,7 +332,7 @@ an_invalid_pairing_is_shown(void **state)
 	SAYS(&s, 0, "\"state\":\"invalid\"", "pairings", "--json");
 	SAYS(&s, 0, "invalid    no process", "pairings", "show", "bad");
 	SAYS(&s, 1, "bad (invalid), good (active)", "status");
-	SAYS(&s, 1, "invalid     bad: no process", "status");
+	SAYS(&s, 1, "bad  [invalid]: no process", "status");
 	SAYS(&s, 0, "bad may not ask any more", "unpair", "bad");
 	scratch_drop(&s);
 }

@@ -74,6 +74,8 @@ static const struct {
     {"host_box", {"N", "PNL", ""}},
     {"call", {"P", "LK", ""}},
     {"call_output", {"L", "", ""}},
+    {"context_ask", {"N", "PNK", ""}},
+    {"pairing_endpoint", {"", "", ""}},
     {"op_run", {"N", "NW", ""}},
     {"op_output", {"W", "", ""}},
     {"folder_walk", {"W", "W", ""}},

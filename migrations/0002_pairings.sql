@@ -1,8 +1,9 @@
--- 0002_anchor.sql: modes, the anchor of a machine on a network, and consent to a second Host.
+-- 0002_pairings.sql: modes and the anchor of a machine on a network, consent to a second Host, endpoints, folders that users share.
 
 DROP TRIGGER approval_born;
 DROP TRIGGER pairing_born;
 DROP TRIGGER pairing_moves;
+DROP TRIGGER grant_on_a_persons_word;
 DROP TRIGGER op_run_is_allowed;
 
 -- What the anchor signed, byte for byte (Ed25519, domain bastion-anchor-1), and what it did:
@@ -77,12 +78,71 @@ CREATE TABLE beat_request (
     at         INTEGER NOT NULL
 ) STRICT;
 
-ALTER TABLE pairing ADD COLUMN renewed_at INTEGER;
-ALTER TABLE pairing ADD COLUMN terms_id INTEGER REFERENCES anchor_terms (id);
+CREATE TABLE context_ask (
+    id             INTEGER PRIMARY KEY,
+    nonce          TEXT    NOT NULL UNIQUE CHECK (length(nonce) = 32 AND nonce NOT GLOB '*[^0-9a-f]*'),
+    uid            INTEGER NOT NULL CHECK (uid >= 0),          -- who asks, on the kernel's word alone
+    box_name       TEXT    NOT NULL,
+    pairing_id     INTEGER NOT NULL REFERENCES pairing (id),
+    host_name      TEXT    NOT NULL,
+    root           TEXT    NOT NULL,                           -- absolute path, nothing to resolve in it
+    name           TEXT    NOT NULL CHECK (length(name) BETWEEN 1 AND 64),   -- what the Host is to call it
+    -- What the person reads, byte for byte. Text from the user stands as JSON, so it cannot pose as a line.
+    terms          TEXT    GENERATED ALWAYS AS (
+        'bastion folder 1' || char(10) ||
+        'machine: ' || box_name || char(10) ||
+        'host: ' || host_name || char(10) ||
+        'asked by: uid ' || uid || char(10) ||
+        'may have: ' || json_quote(root) || char(10) ||
+        'called: ' || json_quote(name) || char(10) ||
+        'nonce: ' || nonce || char(10)) VIRTUAL,
+    digest         BLOB    CHECK (length(digest) = 32),        -- SHA-256 of terms, entered as it is born
+    state          TEXT    NOT NULL DEFAULT 'pending'
+                   CHECK (state IN ('pending', 'allowed', 'denied', 'expired', 'withdrawn', 'dropped')),
+    asked_at       INTEGER NOT NULL,
+    expires_at     INTEGER NOT NULL CHECK (expires_at > asked_at),
+    factor_id      INTEGER REFERENCES factor (id),
+    decided_digest BLOB    CHECK (length(decided_digest) = 32),
+    decided_by_uid INTEGER,
+    decided_by     TEXT    CHECK (length(decided_by) BETWEEN 1 AND 64),
+    decided_at     INTEGER,
+    -- The folder that was found at the path when it was allowed: another one there later is not it.
+    folder_dev     INTEGER,
+    folder_ino     INTEGER,
+    folder_uid     INTEGER,
+    seal           BLOB    CHECK (length(seal) = 64),
+    ended_at       INTEGER,
+    CHECK (state NOT IN ('allowed', 'dropped')
+           OR (factor_id IS NOT NULL AND decided_digest = digest AND decided_by_uid IS NOT NULL
+               AND decided_by IS NOT NULL AND folder_dev IS NOT NULL AND folder_ino IS NOT NULL
+               AND folder_uid = uid AND seal IS NOT NULL)),
+    CHECK (state <> 'denied' OR (decided_by_uid IS NOT NULL AND decided_by IS NOT NULL)),
+    CHECK ((state IN ('allowed', 'dropped', 'denied')) = (decided_at IS NOT NULL)),
+    CHECK ((state IN ('pending', 'allowed')) = (ended_at IS NULL))
+) STRICT;
+
+-- The whole set is replaced at once. A pairing over a unix socket has none.
+CREATE TABLE pairing_endpoint (
+    pairing_id INTEGER NOT NULL REFERENCES pairing (id),
+    ord        INTEGER NOT NULL CHECK (ord >= 1),              -- the order in which they are tried
+    endpoint   TEXT    NOT NULL,                               -- as endpoint_text() spells it
+    PRIMARY KEY (pairing_id, ord)
+) STRICT, WITHOUT ROWID;
+
+ALTER TABLE pairing ADD COLUMN renewed_at INTEGER;                      -- the Host's last new code, --replace
+ALTER TABLE pairing ADD COLUMN terms_id INTEGER REFERENCES anchor_terms (id);  -- the approval it stands on; NULL: none
 
 CREATE INDEX anchor_terms_by_pairing ON anchor_terms (pairing_id, id);
 
 CREATE INDEX anchor_terms_by_time ON anchor_terms (taken_at);
+
+-- The same question is asked once, and a folder is shared once.
+CREATE UNIQUE INDEX context_ask_open ON context_ask (uid, pairing_id, root)
+ WHERE state IN ('pending', 'allowed');
+
+CREATE INDEX context_ask_due ON context_ask (expires_at) WHERE state = 'pending';
+
+CREATE INDEX context_ask_by_user ON context_ask (uid, asked_at);
 
 -- The anchor where it is in force: its pairing stands, with the key that holds it.
 CREATE VIEW live_anchor AS
@@ -123,12 +183,34 @@ SELECT asks.id AS asks_id, s.id AS pairing_id, s.host, s.handle, s.state, s.sinc
                           AND (s.id = asks.id OR asks.id IS (SELECT pairing_id FROM live_anchor))
   JOIN pairing AS p ON p.id = s.id;
 
--- What is wrong with a record that this build cannot serve. It is reported, never stored, and stands
--- over the state that is. Such a pairing can be listed, paired anew and taken back; it is never
--- asked for, approved, made the anchor or told of to a Host. (The largest user is nobody's number.)
+-- What waits for a person.
+CREATE VIEW open_context_asks AS
+SELECT id, host_name AS host, uid, root, name, asked_at, expires_at
+  FROM context_ask WHERE state = 'pending' AND expires_at > now_ms();
+
+-- What each Host may have, on whose word.
+CREATE VIEW shared_folders AS
+SELECT c.id, c.host_name AS host, c.uid, c.root, c.name, c.folder_dev, c.folder_ino, c.decided_by,
+       f.label AS factor, c.decided_at
+  FROM context_ask AS c JOIN pairing_status AS p ON p.id = c.pairing_id
+  JOIN factor AS f ON f.id = c.factor_id
+ WHERE c.state = 'allowed' AND p.active;
+
+-- What is wrong with a record that this build cannot serve, one row each. It is reported, never
+-- stored, and stands over the state that is. Such a pairing can be listed, paired anew and taken
+-- back; it is never asked for, approved, made the anchor or told of to a Host: the triggers that
+-- would let it look here. (The largest user is nobody's number.)
 CREATE VIEW pairing_invalid AS
 SELECT id, 'no process of this machine can be the user that served this Host' AS reason
-  FROM pairing WHERE state <> 'revoked' AND peer_uid >= 4294967295;
+  FROM pairing WHERE state <> 'revoked' AND peer_uid >= 4294967295
+UNION ALL
+SELECT p.id, printf('its endpoint %d is not a host:port',
+                    (SELECT min(ord) FROM pairing_endpoint
+                      WHERE pairing_id = p.id AND endpoint_text(endpoint) IS NULL))
+  FROM pairing AS p
+ WHERE p.peer_uid < 4294967295
+   AND EXISTS (SELECT 1 FROM pairing_endpoint
+                WHERE pairing_id = p.id AND endpoint_text(endpoint) IS NULL);
 
 -- How each pairing stands. A handle is the name up to its first dot.
 CREATE VIEW pairing_status AS
@@ -515,6 +597,145 @@ BEGIN
     DELETE FROM beat_request WHERE pairing_id IN (SELECT id FROM pairing_status WHERE NOT active);
 END;
 
+CREATE TRIGGER context_ask_born BEFORE INSERT ON context_ask
+BEGIN
+    -- A question that ran out does not stand in the way of the next, nor does it count.
+    UPDATE context_ask SET state = 'expired', ended_at = now_ms()
+     WHERE state = 'pending' AND expires_at <= now_ms();
+    SELECT CASE
+           WHEN NEW.state <> 'pending'
+           THEN RAISE(ABORT, 'context.transition|an ask begins as pending')
+           WHEN NEW.pairing_id IS NULL
+           THEN RAISE(ABORT, 'context.host|which Host is to have it is not clear: none is served by that name, or several are')
+           WHEN (SELECT state FROM pairing WHERE id = NEW.pairing_id) IS NOT 'active'
+           THEN RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
+           WHEN EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id)
+           THEN RAISE(ABORT, 'pairing.invalid|this pairing is not served')
+           WHEN NEW.box_name IS NOT (SELECT name FROM box)
+             OR NEW.host_name IS NOT (SELECT host_name FROM pairing WHERE id = NEW.pairing_id)
+             OR (NEW.digest IS NOT NULL AND NEW.digest IS NOT sha256(NEW.terms))
+           THEN RAISE(ABORT, 'context.terms|the terms name another machine, Host or text')
+           WHEN NEW.root IS NULL OR NEW.root NOT GLOB '/?*' OR NEW.root GLOB '*/'
+             OR length(CAST(NEW.root AS BLOB)) > 4095
+             OR instr(NEW.root, '//') > 0 OR instr(NEW.root || '/', '/./') > 0
+             OR instr(NEW.root || '/', '/../') > 0
+             OR instr(NEW.root, char(0)) > 0
+             OR NEW.root GLOB '*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159) || ']*'
+           THEN RAISE(ABORT, 'context.path|a folder is named by its absolute path, without links, dots and control characters')
+           WHEN NEW.root || '/' GLOB '/proc/*' OR NEW.root || '/' GLOB '/sys/*' OR NEW.root || '/' GLOB '/dev/*'
+           THEN RAISE(ABORT, 'context.path|what is in /proc, /sys and /dev is no folder of a user')
+           WHEN length(NEW.name) NOT BETWEEN 1 AND 64 OR instr(NEW.name, char(0)) > 0
+             OR NEW.name GLOB '*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159) || ']*'
+           THEN RAISE(ABORT, 'context.name|a name has 1 to 64 characters and none that controls')
+           WHEN EXISTS (SELECT 1 FROM context_ask WHERE uid = NEW.uid AND pairing_id = NEW.pairing_id
+                           AND root = NEW.root AND state IN ('pending', 'allowed'))
+           THEN RAISE(ABORT, 'context.exists|this was asked already, and waits for a person or was allowed')
+           WHEN (SELECT count(*) FROM context_ask WHERE uid = NEW.uid AND state = 'pending')
+             >= (SELECT value FROM setting WHERE name = 'context.pending_uid')
+           THEN RAISE(ABORT, 'context.yours|busy: too many asks of this user wait for a person')
+           WHEN (SELECT count(*) FROM context_ask WHERE state = 'pending')
+             >= (SELECT value FROM setting WHERE name = 'context.pending')
+           THEN RAISE(ABORT, 'context.busy|busy: too many asks of this machine wait for a person')
+           WHEN (SELECT count(*) FROM context_ask WHERE uid = NEW.uid AND asked_at
+                  > now_ms() - (SELECT value FROM setting WHERE name = 'context.window_ms'))
+             >= (SELECT value FROM setting WHERE name = 'context.asks')
+           THEN RAISE(ABORT, 'context.rate|this user asked too often lately')
+           END;
+END;
+
+-- (In a BEFORE UPDATE trigger NEW's generated columns are not computed yet: name what they are made of.)
+CREATE TRIGGER context_ask_moves BEFORE UPDATE ON context_ask
+BEGIN
+    SELECT RAISE(ABORT, 'context.decided|this ask is decided already')
+     WHERE NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'context_ask' AND from_state = OLD.state AND to_state = NEW.state);
+    SELECT RAISE(ABORT, 'context.decided|this ask is decided already')
+     WHERE NEW.state IS OLD.state AND OLD.digest IS NOT NULL;
+    SELECT RAISE(ABORT, 'context.terms|the terms of an ask never change')
+     WHERE NEW.id IS NOT OLD.id OR NEW.nonce IS NOT OLD.nonce OR NEW.uid IS NOT OLD.uid
+        OR NEW.box_name IS NOT OLD.box_name OR NEW.pairing_id IS NOT OLD.pairing_id
+        OR NEW.host_name IS NOT OLD.host_name OR NEW.root IS NOT OLD.root OR NEW.name IS NOT OLD.name
+        OR NEW.digest IS NOT coalesce(OLD.digest, sha256(OLD.terms))
+        OR NEW.asked_at IS NOT OLD.asked_at OR NEW.expires_at IS NOT OLD.expires_at;
+    SELECT RAISE(ABORT, 'context.terms|a decision never changes')
+     WHERE (OLD.state <> 'pending' OR NEW.state NOT IN ('allowed', 'denied'))
+       AND (NEW.factor_id IS NOT OLD.factor_id OR NEW.decided_digest IS NOT OLD.decided_digest
+            OR NEW.decided_by_uid IS NOT OLD.decided_by_uid OR NEW.decided_by IS NOT OLD.decided_by
+            OR NEW.decided_at IS NOT OLD.decided_at OR NEW.folder_dev IS NOT OLD.folder_dev
+            OR NEW.folder_ino IS NOT OLD.folder_ino OR NEW.folder_uid IS NOT OLD.folder_uid
+            OR NEW.seal IS NOT OLD.seal);
+    SELECT RAISE(ABORT, 'context.expired|this ask ran out before it was answered')
+     WHERE NEW.state IN ('allowed', 'denied') AND OLD.expires_at <= now_ms();
+    SELECT CASE
+           WHEN (SELECT active FROM pairing_status WHERE id = OLD.pairing_id) IS NOT 1
+           THEN RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
+           WHEN (SELECT state FROM factor WHERE id = NEW.factor_id) IS NOT 'active'
+           THEN RAISE(ABORT, 'approval.factor|the approving factor is not active')
+           WHEN sha256(OLD.terms) IS NOT NEW.decided_digest
+           THEN RAISE(ABORT, 'context.terms|what was allowed is not what was asked')
+           WHEN NEW.folder_uid IS NOT OLD.uid
+           THEN RAISE(ABORT, 'context.owner|the folder is not one of the user who asks')
+           WHEN seal_ok('folder', json_array('folder', OLD.id, OLD.pairing_id, OLD.uid, OLD.root,
+                    OLD.name, NEW.folder_dev, NEW.folder_ino, NEW.factor_id, NEW.decided_at), NEW.seal)
+                IS NOT 1
+           THEN RAISE(ABORT, 'context.seal|the seal of this answer is not of this machine')
+           END
+     WHERE NEW.state = 'allowed';
+END;
+
+CREATE TRIGGER context_ask_stays BEFORE DELETE ON context_ask
+BEGIN
+    SELECT RAISE(ABORT, 'context.kept|an ask and its answer are history');
+END;
+
+CREATE TRIGGER context_ask_audit_birth AFTER INSERT ON context_ask
+BEGIN
+    UPDATE context_ask SET digest = sha256(terms) WHERE id = NEW.id AND digest IS NULL;
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'context_ask', NEW.id, NEW.state, NEW.host_name,
+            json_object('uid', NEW.uid, 'root', NEW.root, 'name', NEW.name,
+                        'digest', (SELECT lower(hex(digest)) FROM context_ask WHERE id = NEW.id)));
+END;
+
+CREATE TRIGGER context_ask_audit_move AFTER UPDATE OF state ON context_ask
+WHEN NEW.state IS NOT OLD.state
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'context_ask', NEW.id, NEW.state, NEW.host_name,
+            json_object('uid', NEW.uid, 'root', NEW.root, 'factor', NEW.factor_id,
+                        'by', NEW.decided_by));
+END;
+
+-- What a pairing allowed ends with it.
+CREATE TRIGGER context_ask_ends_with_pairing AFTER UPDATE OF state ON pairing
+WHEN NEW.state = 'revoked' AND OLD.state <> 'revoked'
+BEGIN
+    UPDATE context_ask SET state = iif(state = 'pending', 'expired', 'dropped'), ended_at = NEW.ended_at
+     WHERE pairing_id = NEW.id AND state IN ('pending', 'allowed');
+END;
+
+CREATE TRIGGER factor_dropped_folders AFTER UPDATE OF state ON factor
+WHEN NEW.state = 'dropped' AND OLD.state = 'active'
+BEGIN
+    UPDATE context_ask SET state = 'dropped', ended_at = NEW.dropped_at
+     WHERE factor_id = NEW.id AND state = 'allowed';
+END;
+
+CREATE TRIGGER grant_on_a_persons_word BEFORE INSERT ON grant
+BEGIN
+    SELECT RAISE(ABORT, 'pairing.invalid|this pairing is not served')
+     WHERE EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id);
+    SELECT RAISE(ABORT, 'grant.approval|a grant repeats an approval that was given and not used')
+     WHERE NOT EXISTS (SELECT 1 FROM approval AS a
+           WHERE a.id = NEW.approval_id AND a.state = 'approved' AND a.kind = NEW.kind
+             AND a.pairing_id = NEW.pairing_id AND a.op = NEW.op AND a.args = NEW.args
+             AND a.uses = NEW.uses AND a.factor_id = NEW.factor_id
+             AND a.decided_at = NEW.created_at AND NEW.expires_at = a.decided_at + a.ttl_ms);
+    SELECT RAISE(ABORT, 'grant.seal|the seal of this grant is not of this machine')
+     WHERE seal_ok('grant', NEW.seal_text, NEW.seal) IS NOT 1;
+    SELECT RAISE(ABORT, 'grant.transition|a grant begins as active') WHERE NEW.state <> 'active';
+END;
+
 CREATE TRIGGER op_run_is_allowed BEFORE INSERT ON op_run
 BEGIN
     SELECT RAISE(ABORT, 'anchor.none|this machine is on a network and no Host is its anchor')
@@ -587,14 +808,75 @@ BEGIN
     UPDATE anchor SET heard_at = now_ms();
 END;
 
+-- No CHECK: a row that an earlier version took stays readable, visible and removable under a stricter one.
+CREATE TRIGGER pairing_endpoint_is_one BEFORE INSERT ON pairing_endpoint
+BEGIN
+    SELECT RAISE(ABORT, 'endpoint.invalid|an endpoint of this list is not a host:port')
+     WHERE endpoint_text(NEW.endpoint) IS NULL OR NEW.endpoint <> endpoint_text(NEW.endpoint);
+    SELECT RAISE(ABORT, 'endpoint.many|more endpoints than the setting pairing.endpoints allows')
+     WHERE (SELECT count(*) FROM pairing_endpoint WHERE pairing_id = NEW.pairing_id)
+        >= (SELECT value FROM setting WHERE name = 'pairing.endpoints');
+END;
+
+CREATE TRIGGER pairing_endpoint_no_update BEFORE UPDATE ON pairing_endpoint
+BEGIN
+    SELECT RAISE(ABORT, 'endpoint.fixed|endpoints are replaced, never edited');
+END;
+
+CREATE TRIGGER pairing_endpoint_audit_birth AFTER INSERT ON pairing_endpoint
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('pairing', 'pairing_endpoint', NEW.pairing_id, 'added',
+            (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
+            json_object('ord', NEW.ord, 'endpoint', NEW.endpoint));
+END;
+
+CREATE TRIGGER pairing_endpoint_audit_end AFTER DELETE ON pairing_endpoint
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('pairing', 'pairing_endpoint', OLD.pairing_id, 'removed',
+            (SELECT host_name FROM pairing WHERE id = OLD.pairing_id),
+            json_object('ord', OLD.ord, 'endpoint', OLD.endpoint));
+END;
+
+CREATE TRIGGER pairing_endpoint_ends_with_pairing AFTER UPDATE OF state ON pairing
+WHEN NEW.state = 'revoked' AND OLD.state <> 'revoked'
+BEGIN
+    DELETE FROM pairing_endpoint WHERE pairing_id = NEW.id;
+END;
+
+-- A new code says anew where its Host is reached.
+CREATE TRIGGER pairing_endpoint_ends_with_code AFTER UPDATE OF renewed_at ON pairing
+WHEN NEW.renewed_at IS NOT OLD.renewed_at AND NEW.renewed_at IS NOT NULL
+BEGIN
+    DELETE FROM pairing_endpoint WHERE pairing_id = NEW.id;
+END;
+
 INSERT INTO state_rule (entity, from_state, to_state) VALUES
-    ('pairing', 'active', 'pending');
+    ('pairing', 'active', 'pending'),
+    ('context_ask', '', 'pending'),
+    ('context_ask', 'pending', 'allowed'),
+    ('context_ask', 'pending', 'denied'),
+    ('context_ask', 'pending', 'expired'),
+    ('context_ask', 'pending', 'withdrawn'),
+    ('context_ask', 'allowed', 'dropped');
 
 INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('anchor.heard_ms', 3600000, 'ms', 1000, 86400000, 'how often asks of the anchor count as a sign of its life'),
     ('anchor.silent_ms', 2592000000, 'ms', 604800000, 31536000000, 'silence of the anchor after which another Host may take its place'),
     ('anchor.terms', 1000, 'rows', 1, 1000000, 'approvals and consents of the anchor that are taken in one day'),
-    ('anchor.unapproved_ms', 600000, 'ms', 1000, 86400000, 'how long a Host waits for the anchor before the anchor is told of it');
+    ('anchor.unapproved_ms', 600000, 'ms', 1000, 86400000, 'how long a Host waits for the anchor before the anchor is told of it'),
+    ('context.asks', 20, 'rows', 1, 100000, 'asks to share a folder of one user within context.window_ms'),
+    ('context.body', 65536, 'bytes', 1024, 65536, 'longest ask to share a folder'),
+    ('context.connections', 32, 'rows', 1, 1024, 'connections of asking users served at once'),
+    ('context.listed', 100, 'rows', 1, 1000, 'asks of one user that a list shows'),
+    ('context.pending', 32, 'rows', 1, 10000, 'asks to share a folder that may wait for a person at once'),
+    ('context.pending_uid', 4, 'rows', 1, 10000, 'asks of one user that may wait for a person at once'),
+    ('context.per_uid', 4, 'rows', 1, 1024, 'connections of one asking user served at once'),
+    ('context.time_ms', 30000, 'ms', 100, 600000, 'how long an ask may take from connecting to its last byte'),
+    ('context.ttl_ms', 86400000, 'ms', 1000, 2592000000, 'how long an ask to share a folder waits for an answer'),
+    ('context.window_ms', 3600000, 'ms', 1000, 2592000000, 'how long an ask counts in context.asks'),
+    ('pairing.endpoints', 16, 'rows', 1, 256, 'endpoints that one pairing may have');
 
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('anchor.approval', 126, 403, 'have the anchor approve it: bastion pairings shows which Host that is'),
@@ -621,8 +903,32 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('box.history', 126, 409, 'changes of mode are read with bastion sql, never changed'),
     ('box.mode', 3, 409, 'nothing to do: see bastion status'),
     ('box.role', 2, 409, 'run it on a machine that Hosts ask'),
+    ('context.busy', 75, 429, 'wait until a person has answered some: bastion context'),
+    ('context.decided', 126, 409, 'see bastion context --all for what was decided'),
+    ('context.exists', 2, 409, 'see bastion context mine for its state'),
+    ('context.expired', 126, 410, 'have the user ask again'),
+    ('context.folder', 126, 404, 'name a folder that is there'),
+    ('context.form', 2, 422, 'send {"root":path,"name":text,"host":text}, where only root is needed'),
+    ('context.host', 2, 422, 'see bastion status for the Hosts, and name one: --host HOST'),
+    ('context.kept', 126, 409, 'an ask is answered or withdrawn, never deleted'),
+    ('context.link', 126, 409, 'ask anew for the path that the link leads to'),
+    ('context.name', 2, 422, 'give a shorter, plain name: --name NAME'),
+    ('context.number', 2, 422, 'name an ask by its number: bastion context mine'),
+    ('context.offline', 1, 503, 'have somebody start it: bastion serve'),
+    ('context.owner', 126, 403, 'have the owner of the folder ask'),
+    ('context.path', 2, 422, 'name a folder by its absolute path'),
+    ('context.rate', 75, 429, 'wait, then ask again'),
+    ('context.seal', 126, 403, 'have the user ask again, and allow it with bastion context allow'),
+    ('context.terms', 126, 409, 'read the ask again and answer that'),
+    ('context.transition', 1, 500, 'this is a fault in bastion: please report it'),
+    ('context.unknown', 2, 404, 'see bastion context (your own: bastion context mine) for the numbers'),
+    ('context.yours', 75, 429, 'wait for an answer, or withdraw one: bastion context withdraw ID'),
+    ('endpoint.fixed', 126, 409, 'pair anew: the Host says where it is reached'),
+    ('endpoint.invalid', 126, 422, 'have the Host give one address or name, a colon and a port each'),
+    ('endpoint.many', 126, 422, 'have the Host name fewer endpoints'),
+    ('endpoint.missing', 2, 422, 'give an address or name, a colon and a port'),
     ('pairing.consent', 126, 409, 'run bastion pair again, at a terminal'),
-    ('pairing.invalid', 126, 409, 'mend the pairing: bastion pair --replace CODE, or end it: bastion unpair HOST'),
+    ('pairing.invalid', 126, 403, 'mend the pairing: bastion pair --replace CODE, or end it: bastion unpair HOST'),
     ('pairing.several', 2, 409, 'name one, in full: bastion pairings lists them (claim-anchor takes --host NAME)');
 
 UPDATE refusal SET exit_code = 3, http_status = 409,
