@@ -125,6 +125,10 @@ BEGIN
            - (SELECT value FROM setting WHERE name = 'lane.skew_ms')
         OR (NEW.terms ->> '$.expires_at') <= (NEW.terms ->> '$.issued_at')
         OR NEW.taken_at <> now_ms();
+    -- (What was given, and taken back, since the copy was made is not in it.)
+    SELECT RAISE(ABORT, 'anchor.replayed|these terms were signed before this database was restored')
+     WHERE (NEW.terms ->> '$.kind') <> 'pairing_revoke'
+       AND (NEW.terms ->> '$.issued_at') <= (SELECT max(restored_at) FROM restore);
     SELECT RAISE(ABORT, 'anchor.expired|these terms ran out')
      WHERE (NEW.terms ->> '$.expires_at') <= now_ms();
     SELECT RAISE(ABORT, 'anchor.replayed|terms as new or newer about this Host were taken before')

@@ -31,6 +31,47 @@ static const char COLUMNS[] =
     "  FROM json_each(:list) AS e, json_each(e.value) AS f WHERE e.type = 'object'"
     " GROUP BY f.key ORDER BY min(e.id * 1000 + f.id))";
 
+static const char REFUSAL[] =
+    "SELECT e ->> '$.code', e ->> '$.why', coalesce(e ->> '$.retry_at', 0),"
+    "  iif(e ->> '$.exit' BETWEEN 1 AND 255, e ->> '$.exit', 0), coalesce(e ->> '$.advice', '')"
+    "  FROM (SELECT coalesce(:frame -> '$.e', :frame -> '$.error') AS e)"
+    " WHERE json_type(e, '$.code') = 'text' AND json_type(e, '$.why') = 'text'";
+
+/* ${sql} with ${text} as its one parameter; NULL where it cannot be. */
+static sqlite3_stmt *
+query(struct answer_view *view, const char *sql, const char *text)
+{
+	sqlite3_stmt *q;
+
+	if (view->json == NULL && sqlite3_open(":memory:", &view->json) != SQLITE_OK) {
+		answer_drop(view);
+		return NULL;
+	}
+	/* Queries are made of names from the other machine: there is no file that one could reach.
+	 */
+	sqlite3_limit(view->json, SQLITE_LIMIT_ATTACHED, 0);
+	if (sqlite3_prepare_v2(view->json, sql, -1, &q, NULL) != SQLITE_OK)
+		return NULL;
+	sqlite3_bind_text(q, 1, text, -1, SQLITE_STATIC);
+	return q;
+}
+
+static const char *
+column(sqlite3_stmt *q, int i)
+{
+	const unsigned char *text = sqlite3_column_text(q, i);
+
+	return text == NULL ? "" : (const char *)text;
+}
+
+/* Finish ${q} after the step that answered ${rc}. */
+static int
+over(sqlite3_stmt *q, int rc)
+{
+	sqlite3_finalize(q);
+	return rc == SQLITE_ROW || rc == SQLITE_DONE ? 0 : -1;
+}
+
 static int
 output_show(const char *text)
 {
@@ -49,81 +90,70 @@ output_show(const char *text)
 
 /* A list of objects is a table; a list of anything else is a line an element. */
 static int
-list_show(struct cli *cli, const char *name, const char *list)
+list_show(struct answer_view *view, const char *name, const char *list)
 {
-	struct table_style style;
 	char columns[2048], sql[2304];
-	sqlite3_stmt *rows;
+	struct table_style style;
+	sqlite3_stmt *q;
 	struct table *t;
-	struct stmt *q;
 	int rc;
 
-	if ((q = store_sql(cli->db, COLUMNS)) == NULL)
-		return -1;
-	stmt_text(q, ":list", list);
-	if (stmt_step(q) != 1)
-		return -1;
-	snprintf(columns, sizeof(columns), "%s", stmt_get_text(q, 0));
-	stmt_done(q);
+	if ((q = query(view, COLUMNS, list)) == NULL || sqlite3_step(q) != SQLITE_ROW)
+		return over(q, SQLITE_ERROR);
+	snprintf(columns, sizeof(columns), "%s", column(q, 0));
+	sqlite3_finalize(q);
 	snprintf(sql, sizeof(sql), "SELECT %s FROM json_each(?1) AS e",
 	    columns[0] == '\0' ? "value" : columns);
-	if (sqlite3_prepare_v2(store_handle(cli->db), sql, -1, &rows, NULL) != SQLITE_OK)
-		return refusal_set(store_refusal(cli->db), "call.failed",
-		    "the answer's list %s cannot be shown", name);
-	sqlite3_bind_text(rows, 1, list, -1, SQLITE_STATIC);
-	table_style(cli->mode, &style);
+	if ((q = query(view, sql, list)) == NULL)
+		return -1;
+	table_style(view->mode, &style);
 	style.quiet = true;
-	printf("%s:\n", name);
-	if ((t = table_begin(stdout, rows, &style)) != NULL) {
-		while ((rc = sqlite3_step(rows)) == SQLITE_ROW)
-			table_row(t);
-		if (table_end(t) == 0)
-			printf("  (none)\n");
-	}
-	sqlite3_finalize(rows);
-	return 0;
+	text_show(stdout, name, strlen(name));
+	puts(":");
+	if ((t = table_begin(stdout, q, &style)) == NULL)
+		return over(q, SQLITE_NOMEM);
+	while ((rc = sqlite3_step(q)) == SQLITE_ROW)
+		table_row(t);
+	if (table_end(t) == 0)
+		printf("  (none)\n");
+	return over(q, rc);
 }
 
 static int
-result_show(struct cli *cli, const char *frame)
+result_show(struct answer_view *view, const char *frame)
 {
-	struct stmt *q;
-	int n;
+	sqlite3_stmt *q;
+	int rc;
 
-	if ((q = store_sql(cli->db, MEMBERS)) == NULL)
+	if ((q = query(view, MEMBERS, frame)) == NULL)
 		return -1;
-	stmt_text(q, ":frame", frame);
-	while ((n = stmt_step(q)) == 1) {
-		const char *name = stmt_get_text(q, 0), *value = stmt_get_text(q, 2);
+	while ((rc = sqlite3_step(q)) == SQLITE_ROW) {
+		const char *name = column(q, 0), *value = column(q, 2);
 
-		if (strcmp(stmt_get_text(q, 1), "array") == 0) {
-			if (list_show(cli, name, value) != 0) {
-				stmt_done(q);
-				return -1;
-			}
+		if (strcmp(column(q, 1), "array") == 0) {
+			if (list_show(view, name, value) != 0)
+				return over(q, SQLITE_ERROR);
 			continue;
 		}
-		printf("%s: ", name);
+		text_show(stdout, name, strlen(name));
+		fputs(": ", stdout);
 		text_show(stdout, value, strlen(value));
 		putchar('\n');
 	}
-	return n;
+	return over(q, rc);
 }
 
 static int
-text_of(struct cli *cli, const char *sql, const char *frame, int (*show)(const char *))
+text_of(struct answer_view *view, const char *sql, const char *frame, int (*show)(const char *))
 {
-	struct stmt *q;
-	int n;
+	sqlite3_stmt *q;
+	int rc;
 
-	if ((q = store_sql(cli->db, sql)) == NULL)
+	if ((q = query(view, sql, frame)) == NULL)
 		return -1;
-	stmt_text(q, ":frame", frame);
-	if ((n = stmt_step(q)) != 1)
-		return n;
-	n = show(stmt_get_text(q, 0));
-	stmt_done(q);
-	return n;
+	if ((rc = sqlite3_step(q)) == SQLITE_ROW)
+		show(column(q, 0));
+	return over(q, rc);
 }
 
 static int
@@ -135,12 +165,46 @@ error_show(const char *text)
 	return 0;
 }
 
-int
-answer_show(struct cli *cli, const char *frame)
+static int
+frame_show(struct answer_view *view, const char *frame)
 {
 	if (strncmp(frame, "{\"o\":", 5) == 0)
-		return text_of(cli, OUTPUT, frame, output_show);
+		return text_of(view, OUTPUT, frame, output_show);
 	if (strncmp(frame, "{\"e\":", 5) == 0 || strncmp(frame, "{\"r\":{\"refused\":", 17) == 0)
-		return text_of(cli, ERROR, frame, error_show);
-	return result_show(cli, frame);
+		return text_of(view, ERROR, frame, error_show);
+	return result_show(view, frame);
+}
+
+int
+answer_show(struct answer_view *view, const char *frame, struct refusal *r)
+{
+	if (frame_show(view, frame) == 0)
+		return 0;
+	return refusal_set(
+	    r, "call.failed", "the answer cannot be shown; --json shows it as it is");
+}
+
+int
+answer_refusal(struct answer_view *view, const char *error, struct answer_end *end)
+{
+	sqlite3_stmt *q;
+	bool found;
+
+	if ((q = query(view, REFUSAL, error)) == NULL)
+		return -1;
+	if ((found = sqlite3_step(q) == SQLITE_ROW)) {
+		refusal_set(&end->refusal, column(q, 0), "%s", column(q, 1));
+		end->refusal.retry_at = sqlite3_column_int64(q, 2);
+		end->exit_code = sqlite3_column_int(q, 3);
+		snprintf(end->advice, sizeof(end->advice), "%s", column(q, 4));
+	}
+	sqlite3_finalize(q);
+	return found ? 0 : -1;
+}
+
+void
+answer_drop(struct answer_view *view)
+{
+	sqlite3_close(view->json);
+	view->json = NULL;
 }

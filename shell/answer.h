@@ -4,12 +4,43 @@
 
 #include "shell/cli.h"
 
-/**
- * answer_show(cli, frame):
- * Show the frame ${frame}: output as it is (control characters escaped), a result as "name: value"
- * lines and a table for each list, an error as one line.  Return 0, or -1 with the store's refusal
- * set.
+struct sqlite3;
+struct sqlite3_stmt;
+
+/*
+ * Whoever shows an answer. It takes frames apart with SQLite's JSON functions, on a connection
+ * without a database, which is opened when it is first needed. Zeros and a mode begin one.
  */
-int answer_show(struct cli *cli, const char *frame);
+struct answer_view {
+	enum cli_mode mode;
+	struct sqlite3 *json;
+};
+
+/* How an ask ended that was not done, as the Host's daemon says it. */
+struct answer_end {
+	struct refusal refusal;
+	int exit_code; /* 0: not said, nor any advice, so that our own table is asked */
+	char advice[REFUSAL_WHY_MAX];
+};
+
+/**
+ * answer_show(view, frame, r):
+ * Show the frame ${frame}: output as it is (control characters escaped), a result as "name: value"
+ * lines and a table for each list, an error as one line.  Return 0, or -1 with ${r} call.failed.
+ */
+int answer_show(struct answer_view *view, const char *frame, struct refusal *r);
+
+/**
+ * answer_refusal(view, error, end):
+ * Take the error object at "$.e" or "$.error" of the JSON ${error} apart into ${end}.  Return 0, or
+ * -1 where there is none.
+ */
+int answer_refusal(struct answer_view *view, const char *error, struct answer_end *end);
+
+/**
+ * answer_drop(view):
+ * Free what ${view} holds.
+ */
+void answer_drop(struct answer_view *view);
 
 #endif

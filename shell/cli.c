@@ -157,6 +157,17 @@ refuse_person(const char *verb, const struct refusal *r, const char *advice)
 	putc('\n', stderr);
 }
 
+static void
+say(struct cli *cli, const char *advice)
+{
+	fflush(stdout);
+	if (cli->mode == CLI_JSON || cli->mode == CLI_JSONL)
+		refuse_json(&cli->refusal, advice);
+	else
+		refuse_person(cli->verb, &cli->refusal, advice);
+	cli->refusal.code[0] = '\0';
+}
+
 int
 cli_say(struct cli *cli)
 {
@@ -170,12 +181,15 @@ cli_say(struct cli *cli)
 		refusal_set(r, "store.failed", "it failed without a reason");
 	if (cli->db == NULL || !look_up(store_handle(cli->db), r->code, &exit_code, advice))
 		look_up_embedded(r->code, &exit_code, advice);
-	fflush(stdout);
-	if (cli->mode == CLI_JSON)
-		refuse_json(r, advice);
-	else
-		refuse_person(cli->verb, r, advice);
-	r->code[0] = '\0';
+	say(cli, advice);
+	return exit_code;
+}
+
+int
+cli_refuse_as(struct cli *cli, int exit_code, const char *advice)
+{
+	say(cli, advice);
+	cli_close(cli);
 	return exit_code;
 }
 
@@ -200,7 +214,7 @@ cli_usage(struct cli *cli, const char *fmt, ...)
 	va_end(ap);
 	refusal_set(&cli->refusal, "usage.wrong", "%s", why);
 	fflush(stdout);
-	if (cli->mode == CLI_JSON) {
+	if (cli->mode == CLI_JSON || cli->mode == CLI_JSONL) {
 		refuse_json(&cli->refusal, "see bastion help VERB");
 	} else {
 		refuse_person(cli->verb, &cli->refusal, "");

@@ -6,7 +6,17 @@
 #include "engine/store/store.h"
 
 /* How rows are shown: --json, --csv, --box; on a terminal a table that fits it is the default. */
-enum cli_mode { CLI_TABLE, CLI_BOX, CLI_JSON, CLI_CSV };
+enum cli_mode {
+	CLI_TABLE,
+	CLI_BOX,
+	CLI_JSON,
+	CLI_CSV,
+	/* Those of bastion sql alone: */
+	CLI_LINE,
+	CLI_MARKDOWN,
+	CLI_JSONL,
+	CLI_QUOTE
+};
 
 /*
  * One run of a verb.  A verb is shell/verb_NAME.c: its help stands in the comment "VERB: name"
@@ -44,6 +54,12 @@ void cli_close(struct cli *cli);
  * Close ${cli}. Return the exit code that the table refusal gives it.
  */
 int cli_refuse(struct cli *cli);
+
+/**
+ * cli_refuse_as(cli, exit_code, advice):
+ * As cli_refuse, for a refusal that came with its exit code and advice from a daemon.
+ */
+int cli_refuse_as(struct cli *cli, int exit_code, const char *advice);
 
 /**
  * cli_say(cli):

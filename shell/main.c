@@ -117,7 +117,9 @@ heap_ready(void)
 int
 main(int argc, char **argv)
 {
-	heap_ready();
+	/* An ask opens no store. */
+	if (argc < 2 || strcmp(argv[1], "on") != 0)
+		heap_ready();
 	hold_standard();
 	umask(077);
 	if (sodium_init() == -1) {

@@ -1,4 +1,5 @@
 /* verb_on.c: a Host asks a box, and shows what it answers. */
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -7,33 +8,37 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/clock.h"
+#include "net/http/unixclient.h"
 #include "shell/answer.h"
 #include "shell/cli.h"
 #include "shell/verb.h"
 
-#define WAIT_MS 120000
-#define LOOK_MS 1000 /* should a bell be missed */
+#define WAIT_MS  120000
+#define WAIT_MAX (INT64_MAX / 2)
+#define TAKEN_MS 10000 /* for the daemon to take the ask, however short the wait for its answer */
+#define LOOK_MS  1000  /* should a bell be missed */
+#define ARGS_MAX 16384 /* bytes of JSON, as call.args has it */
 
-static const char CALL[] =
-    "INSERT INTO call (box_id, op, args, uses, ttl_ms, anew, nonce, asked_at)"
-    " VALUES (coalesce((SELECT id FROM host_box WHERE name = :box AND state = 'active'), 0), :op, :args,"
-    "   nullif(:uses, 0), nullif(:ttl, 0), :anew, :nonce, now_ms())";
+static const char SERVING[] = "SELECT count(*) FROM live_instance WHERE state = 'ready'";
+static const char LOST[] = "SELECT count(*) FROM call WHERE id = :id AND state = 'lost'";
 
-static const char ARG[] = "SELECT json_insert(:args, '$[#]', :arg)";
-
-static const char FRAMES[] = "SELECT seq, frame FROM call_output WHERE call_id = :id AND seq > :seq"
-			     " ORDER BY seq";
-
-static const char ENDED[] =
-    "SELECT state, exit_code, code, why, advice, retry_at, last_seq, approval FROM call"
-    " WHERE id = :id AND finished_at IS NOT NULL";
-
+/*
+ * An ask. The Host's daemon makes its row and sends its frames: to open the database here as well
+ * would take longer than all the rest. It is opened only where nobody listens, to say why.
+ */
 struct on {
 	int64_t uses, ttl_ms, wait_ms;
 	bool anew;
-	char args[16384];
-	int64_t id, seq;
+	char *body;
+	size_t len;
+	int64_t end; /* of the wait, on unixclient_now's clock */
+	bool asked;  /* it may have been taken */
+	int64_t id;  /* its number; 0: not known yet */
+	int64_t seq; /* frames that were shown */
+	int code;    /* exit */
+	struct unixclient conn;
+	struct answer_view view;
+	struct answer_end refused; /* where it did not end with an exit of the op */
 };
 
 static int
@@ -56,144 +61,268 @@ on_option(void *ctx, int val, const char *arg)
 	}
 }
 
-/* The words become a JSON array, one by one. */
-static int
-on_args(struct cli *cli, struct on *on, int n, char **words)
+/*
+ * What is asked.
+ */
+
+/* ${text} as a JSON string, byte for byte: what is no UTF-8 is for the daemon to refuse. */
+static void
+put_string(FILE *out, const char *text)
 {
-	struct stmt *q;
+	putc('"', out);
+	for (; *text != '\0'; text++)
+		if ((unsigned char)*text < 0x20)
+			fprintf(out, "\\u%04x", (unsigned)*text);
+		else if (*text == '"' || *text == '\\')
+			fprintf(out, "\\%c", *text);
+		else
+			putc(*text, out);
+	putc('"', out);
+}
+
+static long
+put_args(FILE *out, int n, char **words)
+{
+	long from = ftell(out);
 	int i;
 
-	strcpy(on->args, "[]");
+	putc('[', out);
 	for (i = 0; i < n; i++) {
-		if ((q = store_sql(cli->db, ARG)) == NULL)
-			return -1;
-		stmt_text(q, ":args", on->args);
-		stmt_text(q, ":arg", words[i]);
-		if (stmt_step(q) != 1)
-			return -1;
-		if (strlen(stmt_get_text(q, 0)) >= sizeof(on->args)) {
-			stmt_done(q);
+		if (i > 0)
+			putc(',', out);
+		put_string(out, words[i]);
+	}
+	putc(']', out);
+	return ftell(out) - from;
+}
+
+static int
+on_body(struct cli *cli, struct on *on, int n, char **words)
+{
+	FILE *out = open_memstream(&on->body, &on->len);
+	long args;
+
+	if (out == NULL)
+		return refusal_set(&cli->refusal, "store.failed", "out of memory");
+	fputs("{\"box\":", out);
+	put_string(out, words[0]);
+	fputs(",\"op\":", out);
+	put_string(out, words[1]);
+	fputs(",\"args\":", out);
+	args = put_args(out, n - 2, words + 2);
+	if (on->uses > 0)
+		fprintf(out, ",\"uses\":%" PRId64, on->uses);
+	if (on->ttl_ms > 0)
+		fprintf(out, ",\"ttl_ms\":%" PRId64, on->ttl_ms);
+	fprintf(out, ",\"anew\":%s}", on->anew ? "true" : "false");
+	if (fclose(out) != 0)
+		return refusal_set(&cli->refusal, "store.failed", "out of memory");
+	if (args > ARGS_MAX)
+		return refusal_set(&cli->refusal, "op.args", "the arguments are too long");
+	return 0;
+}
+
+/*
+ * Where it is asked.
+ */
+
+/* Whether there is nobody to wait for: no daemon to take an ask, or it stopped over ours. */
+static int
+on_over(struct cli *cli, const struct on *on)
+{
+	struct stmt *q;
+
+	if (on->id == 0 && stmt_value(store_sql(cli->db, SERVING), 0) == 0)
+		return refusal_set(&cli->refusal, "call.offline",
+		    "the Host is not serving, so nobody would carry this ask");
+	if (on->id != 0 && (q = store_sql(cli->db, LOST)) != NULL) {
+		stmt_int(q, ":id", on->id);
+		if (stmt_value(q, 0) == 1)
 			return refusal_set(
-			    store_refusal(cli->db), "op.args", "the arguments are too long");
-		}
-		strcpy(on->args, stmt_get_text(q, 0));
-		stmt_done(q);
+			    &cli->refusal, "call.lost", "the ask was open when the Host stopped");
 	}
 	return 0;
 }
 
+/* Nobody listens, or not to the end.  Return 0 after a while in which that may have changed. */
 static int
-on_ask(struct cli *cli, struct on *on, const char *box, const char *op)
+on_nobody(struct cli *cli, const struct on *on)
 {
-	char nonce[33];
-	struct stmt *q;
+	struct pollfd bell = {.events = POLLIN};
 
-	random_hex(nonce);
-	if (store_begin(cli->db) != 0)
+	if (cli->db == NULL) {
+		home_close(&cli->home);
+		if (cli_open(cli, ROLE_READER) != 0)
+			return -1;
+		store_bell(cli->db);
+	}
+	if (on_over(cli, on) != 0)
 		return -1;
-	if ((q = store_sql(cli->db, CALL)) == NULL)
-		return store_rollback(cli->db);
-	stmt_text(q, ":box", box);
-	stmt_text(q, ":op", op);
-	stmt_text(q, ":args", on->args);
-	stmt_int(q, ":uses", on->uses);
-	stmt_int(q, ":ttl", on->ttl_ms);
-	stmt_int(q, ":anew", on->anew);
-	stmt_text(q, ":nonce", nonce);
-	if (stmt_run_one(q) != 0)
-		return store_rollback(cli->db);
-	on->id = store_last_id(cli->db);
-	return store_commit(cli->db);
+	bell.fd = store_bell(cli->db);
+	if (poll(&bell, 1, LOOK_MS) > 0)
+		store_bell_quiet(cli->db);
+	return 0;
 }
 
 static int
-on_show(struct cli *cli, struct on *on)
+on_dial(struct cli *cli, struct on *on)
 {
-	struct stmt *q;
+	char path[sizeof(cli->home.run) + sizeof("/control.sock")];
+	int64_t taken = unixclient_now() + TAKEN_MS;
+
+	snprintf(path, sizeof(path), "%s/control.sock", cli->home.run);
+	while (unixclient_dial(&on->conn, path, cli->home.owner,
+		   on->id == 0 && on->end < taken ? taken : on->end, &cli->refusal) != 0)
+		if (strcmp(cli->refusal.code, "http.unreachable") != 0 ||
+		    (errno != ENOENT && errno != ECONNREFUSED) || on_nobody(cli, on) != 0)
+			return -1;
+	return 0;
+}
+
+/* Return the status of the daemon's answer, or -1. */
+static int
+on_ask(struct cli *cli, struct on *on)
+{
+	char target[80];
+
+	if (on->id == 0) {
+		on->asked = true;
+		return unixclient_ask(
+		    &on->conn, "POST", "/v1/calls", on->body, on->len, &cli->refusal);
+	}
+	snprintf(target, sizeof(target), "/v1/calls/%" PRId64 "?after=%" PRId64, on->id, on->seq);
+	return unixclient_ask(&on->conn, "GET", target, NULL, 0, &cli->refusal);
+}
+
+/*
+ * What is answered.
+ */
+
+/* The last line: {"x":exit}, with "e" where it is a refusal. */
+static int
+on_end(struct cli *cli, struct on *on, const char *line)
+{
+	char *rest;
+
+	on->code = (int)strtol(line + 5, &rest, 10);
+	if (rest > line + 5 && strcmp(rest, "}") == 0)
+		return 1;
+	if (answer_refusal(&on->view, line, &on->refused) == 0)
+		return 1;
+	return refusal_set(&cli->refusal, "http.protocol", "the daemon's answer has no end");
+}
+
+/* Return 1 at the end of the answer, 0 before, -1 with a refusal. */
+static int
+on_line(struct cli *cli, struct on *on, const char *line)
+{
+	if (on->id == 0) {
+		if (sscanf(line, "{\"c\":%" SCNd64 "}", &on->id) != 1 || on->id < 1)
+			return refusal_set(&cli->refusal, "http.protocol",
+			    "the daemon's answer does not begin with the number of the ask");
+		on->conn.deadline = on->end;
+		return 0;
+	}
+	if (strncmp(line, "{\"x\":", 5) == 0)
+		return on_end(cli, on, line);
+	on->seq++;
+	if (cli->mode != CLI_JSON)
+		return answer_show(&on->view, line, &cli->refusal);
+	puts(line);
+	return 0;
+}
+
+/* Return 1 at the end of the answer, 0 where the connection broke before, -1 with a refusal. */
+static int
+on_lines(struct cli *cli, struct on *on)
+{
+	char *line;
 	int n;
 
-	if ((q = store_sql(cli->db, FRAMES)) == NULL)
-		return -1;
-	stmt_int(q, ":id", on->id);
-	stmt_int(q, ":seq", on->seq);
-	while ((n = stmt_step(q)) == 1) {
-		on->seq = stmt_get_int(q, 0);
-		if (cli->mode == CLI_JSON)
-			printf("%s\n", stmt_get_text(q, 1));
-		else if (answer_show(cli, stmt_get_text(q, 1)) != 0)
-			n = -1;
-		if (n == -1) {
-			stmt_done(q);
+	while ((n = unixclient_line(&on->conn, &line, &cli->refusal)) == 1) {
+		if ((n = on_line(cli, on, line)) != 0)
 			break;
-		}
+		if (unixclient_waits(&on->conn))
+			fflush(stdout);
 	}
-	fflush(stdout);
 	return n;
 }
 
-/* Return 1 with the exit code in ${*code} when the ask has ended, 0 while it has not, -1 on
- * failure. */
+/* What is not an answer is a refusal in the one form. */
 static int
-on_ended(struct cli *cli, struct on *on, int *code)
+on_refused(struct cli *cli, struct on *on, int status)
 {
-	struct stmt *q;
-	int64_t last;
+	char *line;
+
+	if (unixclient_line(&on->conn, &line, &cli->refusal) == 1 &&
+	    answer_refusal(&on->view, line, &on->refused) == 0)
+		return 1;
+	return refusal_set(
+	    &cli->refusal, "http.protocol", "the daemon answered with status %d", status);
+}
+
+/* One connection.  Return as on_lines. */
+static int
+on_connection(struct cli *cli, struct on *on)
+{
+	int64_t before = on->seq;
 	int n;
 
-	if ((q = store_sql(cli->db, ENDED)) == NULL)
+	if (on_dial(cli, on) != 0)
 		return -1;
-	stmt_int(q, ":id", on->id);
-	if ((n = stmt_step(q)) != 1)
-		return n;
-	last = stmt_get_int(q, 6);
-	*code = (int)stmt_get_int(q, 1);
-	cli->refusal.code[0] = '\0';
-	if (strcmp(stmt_get_text(q, 0), "done") != 0)
-		refusal_set(&cli->refusal,
-		    strcmp(stmt_get_text(q, 0), "lost") == 0 ? "call.lost" : stmt_get_text(q, 2),
-		    "%s",
-		    strcmp(stmt_get_text(q, 0), "lost") == 0
-			? "the ask was open when the Host stopped"
-			: stmt_get_text(q, 3));
-	cli->refusal.retry_at = stmt_get_int(q, 5);
-	stmt_done(q);
-	return on->seq < last ? on_show(cli, on) == 0 : 1;
+	if ((n = on_ask(cli, on)) == 200)
+		n = on_lines(cli, on);
+	else if (n != -1)
+		n = on_refused(cli, on, n);
+	else if (strcmp(cli->refusal.code, "http.aborted") == 0)
+		n = 0;
+	unixclient_close(&on->conn);
+	if (n == 0 && on->id == 0)
+		return refusal_set(&cli->refusal, "call.lost",
+		    "the Host stopped before it said whether it took the ask");
+	if (n == 0 && on->seq == before)
+		n = on_nobody(cli, on);
+	return n;
 }
 
-static void
-on_pause(struct cli *cli)
-{
-	struct pollfd p = {.fd = store_bell(cli->db), .events = POLLIN};
-
-	if (p.fd == -1 || poll(&p, 1, LOOK_MS) <= 0)
-		return;
-	store_bell_quiet(cli->db);
-}
-
+/* A connection may break, and the answer goes on: where the daemon's actor is started again, or did
+ * not wait for whoever reads us. */
 static int
-on_wait(struct cli *cli, struct on *on)
+on_answer(struct cli *cli, struct on *on)
 {
-	int64_t end = clock_now() + on->wait_ms;
-	int code = 1, n;
+	int n;
 
-	while ((n = on_show(cli, on)) == 0 && (n = on_ended(cli, on, &code)) == 0) {
-		if (clock_now() >= end) {
+	while ((n = on_connection(cli, on)) == 0)
+		;
+	if (n == -1 && on->asked && strcmp(cli->refusal.code, "http.timeout") == 0) {
+		if (on->id != 0)
 			refusal_set(&cli->refusal, "call.waiting",
 			    "no answer yet; the ask goes on as number %" PRId64, on->id);
-			return cli_refuse(cli);
-		}
-		on_pause(cli);
+		else
+			refusal_set(&cli->refusal, "call.waiting",
+			    "the Host did not say yet whether it took the ask");
 	}
-	if (n == -1) {
-		cli->refusal = *store_refusal(cli->db);
+	return n;
+}
+
+/* Say how it ended.  Return the exit code. */
+static int
+on_finish(struct cli *cli, struct on *on, int n)
+{
+	free(on->body);
+	answer_drop(&on->view);
+	if (n == -1)
 		return cli_refuse(cli);
+	if (on->refused.refusal.code[0] != '\0') {
+		cli->refusal = on->refused.refusal;
+		return on->refused.exit_code == 0
+			   ? cli_refuse(cli)
+			   : cli_refuse_as(cli, on->refused.exit_code, on->refused.advice);
 	}
-	if (cli->refusal.code[0] != '\0')
-		return cli_refuse(cli);
 	if (cli->mode == CLI_JSON)
-		printf("{\"x\":%d}\n", code);
+		printf("{\"x\":%d}\n", on->code);
 	cli_close(cli);
-	return code;
+	return on->code;
 }
 
 /*
@@ -205,9 +334,9 @@ on_wait(struct cli *cli, struct on *on)
  * covers becomes a question to a person at the box, and the ask ends with exit 77; ask again once
  * it is approved. --uses and --for say how often and how long the grant should serve (the box's
  * default: once, within an hour); --anew puts the question even where a grant for the op is held.
- * --wait is how long to wait for the answer (default 2m). --json shows the frames of the answer,
- * one a line: {"o":output}, {"r":result}, {"x":exit code}. The exit code is that of the op, or of
- * the refusal.
+ * --wait is how long to wait for the answer (default 2m); the ask goes on after it. --json shows
+ * the frames of the answer, one a line: {"o":output}, {"r":result}, {"x":exit code}. The exit code
+ * is that of the op, or of the refusal.
  */
 int
 verb_on(struct cli *cli, int argc, char **argv)
@@ -215,21 +344,18 @@ verb_on(struct cli *cli, int argc, char **argv)
 	static const struct option options[] = {{"uses", required_argument, NULL, 'u'},
 	    {"for", required_argument, NULL, 'f'}, {"wait", required_argument, NULL, 'w'},
 	    {"anew", no_argument, NULL, 'a'}, {NULL, 0, NULL, 0}};
-	static struct on on = {.wait_ms = WAIT_MS};
-	int first;
+	struct on on = {.wait_ms = WAIT_MS, .conn.fd = -1};
+	int first, n;
 
 	cli->role = HOME_HOST;
 	if ((first = cli_options(cli, argc, argv, options, on_option, &on)) < 0)
 		return first == -1 ? 2 : 0;
 	if (argc - first < 2)
 		return cli_usage(cli, "name a box and an op");
-	if (cli_open(cli, ROLE_PERSON) != 0)
-		return cli_refuse(cli);
-	store_bell(cli->db);
-	if (on_args(cli, &on, argc - first - 2, argv + first + 2) != 0 ||
-	    on_ask(cli, &on, argv[first], argv[first + 1]) != 0) {
-		cli->refusal = *store_refusal(cli->db);
-		return cli_refuse(cli);
-	}
-	return on_wait(cli, &on);
+	on.end = on.wait_ms < WAIT_MAX ? unixclient_now() + on.wait_ms : WAIT_MAX;
+	on.view.mode = cli->mode;
+	if ((n = home_open(&cli->home, cli->role, false, &cli->refusal)) == 0 &&
+	    (n = on_body(cli, &on, argc - first, argv + first)) == 0)
+		n = on_answer(cli, &on);
+	return on_finish(cli, &on, n);
 }

@@ -26,13 +26,23 @@ SELECT 'refused with a code that nobody knows' AS name, id || ': ' || code AS de
 
 SELECT 'setting out of bounds' AS name, name AS detail FROM setting WHERE value NOT BETWEEN low AND high;
 
--- Audit: numbered without a gap, each row chained to the one before it, each seal on its row.
+-- Audit: numbered without a gap from where retention removed it, each row chained to the one before
+-- it, each seal on its row.
 SELECT 'audit gap' AS name, count(*) || ' rows up to ' || max(seq) AS detail
-  FROM audit HAVING count(*) > 0 AND (count(*) <> max(seq) OR min(seq) <> 1);
+  FROM audit, retention AS r WHERE r.entity = 'audit'
+HAVING count(*) > 0 AND (count(*) <> max(seq) - r.gone_to OR min(seq) <> r.gone_to + 1);
 
 SELECT 'audit chain' AS name, 'row ' || l.seq AS detail
   FROM audit_line AS l LEFT JOIN audit AS before ON before.seq = l.seq - 1
- WHERE l.prev IS NOT coalesce(before.hash, zeroblob(32)) OR l.hash IS NOT chain_hash(l.prev, l.line);
+ WHERE l.hash IS NOT chain_hash(l.prev, l.line)
+    OR (l.prev IS NOT coalesce(before.hash, zeroblob(32))
+        AND l.seq IS NOT (SELECT gone_to + 1 FROM retention WHERE entity = 'audit' AND gone_to > 0));
+
+SELECT 'audit removed too far' AS name, 'to row ' || gone_to AS detail
+  FROM retention WHERE entity = 'audit' AND gone_to > 0
+   AND gone_to >= coalesce((SELECT max(b.seq) FROM audit_base AS b JOIN audit AS a ON a.seq = b.seq
+                              JOIN audit_seal AS s ON s.seq = b.seq
+                             WHERE a.hash = b.head AND s.head = b.head), 0);
 
 SELECT 'audit seal' AS name, 'row ' || s.seq AS detail
   FROM audit_seal AS s LEFT JOIN audit AS a ON a.seq = s.seq
@@ -65,13 +75,17 @@ WITH thing (entity, id, state) AS (
      UNION ALL SELECT 'pairing', id, state FROM pairing
      UNION ALL SELECT 'factor', id, state FROM factor
      UNION ALL SELECT 'invitation', id, state FROM invitation
+     UNION ALL SELECT 'amendment', id, state FROM amendment
      UNION ALL SELECT 'host_box', id, state FROM host_box
      UNION ALL SELECT 'call', id, CASE state WHEN 'sent' THEN 'asked' ELSE state END FROM call)
 SELECT 'state without an audit row' AS name, entity || ' ' || id || ' is ' || state AS detail
   FROM thing AS t
  WHERE state IS NOT (SELECT action FROM audit AS a
                       WHERE a.entity = t.entity AND a.entity_id = CAST(t.id AS TEXT)
-                      ORDER BY seq DESC LIMIT 1);
+                      ORDER BY seq DESC LIMIT 1)
+   AND ((SELECT gone_to FROM retention WHERE entity = 'audit') = 0
+        OR EXISTS (SELECT 1 FROM audit AS a
+                    WHERE a.entity = t.entity AND a.entity_id = CAST(t.id AS TEXT)));
 
 -- State machines: a state is one that a move leads to, and a final one has its time.
 WITH thing (entity, id, state) AS (
@@ -85,6 +99,7 @@ WITH thing (entity, id, state) AS (
      UNION ALL SELECT 'pairing', id, state FROM pairing
      UNION ALL SELECT 'factor', id, state FROM factor
      UNION ALL SELECT 'invitation', id, state FROM invitation
+     UNION ALL SELECT 'amendment', id, state FROM amendment
      UNION ALL SELECT 'host_box', id, state FROM host_box
      UNION ALL SELECT 'call', id, state FROM call)
 SELECT 'state that no move leads to' AS name, entity || ' ' || id || ' is ' || state AS detail
@@ -103,6 +118,7 @@ WITH ended (entity, id, state, is_final, at) AS (
      UNION ALL SELECT 'pairing', id, state, state = 'revoked', ended_at FROM pairing
      UNION ALL SELECT 'factor', id, state, state = 'dropped', dropped_at FROM factor
      UNION ALL SELECT 'invitation', id, state, state <> 'open', ended_at FROM invitation
+     UNION ALL SELECT 'amendment', id, state, state <> 'pending', ended_at FROM amendment
      UNION ALL SELECT 'host_box', id, state, state = 'gone', gone_at FROM host_box
      UNION ALL SELECT 'call', id, state, state NOT IN ('asked', 'sent'), finished_at FROM call)
 SELECT 'end and its time disagree' AS name, entity || ' ' || id || ' is ' || state AS detail
@@ -140,6 +156,11 @@ SELECT 'burned approval' AS name, 'approval ' || a.id || ' has ' || count(g.id) 
 
 SELECT 'grant without a burned approval' AS name, 'grant ' || g.id || ': ' || a.state AS detail
   FROM grant AS g JOIN approval AS a ON a.id = g.approval_id WHERE a.state <> 'burned';
+
+-- Amendments: none is half made, and what was proved is what was asked.
+SELECT 'amendment' AS name, 'amendment ' || id || ' is ' || state AS detail
+  FROM amendment
+ WHERE state = 'running' OR (state = 'done' AND decided_digest IS NOT sha256(terms));
 
 -- Grants: uses never exceed, a spent one has all of its uses, and each run is paid for once.
 SELECT 'uses' AS name, 'grant ' || g.id || ' is ' || g.state || ' with ' || count(u.op_run_id) || ' of '
@@ -201,15 +222,17 @@ SELECT 'terms of another pairing' AS name, 'pairing ' || p.id AS detail
 SELECT 'consent that was not used' AS name, 'consent ' || id AS detail
   FROM pairing_consent WHERE used = 0;
 
--- Answers: frames from 1 to last_seq, without a gap.
+-- Answers: frames from 1 to last_seq, without a gap, but where retention removes them.
 SELECT 'frames of a run' AS name, 'op_run ' || r.id || ' has ' || count(o.seq) || ' of ' || r.last_seq
        AS detail
   FROM op_run AS r LEFT JOIN op_output AS o ON o.op_run_id = r.id
+ WHERE r.id > (SELECT gone_to FROM retention WHERE entity = 'op_output')
  GROUP BY r.id HAVING count(o.seq) <> r.last_seq OR coalesce(max(o.seq), 0) <> r.last_seq;
 
 SELECT 'frames of a call' AS name, 'call ' || c.id || ' has ' || count(o.seq) || ' of ' || c.last_seq
        AS detail
   FROM call AS c LEFT JOIN call_output AS o ON o.call_id = c.id
+ WHERE c.id > (SELECT gone_to FROM retention WHERE entity = 'call_output')
  GROUP BY c.id HAVING count(o.seq) <> c.last_seq OR coalesce(max(o.seq), 0) <> c.last_seq;
 
 -- Shared folders: what was allowed is what was asked, of the one who asked, sealed by this machine.

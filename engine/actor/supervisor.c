@@ -16,7 +16,6 @@
 
 #include "engine/actor/actor.h"
 #include "engine/actor/backoff.h"
-#include "engine/actor/lock.h"
 #include "engine/actor/loop.h"
 #include "engine/actor/notify.h"
 #include "engine/actor/spawn.h"
@@ -26,6 +25,7 @@
 #include "engine/state/audit.h"
 #include "engine/state/birth.h"
 #include "engine/state/instance.h"
+#include "engine/store/restore.h"
 
 #define REASON_MAX 128
 
@@ -453,22 +453,6 @@ own_ask(const struct supervisor *sup)
 		rmdir(path);
 }
 
-static int
-take_lock(struct supervisor *sup, struct refusal *r)
-{
-	int64_t holder;
-
-	if ((sup->lock = lock_take(sup->home.fd, "bastion.lock", &holder, r)) >= 0)
-		return 0;
-	if (sup->lock != LOCK_BUSY)
-		return -1;
-	if (holder == 0)
-		return refusal_set(
-		    r, "instance.running", "another process serves %s", sup->home.state);
-	return refusal_set(r, "instance.running", "the process %" PRId64 " already serves %s",
-	    holder, sup->home.state);
-}
-
 /*
  * Where root serves as another user, everything on disk is done as that user, but for the key: its
  * file stays root's, so that no actor that has given root away can read it.
@@ -498,7 +482,10 @@ supervisor_prepare(
 		own_ask(sup);
 	if (privilege_lend(&sup->who, r) == -1 || home_run(&sup->home, r) == -1)
 		return -1;
-	if (take_lock(sup, r) == -1 || take_keys(sup, r) == -1 ||
+	if ((sup->lock = instance_lock(&sup->home, r)) == -1)
+		return -1;
+	restore_tidy(&sup->home);
+	if (take_keys(sup, r) == -1 ||
 	    birth_database(&sup->home, NULL, &sup->keys, options->migrate, r) == -1)
 		return -1;
 	if ((sup->db = store_open(&sup->home, ROLE_SUPERVISOR, &sup->keys, r)) == NULL)

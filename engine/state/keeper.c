@@ -8,8 +8,11 @@
 
 #include "engine/actor/loop.h"
 #include "engine/state/audit.h"
+#include "engine/state/audit_search.h"
+#include "engine/state/audit_tree.h"
 #include "engine/state/keeper.h"
 #include "engine/state/outbox.h"
+#include "engine/state/retention.h"
 
 static const char KEEPER_DUE[] =
     "SELECT min(at) FROM (SELECT min(expires_at) AS at FROM approval WHERE state = 'pending'"
@@ -50,6 +53,7 @@ struct keeper {
 	bool log_full;   /* its descriptor is in the loop */
 	bool draining;
 	int64_t checkpoint_at;          /* on loop_now()'s clock, 0: nothing to fold */
+	int64_t retention_at;           /* on the same clock */
 	bool failed;                    /* something did, in this pass */
 	char failing[REFUSAL_CODE_MAX]; /* said already */
 };
@@ -115,11 +119,15 @@ keeper_expire(struct actor_env *env)
 	return due > 0 ? due : 1;
 }
 
-/* Seal what waits long enough.  Return the milliseconds until something does. */
+/*
+ * Seal what waits long enough.  Return the milliseconds until something does.  A tree that is far
+ * behind grows a little at each pass, so that the rest of the work goes on.
+ */
 static int64_t
 keeper_seal(struct actor_env *env)
 {
 	int64_t rows, since, every, left;
+	int more;
 
 	if ((rows = audit_unsealed(env->db, &since)) == -1)
 		return keeper_failed(env, "sealing the audit");
@@ -129,8 +137,24 @@ keeper_seal(struct actor_env *env)
 	left = earlier(since + every - store_now(env->db), every);
 	if (left > 0)
 		return left;
+	if ((more = audit_tree_extend(env->db)) != 0)
+		return more == 1 ? 0 : keeper_failed(env, "the tree of the audit");
 	return audit_seal(env->db, "interval") == -1 ? keeper_failed(env, "sealing the audit")
 						     : NEVER;
+}
+
+/* Index what was sealed, some rows a pass. */
+static int64_t
+keeper_index(struct actor_env *env)
+{
+	switch (audit_index(env->db)) {
+	case 0:
+		return NEVER;
+	case 1:
+		return 0;
+	default:
+		return keeper_failed(env, "the words of the audit");
+	}
 }
 
 static void
@@ -193,6 +217,30 @@ keeper_checkpoint(struct actor_env *env)
 	return every;
 }
 
+/* Remove what was kept for long enough, a little at a time.  Return the milliseconds until then. */
+static int64_t
+keeper_retain(struct actor_env *env)
+{
+	struct keeper *k = env->ctx;
+	int64_t wait;
+
+	if (k->retention_at > loop_now())
+		return k->retention_at - loop_now();
+	switch (retention_step(env->db)) {
+	case 0:
+		wait = store_setting(env->db, "retention.look_ms");
+		break;
+	case 1:
+		/* Others write in between. */
+		wait = store_setting(env->db, "keeper.gather_ms");
+		break;
+	default:
+		wait = keeper_failed(env, "retention");
+	}
+	k->retention_at = loop_now() + wait;
+	return wait;
+}
+
 static void
 keeper_pass(void *ctx)
 {
@@ -205,8 +253,10 @@ keeper_pass(void *ctx)
 	k->failed = false;
 	next = keeper_expire(env);
 	next = earlier(next, keeper_seal(env));
+	next = earlier(next, keeper_index(env));
 	next = earlier(next, keeper_ship(env));
 	next = earlier(next, keeper_checkpoint(env));
+	next = earlier(next, keeper_retain(env));
 	if (!k->failed)
 		k->failing[0] = '\0';
 	loop_cancel(env->loop, k->timer);

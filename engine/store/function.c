@@ -6,6 +6,7 @@
 
 #include "engine/actor/identity.h"
 #include "engine/clock.h"
+#include "engine/crypto/checkpoint.h"
 #include "engine/crypto/key.h"
 #include "engine/endpoint.h"
 #include "engine/store/function.h"
@@ -196,6 +197,49 @@ endpoint_text(sqlite3_context *c, int n, sqlite3_value **v)
 		sqlite3_result_text(c, e.text, -1, SQLITE_TRANSIENT);
 }
 
+/* The checkpoint that columns tell of.  Return 0, or -1 where they tell of none. */
+static int
+checkpoint_of(sqlite3_value **v, struct checkpoint *cp)
+{
+	if (sqlite3_value_type(v[0]) != SQLITE_INTEGER || sqlite3_value_int64(v[0]) < 1 ||
+	    sqlite3_value_type(v[1]) != SQLITE_BLOB || sqlite3_value_bytes(v[1]) != MERKLE_HASH)
+		return -1;
+	cp->size = (uint64_t)sqlite3_value_int64(v[0]);
+	memcpy(cp->root, sqlite3_value_blob(v[1]), MERKLE_HASH);
+	return 0;
+}
+
+static void
+checkpoint_ok(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	const struct function_context *ctx = sqlite3_user_data(c);
+	struct checkpoint cp;
+
+	(void)n;
+	if (!ctx->keys.present || checkpoint_of(v, &cp) != 0 ||
+	    sqlite3_value_type(v[2]) != SQLITE_BLOB || sqlite3_value_bytes(v[2]) != KEY_SIGN_SIZE)
+		return;
+	sqlite3_result_int(
+	    c, checkpoint_verify(ctx->keys.identity, &cp, sqlite3_value_blob(v[2])) == 0);
+}
+
+static void
+checkpoint_seal(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	const struct function_context *ctx = sqlite3_user_data(c);
+	unsigned char signature[KEY_SIGN_SIZE];
+	struct checkpoint cp;
+
+	(void)n;
+	if (ctx->keys.secret == NULL || checkpoint_of(v, &cp) != 0 ||
+	    checkpoint_sign(ctx->keys.secret, &cp, signature) != 0) {
+		sqlite3_result_error(
+		    c, "audit.checkpoint|this process holds no key to sign with", -1);
+		return;
+	}
+	sqlite3_result_blob(c, signature, sizeof(signature), SQLITE_TRANSIENT);
+}
+
 int
 function_register(struct sqlite3 *handle, struct function_context *ctx)
 {
@@ -213,6 +257,8 @@ function_register(struct sqlite3 *handle, struct function_context *ctx)
 	    {"seal_ok", 3, SQLITE_INNOCUOUS, seal_ok},
 	    {"signed_by", 4, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, signed_by},
 	    {"seal_sign", 2, SQLITE_DIRECTONLY, seal_sign},
+	    {"checkpoint_ok", 3, SQLITE_INNOCUOUS, checkpoint_ok},
+	    {"checkpoint_sign", 2, SQLITE_DIRECTONLY, checkpoint_seal},
 	};
 	size_t i;
 

@@ -8,10 +8,12 @@
 
 #include "engine/clock.h"
 #include "engine/state/approval.h"
+#include "engine/state/audit_proof.h"
 #include "engine/state/pairing.h"
 #include "engine/worker/observe.h"
 #include "net/host/net.h"
 #include "net/host/sign.h"
+#include "net/host/watch.h"
 #include "net/http/json.h"
 
 #define ARGS_MAX 16384
@@ -25,8 +27,21 @@ static const char ASK[] =
     "  AND coalesce(json_type(:body, '$.ttl_ms'), 'integer') = 'integer'"
     "  AND coalesce(json_type(:body, '$.anew'), 'true') IN ('true', 'false')"
     "  AND NOT EXISTS (SELECT 1 FROM json_each(:body)"
-    "    WHERE key NOT IN ('op', 'args', 'uses', 'ttl_ms', 'anew'))"
+    "    WHERE key NOT IN ('op', 'args', 'uses', 'ttl_ms', 'anew', 'witness'))"
     "  AND NOT EXISTS (SELECT 1 FROM json_each(:body, '$.args') WHERE type <> 'text')";
+
+/* What the Host holds of this box's audit: 0 where it does not ask, 1 where it holds nothing yet.
+ */
+static const char HELD[] =
+    "SELECT CASE WHEN json_type(:body, '$.witness') IS NULL THEN 0"
+    "            WHEN json_type(:body, '$.witness') = 'null' THEN 1"
+    "            WHEN json_type(:body, '$.witness') = 'object'"
+    "             AND json_type(:body, '$.witness.size') = 'integer'"
+    "             AND :body ->> '$.witness.size' >= 1"
+    "             AND json_type(:body, '$.witness.root') = 'text' THEN 2 ELSE -1 END,"
+    "  :body ->> '$.witness.size', :body ->> '$.witness.root'";
+
+static const char WITNESS[] = "SELECT json_object('w', :text) || char(10)";
 
 static const char WORDS[] = "SELECT value FROM json_each(:body, '$.args')";
 
@@ -46,12 +61,18 @@ static const char REFUSED[] =
     " SELECT now_ms(), :pairing, 'lane', substr(:asked, 1, 200), code, :why"
     "   FROM refusal WHERE code = :code";
 
-static const char FRAMES[] =
-    "SELECT seq, frame FROM op_output WHERE op_run_id = :run AND seq > :seq"
-    " ORDER BY seq";
+static const char FRAMES[] = "SELECT seq, frame FROM op_output WHERE op_run_id = :id AND seq > :seq"
+			     " ORDER BY seq";
 
-static const char ENDED[] = "SELECT state, exit_code, last_seq FROM op_run WHERE id = :run"
-			    " AND finished_at IS NOT NULL";
+/* A run that did not end by itself says so before its exit. */
+static const char ENDED[] =
+    "SELECT last_seq, iif(whole, json_object('x', exit_code), json_object('e', json_object('code',"
+    "   'op.' || state, 'why', 'the run was ' || state || ' before it ended')) || char(10)"
+    "   || json_object('x', 1))"
+    "  FROM (SELECT last_seq, exit_code, state, state IN ('done', 'failed') AS whole FROM op_run"
+    "         WHERE id = :id AND finished_at IS NOT NULL)";
+
+static const struct watch_rows ANSWER = {FRAMES, ENDED};
 
 static const char OPS[] = "SELECT json_object('ops', json_group_array(json_object('name', name,"
 			  " 'class', class, 'usage', usage, 'summary', summary))) FROM op";
@@ -66,19 +87,9 @@ struct ask {
 	int64_t uses, ttl_ms; /* 0: the box's default */
 	bool anew, proven;    /* signed by the Host that it names */
 	struct refusal held;  /* why it does not run */
+	char *witness;        /* that this audit goes on from what the Host holds of it, or NULL */
 	int64_t run, approval;
 };
-
-/* An answer that is being streamed. */
-struct watch {
-	struct watch *next, **self;
-	struct net *net;
-	struct http_exchange *x;
-	int64_t run, seq;
-	bool paused;
-};
-
-static void watch_send(struct watch *w);
 
 /*
  * Who asks.
@@ -212,10 +223,72 @@ ask_read(struct net *net, struct ask *ask, const char *body, size_t len, struct 
 	stmt_done(q);
 	if (!good)
 		return refusal_set(r, "op.args",
-		    "an ask is {\"op\":text,\"args\":[text…],\"uses\":n,\"ttl_ms\":n,\"anew\":bool}");
+		    "an ask is {\"op\":text,\"args\":[text…],\"uses\":n,\"ttl_ms\":n,\"anew\":bool,"
+		    "\"witness\":object}");
 	if (observe_find(ask->op) == NULL)
 		return refusal_set(r, "op.unknown", "there is no op of this name");
 	return words_read(net, ask, body, len, r);
+}
+
+/*
+ * Whether this audit is the one that the Host knows.
+ */
+
+/* Store what the Host holds in ${cp}.  Return 0 where it does not ask, 1 for nothing, 2, or -1. */
+static int
+held_read(struct net *net, const char *body, size_t len, struct checkpoint *cp, struct refusal *r)
+{
+	struct stmt *q;
+	size_t n;
+	int kind;
+
+	if ((q = store_sql(net->env->db, HELD)) == NULL)
+		return -1;
+	stmt_text_n(q, ":body", body, len);
+	if (stmt_step(q) != 1) {
+		*r = *store_refusal(net->env->db);
+		return -1;
+	}
+	kind = (int)stmt_get_int(q, 0);
+	cp->size = (uint64_t)stmt_get_int(q, 1);
+	if (kind == 2 && (hex_only(stmt_get_text(q, 2), 2 * MERKLE_HASH) != 0 ||
+			     sodium_hex2bin(cp->root, MERKLE_HASH, stmt_get_text(q, 2),
+				 2 * MERKLE_HASH, NULL, &n, NULL) != 0))
+		kind = -1;
+	stmt_done(q);
+	if (kind == -1)
+		refusal_set(r, "op.args",
+		    "a witness is null or {\"size\":rows,\"root\":64 hexadecimal digits}");
+	return kind;
+}
+
+/*
+ * Show that our audit goes on from the checkpoint that the Host holds, or find that it does not:
+ * then this is an older database, or another one, and nothing runs on its word.
+ */
+static int
+ask_witness(struct ask *ask, const char *body, size_t len, struct refusal *r)
+{
+	struct store *db = ask->net->env->db;
+	struct checkpoint held;
+	size_t text_len;
+	FILE *out;
+	int kind, rc;
+
+	if ((kind = held_read(ask->net, body, len, &held, r)) < 1)
+		return kind;
+	if ((out = open_memstream(&ask->witness, &text_len)) == NULL)
+		return refusal_errno(r, "store.failed", "the proof for the Host");
+	rc = audit_witness(db, ask->net->env->keys.identity, kind == 2 ? &held : NULL, out);
+	if (rc == -1)
+		*r = *store_refusal(db);
+	if (fclose(out) != 0 && rc == 0)
+		rc = refusal_errno(r, "store.failed", "the proof for the Host");
+	if (rc != 0) {
+		free(ask->witness);
+		ask->witness = NULL;
+	}
+	return rc == -1 ? -1 : 0;
 }
 
 /*
@@ -293,107 +366,6 @@ ask_run(struct store *db, struct commit_job *job)
  */
 
 static void
-watch_free(struct watch *w)
-{
-	*w->self = w->next;
-	if (w->next != NULL)
-		w->next->self = w->self;
-	free(w);
-}
-
-static void
-watch_gone(void *ctx)
-{
-	watch_free(ctx);
-}
-
-static void
-watch_drained(void *ctx)
-{
-	struct watch *w = ctx;
-
-	w->paused = false;
-	watch_send(w);
-}
-
-static int
-watch_write(struct watch *w, const char *text)
-{
-	ssize_t queued = http_stream_write(w->x, text, strlen(text));
-
-	if (queued == -1)
-		return -1;
-	w->paused = (int64_t)queued > store_setting(w->net->env->db, "http.stream");
-	return 0;
-}
-
-/* A run that did not end by itself says so before its exit. */
-static void
-watch_finish(struct watch *w, const char *state, int64_t exit_code)
-{
-	char frame[160];
-
-	if (strcmp(state, "done") != 0 && strcmp(state, "failed") != 0) {
-		snprintf(frame, sizeof(frame),
-		    "{\"e\":{\"code\":\"op.%s\",\"why\":\"the run was %s before it ended\"}}\n",
-		    state, state);
-		http_stream_write(w->x, frame, strlen(frame));
-		exit_code = 1;
-	}
-	snprintf(frame, sizeof(frame), "{\"x\":%" PRId64 "}\n", exit_code);
-	http_stream_write(w->x, frame, strlen(frame));
-	http_stream_end(w->x);
-	watch_free(w);
-}
-
-static void
-watch_send(struct watch *w)
-{
-	struct store *db = w->net->env->db;
-	char state[16] = "";
-	int64_t exit_code = 0, last = 0;
-	struct stmt *q;
-
-	if ((q = store_sql(db, ENDED)) == NULL)
-		return;
-	stmt_int(q, ":run", w->run);
-	if (stmt_step(q) == 1) {
-		snprintf(state, sizeof(state), "%s", stmt_get_text(q, 0));
-		exit_code = stmt_get_int(q, 1);
-		last = stmt_get_int(q, 2);
-		stmt_done(q);
-	}
-	if ((q = store_sql(db, FRAMES)) == NULL)
-		return;
-	stmt_int(q, ":run", w->run);
-	stmt_int(q, ":seq", w->seq);
-	while (!w->paused && stmt_step(q) == 1) {
-		int64_t seq = stmt_get_int(q, 0);
-
-		if (watch_write(w, stmt_get_text(q, 1)) != 0 || watch_write(w, "\n") != 0) {
-			w->paused = true;
-			break;
-		}
-		w->seq = seq;
-	}
-	stmt_done(q);
-	if (state[0] != '\0' && !w->paused && w->seq >= last)
-		watch_finish(w, state, exit_code);
-}
-
-void
-lane_wake(struct net *net)
-{
-	struct watch *w, *next;
-
-	for (w = net->watches; w != NULL; w = next) {
-		next = w->next;
-		if (!w->paused)
-			watch_send(w);
-	}
-}
-
-static void
 ask_refuse(struct ask *ask, const struct refusal *r)
 {
 	char extra[64];
@@ -402,26 +374,30 @@ ask_refuse(struct ask *ask, const struct refusal *r)
 	net_refuse(ask->net, ask->x, r, ask->approval != 0 ? extra : NULL);
 }
 
+/* The first line of an answer: {"w":proof}; NULL where there is no proof, or no memory for it. */
+static char *
+witness_line(struct ask *ask)
+{
+	char *line = NULL;
+	struct stmt *q;
+
+	if (ask->witness == NULL || (q = store_sql(ask->net->env->db, WITNESS)) == NULL)
+		return NULL;
+	stmt_text(q, ":text", ask->witness);
+	if (stmt_step(q) != 1)
+		return NULL;
+	line = strdup(stmt_get_text(q, 0));
+	stmt_done(q);
+	return line;
+}
+
 static void
 ask_answer(struct ask *ask)
 {
-	struct watch *w;
+	char *line = witness_line(ask);
 
-	if ((w = calloc(1, sizeof(*w))) == NULL) {
-		refusal_set(&ask->held, "store.failed", "out of memory");
-		ask_refuse(ask, &ask->held);
-		return;
-	}
-	*w = (struct watch){
-	    .net = ask->net, .x = ask->x, .run = ask->run, .next = ask->net->watches};
-	w->self = &ask->net->watches;
-	if (w->next != NULL)
-		w->next->self = &w->next;
-	ask->net->watches = w;
-	http_on_close(w->x, watch_gone, w);
-	http_stream_on_drain(w->x, watch_drained, w);
-	if (http_stream_begin(w->x, 200, "application/x-ndjson") == 0)
-		watch_send(w);
+	watch_begin(ask->net, ask->x, &ANSWER, ask->run, 0, line);
+	free(line);
 }
 
 static void
@@ -441,6 +417,7 @@ ask_done(struct commit_job *job)
 		ask_refuse(ask, &ask->held);
 	else if (ask->x != NULL)
 		ask_answer(ask);
+	free(ask->witness);
 	free(ask);
 }
 
@@ -458,7 +435,9 @@ ask_take(struct ask *ask, struct refusal *r)
 	body = http_body(ask->x, &len);
 	if (http_json_check(body, len, (unsigned)store_setting(db, "http.depth"), r) != 0)
 		return -1;
-	return ask_read(ask->net, ask, body, len, r);
+	if (ask_read(ask->net, ask, body, len, r) != 0)
+		return -1;
+	return ask_witness(ask, body, len, r);
 }
 
 /* What names a Host that is paired here leaves a row, whatever becomes of it. */

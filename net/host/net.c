@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include "net/host/anchor.h"
+#include "net/host/calls.h"
 #include "net/host/context.h"
 #include "net/host/net.h"
 #include "net/host/openapi.h"
+#include "net/host/watch.h"
 
 static int control_status(struct http_exchange *x, void *ctx);
 static int control_approvals(struct http_exchange *x, void *ctx);
@@ -32,6 +34,9 @@ const struct http_route net_routes[] = {
     {"GET", "/v1/folders/{id}", SURFACE_CONTEXT, 0, context_show, "one ask of this user"},
     {"DELETE", "/v1/folders/{id}", SURFACE_CONTEXT, 0, context_delete,
 	"take an ask back, or what it was allowed"},
+    {"POST", "/v1/calls", SURFACE_CONTROL, 65536, calls_ask, "ask a box; the answer is streamed"},
+    {"GET", "/v1/calls/{id}", SURFACE_CONTROL, 0, calls_follow,
+	"the answer to an ask, from the beginning or behind a frame"},
     {"POST", "/v1/enroll", SURFACE_ENROLL, 4096, enroll_redeem, "redeem an invitation"},
     {NULL, NULL, 0, 0, NULL, NULL},
 };
@@ -197,6 +202,8 @@ net_start(struct actor_env *env, struct refusal *r)
 	env->ctx = config.ctx = net;
 	net->env = env;
 	net_limits(env->db, &config.limits);
+	net->stream_bytes = config.limits.stream_bytes;
+	calls_start(net);
 	net->committer =
 	    committer_start(env->home, ROLE_NET, &env->keys, "actor:net", env->loop, r);
 	if (net->committer != NULL &&
@@ -216,7 +223,7 @@ net_start(struct actor_env *env, struct refusal *r)
 static void
 net_wake(struct actor_env *env)
 {
-	lane_wake(env->ctx);
+	watch_wake(env->ctx);
 	enroll_wake(env->ctx);
 }
 

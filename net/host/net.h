@@ -3,6 +3,7 @@
 #define NET_HOST_NET_H
 
 #include "engine/actor/actor.h"
+#include "engine/state/person.h"
 #include "engine/store/committer.h"
 #include "net/host/sign.h"
 #include "net/http/server.h"
@@ -13,6 +14,14 @@
 #define SURFACE_ENROLL  4u /* enroll.sock: boxes redeem an invitation of this Host */
 #define SURFACE_CONTEXT 8u /* ask.sock: any user asks to share a folder */
 
+/* Who may speak to control.sock: the user of the daemon, and root. */
+#define NET_PEOPLE 2
+
+struct net_person {
+	uid_t uid;
+	char name[PERSON_NAME_MAX + 1]; /* "": not looked up */
+};
+
 /* What the actor holds; handlers get it as their context. */
 struct net {
 	struct actor_env *env;
@@ -20,8 +29,11 @@ struct net {
 	struct http_server *asks; /* of users (context.c); NULL on a Host */
 	unsigned serving;         /* servers that are not drained */
 	struct committer *committer;
-	struct watch *watches; /* answers that are being streamed (lane.c) */
+	size_t stream_bytes;   /* of an answer that may wait for its reader, as the server has it */
+	struct watch *watches; /* answers that are being streamed (watch.c) */
 	struct guest *guests;  /* boxes that wait for a signature (enroll.c) */
+	struct net_person
+	    people[NET_PEOPLE]; /* their names do not change once it serves (calls.c) */
 };
 
 extern const struct actor actor_net;
@@ -59,10 +71,9 @@ int lane_who(struct net *net, struct http_exchange *x, const char *path, struct 
     char nonce[SIGN_NONCE_HEX], struct refusal *r);
 
 /**
- * lane_wake(net), lane_ask(x, net), lane_ops(x, net):
- * The box's lane (lane.c): send on what runs have answered; an ask; the op catalog.
+ * lane_ask(x, net), lane_ops(x, net):
+ * The box's lane (lane.c): an ask; the op catalog.
  */
-void lane_wake(struct net *net);
 int lane_ask(struct http_exchange *x, void *net);
 int lane_ops(struct http_exchange *x, void *net);
 

@@ -985,6 +985,43 @@ terms_are_for_the_key_that_they_name(void **state)
 	scratch_drop(&s);
 }
 
+/* A database that came back from a copy does not know what was taken back since: only what the
+ * anchor signs from then on gives; what it takes back, it takes back. */
+static void
+nothing_of_before_a_restore_gives(void **state)
+{
+	static const char back[] =
+	    "INSERT INTO restore (restored_at, seq, head, keep_grants, keep_factors)"
+	    " SELECT now_ms(), seq, hash, 0, 0 FROM audit ORDER BY seq DESC LIMIT 1";
+	struct paper_host m, other;
+	struct anchor_taken taken;
+	struct paper give, take;
+	struct scratch s;
+
+	(void)state;
+	anchored(&s, &m, &other);
+	clock_fix(clock_now() + 2);
+	paper_for(&s, &give, "pairing_grant", &m, &other);
+	paper_write(&give, &m);
+	if (scratch_sql(&s, back) != 0)
+		fail_msg("%s", s.error);
+	paper_refused(&s, &give, "anchor.replayed");
+	says(&s, "pairing_grant", &m, &other);
+	paper_refused(&s, &give, "anchor.replayed");
+	assert_int_equal(scratch_value(&s, "SELECT state = 'active' FROM pairing WHERE id = 2"), 1);
+	scratch_drop(&s);
+
+	anchored(&s, &m, &other);
+	clock_fix(clock_now() + 2);
+	paper_for(&s, &take, "pairing_revoke", &m, &other);
+	paper_write(&take, &m);
+	if (scratch_sql(&s, back) != 0)
+		fail_msg("%s", s.error);
+	assert_int_equal(paper_take(&s, &take, &taken), 0);
+	assert_string_equal(taken.state, "revoked");
+	scratch_drop(&s);
+}
+
 /* EP-43, EP-45, EP-46, EP-47, EP-48: an invalid pairing is not approved and never told of. */
 static void
 hosts_never_see_an_invalid_pairing(void **state)
@@ -1237,6 +1274,7 @@ main(void)
 	    cmocka_unit_test(one_of_many_claims_wins),
 	    cmocka_unit_test(terms_of_a_day_are_counted),
 	    cmocka_unit_test(terms_are_for_the_key_that_they_name),
+	    cmocka_unit_test(nothing_of_before_a_restore_gives),
 	    cmocka_unit_test(hosts_never_see_an_invalid_pairing),
 	    cmocka_unit_test(attempts_are_told_after_ten_minutes),
 	    cmocka_unit_test(the_anchor_gives_way_by_consent),

@@ -385,6 +385,58 @@ the_log_is_folded(void **state)
 	assert_true(size_of("bastion.db") >= before + 200000);
 }
 
+/* What was kept for long enough goes at the keeper's start, and again at every look. */
+static void
+what_is_old_goes(void **state)
+{
+	(void)state;
+	run("UPDATE setting SET value = 100 WHERE name = 'retention.look_ms'");
+	run("INSERT INTO factor_try (at, kind, outcome) VALUES (now_ms() - 100 * 86400000, 'totp',"
+	    " 'right'), (now_ms() - 100 * 86400000, 'totp', 'right'), (now_ms(), 'totp', 'right')");
+	start();
+	until("SELECT count(*) FROM factor_try", 1);
+	run("UPDATE setting SET value = 0 WHERE name = 'retention.factor_try'");
+	run("INSERT INTO factor_try (at, kind, outcome) VALUES (now_ms(), 'totp', 'right')");
+	work(300);
+	assert_int_equal(scratch_value(&b.s, "SELECT count(*) FROM factor_try"), 2);
+	assert_int_equal(scratch_value(&b.s, "SELECT count(*) FROM audit WHERE entity = 'retention'"
+					     " AND who = 'actor:keeper'"),
+	    1);
+}
+
+/* A reader that stays keeps the log from being folded: it grows by what is written meanwhile and no
+ * more, and is small again after it. */
+static void
+the_log_is_bounded(void **state)
+{
+	static const char write[] =
+	    ENTRY "VALUES ('op', 'test', '1', 'added', '',"
+		  " json_object('t', replace(hex(zeroblob(500000)), '00', 'xy')))";
+	struct refusal r = {0};
+	struct store *reader;
+	int64_t held, i;
+
+	(void)state;
+	run("UPDATE setting SET value = 100 WHERE name = 'store.checkpoint_ms'");
+	start();
+	assert_non_null(reader = store_open(&b.s.home, ROLE_READER, NULL, &r));
+	assert_int_equal(stmt_run(store_sql(reader, "BEGIN")), 0);
+	assert_int_equal(stmt_value(store_sql(reader, "SELECT count(*) FROM box"), 0), 1);
+	for (i = 0; i < 50; i++)
+		run(write);
+	work(300);
+	held = size_of("bastion.db-wal");
+	assert_in_range(held, 50 * 1000000, 50 * 1100000);
+	assert_int_equal(stmt_run(store_sql(reader, "ROLLBACK")), 0);
+	store_close(reader);
+	/* Folded at the next look; the commit after that begins the log anew, and cuts it. */
+	for (i = 0; i < 20 && size_of("bastion.db-wal") == held; i++) {
+		work(200);
+		run(ENTRY "VALUES ('op', 'test', '2', 'added', '', '{}')");
+	}
+	assert_true(size_of("bastion.db-wal") <= 33554432);
+}
+
 /* Draining seals the head, ships what waits, folds the log and stops the loop. */
 static void
 draining_leaves_nothing_open(void **state)
@@ -462,6 +514,8 @@ main(void)
 	    cmocka_unit_test_setup_teardown(a_full_log_is_gone_on_with, make_box, drop),
 	    cmocka_unit_test_setup_teardown(a_log_that_comes_back_gets_the_rest, make_box, drop),
 	    cmocka_unit_test_setup_teardown(the_log_is_folded, make_box, drop),
+	    cmocka_unit_test_setup_teardown(what_is_old_goes, make_box, drop),
+	    cmocka_unit_test_setup_teardown(the_log_is_bounded, make_box, drop),
 	    cmocka_unit_test_setup_teardown(draining_leaves_nothing_open, make_box, drop),
 	    cmocka_unit_test_setup_teardown(draining_is_bounded, make_box, drop),
 	    cmocka_unit_test_setup_teardown(a_keeper_needs_the_key, make_box, drop),

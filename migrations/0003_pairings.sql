@@ -1,10 +1,14 @@
--- 0002_pairings.sql: modes and the anchor of a machine on a network, consent to a second Host, endpoints, folders that users share.
+-- 0003_pairings.sql: modes and the anchor of a machine on a network, consent to a second Host, endpoints, folders that users share.
 
 DROP TRIGGER approval_born;
+DROP TRIGGER restore_takes_back;
 DROP TRIGGER pairing_born;
 DROP TRIGGER pairing_moves;
 DROP TRIGGER grant_on_a_persons_word;
 DROP TRIGGER op_run_is_allowed;
+DROP VIEW host_may;
+DROP VIEW waiting;
+DROP VIEW expiring;
 
 -- What the anchor signed, byte for byte (Ed25519, domain bastion-anchor-1), and what it did:
 --
@@ -224,6 +228,57 @@ SELECT p.id, p.host_name AS host,
   LEFT JOIN pairing_invalid AS i ON i.id = p.id
   LEFT JOIN anchor_terms AS t ON t.id = p.terms_id;
 
+-- What may a Host do now, how often still, until when, and on whose word? A grant that the anchor of a
+-- machine on a network does not let it use, or of a pairing that cannot be served, is not in it.
+CREATE VIEW host_may AS
+SELECT g.host, g.op, g.args, g.uses - g.used AS uses_left, g.expires_at,
+       a.decided_by AS approved_by, g.approver AS approved_with, g.id AS grant_id, g.approval_id
+  FROM live_grants AS g
+  JOIN approval AS a ON a.id = g.approval_id
+  JOIN pairing_may AS m ON m.pairing_id = a.pairing_id AND m.op = g.op
+ WHERE NOT EXISTS (SELECT 1 FROM pairing_invalid WHERE id = a.pairing_id);
+
+-- What waits for a person, since when, until when, and what they type to answer it?
+CREATE VIEW waiting AS
+SELECT 'approval' AS kind, id, host, op || ' ' || args AS what, asked_at, expires_at,
+       'bastion approve ' || id AS answer
+  FROM open_approvals
+UNION ALL
+SELECT 'pairing', id, host, 'the word of the anchor', since, NULL, 'bastion pairings show ' || host
+  FROM pairing_status WHERE state = 'pending'
+UNION ALL
+SELECT 'folder', id, host, 'uid ' || uid || ' shares ' || root, asked_at, expires_at,
+       'bastion context allow ' || id
+  FROM open_context_asks
+UNION ALL
+SELECT 'invitation', id, NULL, 'the box ' || box_name || ' has not come yet', created_at, expires_at,
+       'on the box: bastion pair CODE'
+  FROM invitation WHERE state = 'open' AND expires_at > now_ms()
+UNION ALL
+SELECT 'amendment', id, NULL, reason, asked_at, expires_at,
+       'bastion sql -w --amendment ' || id || ' --signature FILE'
+  FROM amendment WHERE state = 'pending' AND expires_at > now_ms();
+
+-- What is about to end by itself, first things first?
+CREATE VIEW expiring AS
+SELECT 'grant' AS kind, id, host AS name, op || ' ' || args AS what, expires_at FROM live_grants
+UNION ALL
+SELECT 'approval', id, host, op || ' ' || args, expires_at FROM open_approvals
+UNION ALL
+SELECT 'folder', id, host, 'uid ' || uid || ' shares ' || root, expires_at FROM open_context_asks
+UNION ALL
+SELECT 'pairing', a.pairing_id, p.host_name, 'the word of the anchor', a.approved_until
+  FROM approved_pairings AS a JOIN pairing AS p ON p.id = a.pairing_id
+UNION ALL
+SELECT 'invitation', id, box_name, 'a pairing code', expires_at
+  FROM invitation WHERE state = 'open' AND expires_at > now_ms()
+UNION ALL
+SELECT 'amendment', id, NULL, reason, expires_at
+  FROM amendment WHERE state = 'pending' AND expires_at > now_ms()
+UNION ALL
+SELECT 'lease', NULL, name, 'held', expires_at
+  FROM lease WHERE process_id IS NOT NULL AND expires_at > now_ms();
+
 CREATE TRIGGER anchor_terms_hold BEFORE INSERT ON anchor_terms
 BEGIN
     SELECT RAISE(ABORT, 'anchor.none|no Host is the anchor of this machine')
@@ -265,6 +320,10 @@ BEGIN
            - (SELECT value FROM setting WHERE name = 'lane.skew_ms')
         OR (NEW.terms ->> '$.expires_at') <= (NEW.terms ->> '$.issued_at')
         OR NEW.taken_at <> now_ms();
+    -- (What was given, and taken back, since the copy was made is not in it.)
+    SELECT RAISE(ABORT, 'anchor.replayed|these terms were signed before this database was restored')
+     WHERE (NEW.terms ->> '$.kind') <> 'pairing_revoke'
+       AND (NEW.terms ->> '$.issued_at') <= (SELECT max(restored_at) FROM restore);
     SELECT RAISE(ABORT, 'anchor.expired|these terms ran out')
      WHERE (NEW.terms ->> '$.expires_at') <= now_ms();
     SELECT RAISE(ABORT, 'anchor.replayed|terms as new or newer about this Host were taken before')
@@ -426,6 +485,49 @@ BEGIN
     SELECT RAISE(ABORT, 'approval.busy|too many questions of this Host wait for a person')
      WHERE (SELECT count(*) FROM approval WHERE pairing_id = NEW.pairing_id AND state = 'pending')
         >= (SELECT value FROM setting WHERE name = 'approval.pending');
+END;
+
+CREATE TRIGGER restore_takes_back AFTER INSERT ON restore
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'restore', NEW.id, 'restored', '',
+            json_object('seq', NEW.seq, 'head', lower(hex(NEW.head)), 'replaced_seq', NEW.replaced_seq,
+                        'replaced_head', lower(hex(NEW.replaced_head)),
+                        'keep_grants', NEW.keep_grants, 'keep_factors', NEW.keep_factors));
+    -- A question may have been answered since; the same signature would answer it again.
+    UPDATE approval SET state = 'expired', decided_at = now_ms() WHERE state = 'pending';
+    UPDATE invitation SET state = 'withdrawn', ended_at = now_ms() WHERE state = 'open';
+    UPDATE context_ask SET state = iif(state = 'pending', 'expired', 'dropped'), ended_at = now_ms()
+     WHERE state IN ('pending', 'allowed');
+    UPDATE pairing SET state = 'revoked', ended_at = now_ms()
+     WHERE state <> 'revoked' AND NEW.live IS NOT NULL
+       AND json_array(host_name, lower(hex(host_key)), since) NOT IN
+           (SELECT value FROM json_each(NEW.live, '$.pairings'));
+    UPDATE host_box SET state = 'gone', gone_at = now_ms()
+     WHERE state = 'active' AND NEW.live IS NOT NULL
+       AND json_array(name, lower(hex(box_key)), paired_at) NOT IN
+           (SELECT value FROM json_each(NEW.live, '$.boxes'));
+    UPDATE factor SET state = 'dropped', dropped_at = now_ms()
+     WHERE state = 'active'
+       AND CASE WHEN NEW.live IS NULL THEN NOT NEW.keep_factors
+                ELSE json_array(fingerprint, enrolled_at) NOT IN
+                     (SELECT json_array(value ->> 0, value ->> 1)
+                        FROM json_each(NEW.live, '$.factors')) END;
+    UPDATE grant SET state = 'dropped', ended_at = now_ms(), end_reason = 'restored'
+     WHERE state = 'active'
+       AND (NOT NEW.keep_grants
+            OR (NEW.live IS NOT NULL AND lower(hex(seal)) NOT IN
+                (SELECT value FROM json_each(NEW.live, '$.grants'))));
+    -- Codes that were used, and signatures of a token that counts, are not good again.
+    UPDATE factor
+       SET last_counter = now_ms() / 30000 + (SELECT value FROM setting WHERE name = 'factor.steps')
+     WHERE state = 'active' AND kind = 'totp' AND last_counter <
+           now_ms() / 30000 + (SELECT value FROM setting WHERE name = 'factor.steps');
+    UPDATE factor SET last_counter = l.value ->> 2
+      FROM json_each(NEW.live, '$.factors') AS l
+     WHERE state = 'active' AND kind = 'ssh'
+       AND fingerprint = l.value ->> 0 AND enrolled_at = l.value ->> 1
+       AND last_counter < l.value ->> 2;
 END;
 
 -- (Whoever changes it: a machine with an anchor answers to more than the person in front of it.)

@@ -1,0 +1,221 @@
+/* calls.c: asks of boxes: the row that makes one, and its answer as it comes. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/clock.h"
+#include "net/host/calls.h"
+#include "net/host/watch.h"
+#include "net/http/json.h"
+
+/* Why the body is no ask, or no row. */
+static const char FORM[] =
+    "SELECT CASE"
+    "  WHEN json_type(:body) <> 'object' OR json_type(:body, '$.box') IS NOT 'text'"
+    "    OR json_type(:body, '$.op') IS NOT 'text' OR json_type(:body, '$.args') IS NOT 'array'"
+    "    OR coalesce(json_type(:body, '$.uses'), 'integer') <> 'integer'"
+    "    OR coalesce(:body ->> '$.uses', 1) < 1 OR typeof(:body ->> '$.uses') = 'real'"
+    "    OR coalesce(json_type(:body, '$.ttl_ms'), 'integer') <> 'integer'"
+    "    OR coalesce(:body ->> '$.ttl_ms', 1000) < 1000 OR typeof(:body ->> '$.ttl_ms') = 'real'"
+    "    OR coalesce(json_type(:body, '$.anew'), 'true') NOT IN ('true', 'false')"
+    "    OR EXISTS (SELECT 1 FROM json_each(:body)"
+    "      WHERE key NOT IN ('box', 'op', 'args', 'uses', 'ttl_ms', 'anew'))"
+    "    OR EXISTS (SELECT 1 FROM json_each(:body, '$.args') WHERE type <> 'text')"
+    "   THEN 'op.args|an ask is {\"box\":text,\"op\":text,\"args\":[text…],\"uses\":n,\"ttl_ms\":n,"
+    "\"anew\":bool}'"
+    "  WHEN length(:body ->> '$.op') NOT BETWEEN 1 AND 64"
+    "   THEN 'op.unknown|there is no op of this name'"
+    "  WHEN length(:body -> '$.args') > 16384 THEN 'op.args|the arguments are too long'"
+    " END";
+
+static const char CALL[] =
+    "INSERT INTO call (box_id, op, args, uses, ttl_ms, anew, nonce, asked_at)"
+    " SELECT coalesce((SELECT id FROM host_box WHERE name = :body ->> '$.box' AND state = 'active'), 0),"
+    "   :body ->> '$.op', (SELECT json_group_array(value) FROM json_each(:body, '$.args')),"
+    "   :body ->> '$.uses', :body ->> '$.ttl_ms', coalesce(:body ->> '$.anew', 0), :nonce, now_ms()";
+
+static const char KNOWN[] = "SELECT count(*) FROM call WHERE id = :id";
+
+static const char FRAMES[] =
+    "SELECT seq, frame FROM call_output WHERE call_id = :id AND seq > :seq ORDER BY seq";
+
+/* What is refused has the exit code and the advice of this Host's table, as on every surface. */
+static const char ENDED[] =
+    "SELECT last_seq, iif(state = 'done', json_object('x', c.exit_code),"
+    "   json_object('x', coalesce(r.exit_code, c.exit_code, 1), 'e', json_object('code', c.code,"
+    "     'why', coalesce(c.why, 'the ask was open when the Host stopped'),"
+    "     'exit', coalesce(r.exit_code, c.exit_code, 1),"
+    "     'advice', coalesce(r.advice, c.advice, ''), 'retry_at', retry_at,"
+    "     'approval', approval)))"
+    "  FROM (SELECT last_seq, state, exit_code, iif(state = 'lost', 'call.lost', code) AS code, why,"
+    "          advice, retry_at, approval"
+    "          FROM call WHERE id = :id AND finished_at IS NOT NULL) AS c"
+    "  LEFT JOIN refusal AS r ON r.code = c.code";
+
+static const struct watch_rows ANSWER = {FRAMES, ENDED};
+
+/* An ask on its way into its row. */
+struct call {
+	struct commit_job job; /* first */
+	struct net *net;
+	struct http_exchange *x; /* NULL once who asked has gone */
+	uid_t uid;
+	char nonce[33];
+	int64_t id;
+	size_t len;
+	char body[];
+};
+
+void
+calls_start(struct net *net)
+{
+	struct refusal unknown;
+	size_t i;
+
+	net->people[0].uid = geteuid();
+	net->people[1].uid = 0;
+	for (i = 0; i < NET_PEOPLE && net->env->home->role == HOME_HOST; i++)
+		(void)person_name(net->people[i].uid, net->people[i].name, &unknown);
+}
+
+static void
+act_as(struct store *db, const struct net *net, uid_t uid)
+{
+	size_t i;
+
+	for (i = 0; i < NET_PEOPLE; i++)
+		if (net->people[i].uid == uid && net->people[i].name[0] != '\0') {
+			store_acting(db, "person:%s(%u)", net->people[i].name, (unsigned)uid);
+			return;
+		}
+	store_acting(db, "person:uid %u(%u)", (unsigned)uid, (unsigned)uid);
+}
+
+/* In the committer's thread. */
+static int
+call_run(struct store *db, struct commit_job *job)
+{
+	struct call *call = (struct call *)job;
+	struct stmt *q;
+
+	act_as(db, call->net, call->uid);
+	if ((q = store_sql(db, CALL)) == NULL)
+		return -1;
+	stmt_text_n(q, ":body", call->body, call->len);
+	stmt_text(q, ":nonce", call->nonce);
+	if (stmt_run_one(q) != 0)
+		return -1;
+	call->id = store_last_id(db);
+	return 0;
+}
+
+static void
+call_done(struct commit_job *job)
+{
+	struct call *call = (struct call *)job;
+	char first[40];
+
+	snprintf(first, sizeof(first), "{\"c\":%" PRId64 "}\n", call->id);
+	if (call->x != NULL && job->result != 0)
+		net_refuse(call->net, call->x, &job->refusal, NULL);
+	else if (call->x != NULL)
+		watch_begin(call->net, call->x, &ANSWER, call->id, 0, first);
+	free(call);
+}
+
+static void
+call_gone(void *ctx)
+{
+	((struct call *)ctx)->x = NULL;
+}
+
+static int
+form_check(struct store *db, const char *body, size_t len, struct refusal *r)
+{
+	char why[REFUSAL_CODE_MAX + REFUSAL_WHY_MAX];
+	struct stmt *q;
+	const char *bar;
+
+	if (http_json_check(body, len, (unsigned)store_setting(db, "http.depth"), r) != 0)
+		return -1;
+	if ((q = store_sql(db, FORM)) != NULL) {
+		stmt_text_n(q, ":body", body, len);
+		if (stmt_step(q) == 1) {
+			snprintf(why, sizeof(why), "%s", stmt_get_text(q, 0));
+			stmt_done(q);
+			if ((bar = strchr(why, '|')) == NULL)
+				return 0;
+			why[bar - why] = '\0';
+			return refusal_set(r, why, "%s", bar + 1);
+		}
+	}
+	*r = *store_refusal(db);
+	return -1;
+}
+
+int
+calls_ask(struct http_exchange *x, void *ctx)
+{
+	struct net *net = ctx;
+	struct refusal r = {.code = "store.failed", .why = "out of memory"};
+	struct call *call;
+	size_t len;
+	const char *body = http_body(x, &len);
+
+	if (form_check(net->env->db, body, len, &r) != 0 ||
+	    (call = malloc(sizeof(*call) + len)) == NULL) {
+		net_refuse(net, x, &r, NULL);
+		return 0;
+	}
+	*call = (struct call){.job = {.run = call_run, .done = call_done},
+	    .net = net,
+	    .x = x,
+	    .uid = http_peer(x)->uid,
+	    .len = len};
+	memcpy(call->body, body, len);
+	random_hex(call->nonce);
+	http_on_close(x, call_gone, call);
+	committer_submit(net->committer, &call->job);
+	return 0;
+}
+
+/* A number as we write them: digits alone. */
+static int
+number(const char *text, int64_t *value)
+{
+	if (*text == '\0' || text[strspn(text, "0123456789")] != '\0')
+		return -1;
+	errno = 0;
+	*value = strtoll(text, NULL, 10);
+	return errno == 0 ? 0 : -1;
+}
+
+int
+calls_follow(struct http_exchange *x, void *ctx)
+{
+	struct net *net = ctx;
+	const char *after = http_query(x, "after");
+	struct refusal r;
+	struct stmt *q;
+	int64_t id, seq;
+
+	if (number(http_param(x, "id"), &id) != 0 ||
+	    number(after != NULL ? after : "0", &seq) != 0) {
+		refusal_set(&r, "usage.wrong", "the number of an ask, and of a frame, are digits");
+		net_refuse(net, x, &r, NULL);
+		return 0;
+	}
+	if ((q = store_sql(net->env->db, KNOWN)) == NULL)
+		return -1;
+	stmt_int(q, ":id", id);
+	if (stmt_value(q, 0) != 1) {
+		refusal_set(&r, "http.route", "there is no ask of this number");
+		net_refuse(net, x, &r, NULL);
+		return 0;
+	}
+	watch_begin(net, x, &ANSWER, id, seq, NULL);
+	return 0;
+}

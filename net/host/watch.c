@@ -1,0 +1,147 @@
+/* watch.c: from rows to a stream, no faster than it is read. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/host/watch.h"
+
+/* An answer that is being streamed. */
+struct watch {
+	struct watch *next, **self;
+	struct net *net;
+	struct http_exchange *x;
+	const struct watch_rows *rows;
+	int64_t id, seq; /* the last frame that was sent whole */
+	size_t sent;     /* bytes of the one after it */
+	bool paused;
+};
+
+static void
+watch_free(struct watch *w)
+{
+	*w->self = w->next;
+	if (w->next != NULL)
+		w->next->self = w->self;
+	free(w);
+}
+
+static void
+watch_gone(void *ctx)
+{
+	watch_free(ctx);
+}
+
+/* Queue ${text} and a line's end, from byte w->sent on.  Return whether all of it is queued. */
+static bool
+watch_line(struct watch *w, const char *text)
+{
+	size_t len = strlen(text), n;
+	ssize_t queued;
+
+	while (!w->paused && w->sent <= len) {
+		n = w->sent == len ? 1 : len - w->sent;
+		n = n < w->net->stream_bytes ? n : w->net->stream_bytes;
+		queued = http_stream_write(w->x, w->sent == len ? "\n" : text + w->sent, n);
+		if (queued == -1)
+			return false;
+		w->sent += n;
+		w->paused = (size_t)queued > w->net->stream_bytes;
+	}
+	return w->sent > len;
+}
+
+/* Read the end before the frames: then none can come between them. */
+static bool
+watch_ended(struct watch *w, int64_t *last, char **end)
+{
+	struct stmt *q;
+
+	if ((q = store_sql(w->net->env->db, w->rows->ended)) == NULL)
+		return false;
+	stmt_int(q, ":id", w->id);
+	if (stmt_step(q) != 1)
+		return false;
+	*last = stmt_get_int(q, 0);
+	*end = strdup(stmt_get_text(q, 1));
+	stmt_done(q);
+	return *end != NULL;
+}
+
+static void
+watch_frames(struct watch *w)
+{
+	struct stmt *q;
+	int n = 0;
+
+	if ((q = store_sql(w->net->env->db, w->rows->frames)) == NULL)
+		return;
+	stmt_int(q, ":id", w->id);
+	stmt_int(q, ":seq", w->seq);
+	while ((n = stmt_step(q)) == 1 && watch_line(w, stmt_get_text(q, 1))) {
+		w->seq = stmt_get_int(q, 0);
+		w->sent = 0;
+	}
+	if (n == 1)
+		stmt_done(q);
+}
+
+static void
+watch_send(struct watch *w)
+{
+	int64_t last = 0;
+	char *end = NULL;
+	bool ended = watch_ended(w, &last, &end);
+
+	watch_frames(w);
+	if (ended && w->seq >= last && watch_line(w, end)) {
+		http_stream_end(w->x);
+		watch_free(w);
+	}
+	free(end);
+}
+
+static void
+watch_drained(void *ctx)
+{
+	struct watch *w = ctx;
+
+	w->paused = false;
+	watch_send(w);
+}
+
+void
+watch_begin(struct net *net, struct http_exchange *x, const struct watch_rows *rows, int64_t id,
+    int64_t after, const char *first)
+{
+	struct refusal r = {.code = "store.failed", .why = "out of memory"};
+	struct watch *w;
+
+	if ((w = calloc(1, sizeof(*w))) == NULL) {
+		net_refuse(net, x, &r, NULL);
+		return;
+	}
+	*w = (struct watch){
+	    .net = net, .x = x, .rows = rows, .id = id, .seq = after, .next = net->watches};
+	w->self = &net->watches;
+	if (w->next != NULL)
+		w->next->self = &w->next;
+	net->watches = w;
+	http_on_close(x, watch_gone, w);
+	http_stream_on_drain(x, watch_drained, w);
+	if (http_stream_begin(x, 200, "application/x-ndjson") != 0)
+		return;
+	if (first != NULL)
+		http_stream_write(x, first, strlen(first));
+	watch_send(w);
+}
+
+void
+watch_wake(struct net *net)
+{
+	struct watch *w, *next;
+
+	for (w = net->watches; w != NULL; w = next) {
+		next = w->next;
+		if (!w->paused)
+			watch_send(w);
+	}
+}

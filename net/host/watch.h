@@ -1,0 +1,30 @@
+/* watch.h: answers that are streamed as their rows are committed. */
+#ifndef NET_HOST_WATCH_H
+#define NET_HOST_WATCH_H
+
+#include "net/host/net.h"
+
+/*
+ * Where the frames of an answer stand. ${frames} selects (seq, frame) of :id behind :seq, in order;
+ * ${ended} selects nothing while the answer goes on, and then (last seq, the text of the end).
+ */
+struct watch_rows {
+	const char *frames, *ended;
+};
+
+/**
+ * watch_begin(net, x, rows, id, after, first):
+ * Answer ${x} with the frames of ${id} behind the number ${after}, each a line, as they are
+ * committed, and then its end.  ${first} is NULL or a line to begin with.  Whoever reads slowly is
+ * waited for, and nothing is kept for him.  ${rows} outlives it.
+ */
+void watch_begin(struct net *net, struct http_exchange *x, const struct watch_rows *rows,
+    int64_t id, int64_t after, const char *first);
+
+/**
+ * watch_wake(net):
+ * Send on what was committed since.
+ */
+void watch_wake(struct net *net);
+
+#endif
