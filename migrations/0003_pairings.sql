@@ -5,6 +5,7 @@ DROP TRIGGER restore_takes_back;
 DROP TRIGGER pairing_born;
 DROP TRIGGER pairing_moves;
 DROP TRIGGER grant_on_a_persons_word;
+DROP INDEX op_run_live;
 DROP TRIGGER op_run_is_allowed;
 DROP VIEW host_may;
 DROP VIEW waiting;
@@ -148,12 +149,20 @@ CREATE INDEX context_ask_due ON context_ask (expires_at) WHERE state = 'pending'
 
 CREATE INDEX context_ask_by_user ON context_ask (uid, asked_at);
 
+CREATE INDEX op_run_live ON op_run (id, pairing_id) WHERE finished_at IS NULL;
+
 -- The anchor where it is in force: its pairing stands, with the key that holds it.
 CREATE VIEW live_anchor AS
 SELECT a.pairing_id, p.host_name AS host, a.owner, a.reason, a.claimed_at, a.heard_at
   FROM anchor AS a
   JOIN pairing AS p ON p.id = a.pairing_id AND p.state = 'active' AND p.host_key = a.host_key
  WHERE NOT EXISTS (SELECT 1 FROM pairing_invalid WHERE id = p.id);
+
+-- Kinds of ops that the anchor approved for Hosts beside it, as long as that approval runs.
+CREATE VIEW approved_kinds AS
+SELECT p.id AS pairing_id, c.value AS class
+  FROM pairing AS p JOIN anchor_terms AS t ON t.id = p.terms_id JOIN json_each(t.caps) AS c
+ WHERE t.expires_at > now_ms();
 
 -- What a Host may ask for at all, before any grant: everything on a local machine; on a network
 -- nothing without an anchor, everything for the anchor, and for others the kinds that it approved.
@@ -163,8 +172,7 @@ SELECT p.id AS pairing_id, o.name AS op
  WHERE (SELECT mode FROM box) = 'local'
     OR p.id IS (SELECT pairing_id FROM live_anchor)
     OR (EXISTS (SELECT 1 FROM live_anchor)
-        AND EXISTS (SELECT 1 FROM anchor_terms AS t JOIN json_each(t.caps) AS c ON c.value = o.class
-                     WHERE t.id = p.terms_id AND t.expires_at > now_ms()));
+        AND EXISTS (SELECT 1 FROM approved_kinds WHERE pairing_id = p.id AND class = o.class));
 
 -- Hosts that ask on the anchor's word, until when. The anchor itself asks on nobody's.
 CREATE VIEW approved_pairings AS
@@ -838,24 +846,31 @@ BEGIN
     SELECT RAISE(ABORT, 'grant.transition|a grant begins as active') WHERE NEW.state <> 'active';
 END;
 
+-- Deciding is what the database does most: what says yes or no is read once.
 CREATE TRIGGER op_run_is_allowed BEFORE INSERT ON op_run
 BEGIN
-    SELECT RAISE(ABORT, 'anchor.none|this machine is on a network and no Host is its anchor')
-      FROM box WHERE mode = 'networked' AND NOT EXISTS (SELECT 1 FROM live_anchor);
     SELECT CASE
-           WHEN (SELECT state FROM pairing WHERE id = NEW.pairing_id) IS NOT 'active'
+           WHEN b.mode IS NOT 'local' AND NOT EXISTS (SELECT 1 FROM live_anchor)
+           THEN RAISE(ABORT, 'anchor.none|this machine is on a network and no Host is its anchor')
+           WHEN p.state IS NOT 'active'
            THEN RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
            WHEN EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id)
            THEN RAISE(ABORT, 'pairing.invalid|this pairing is not served')
-           WHEN NOT EXISTS (SELECT 1 FROM op WHERE name = NEW.op)
+           WHEN o.name IS NULL
            THEN RAISE(ABORT, 'op.unknown|there is no op of this name')
            WHEN EXISTS (SELECT 1 FROM op_run WHERE pairing_id = NEW.pairing_id AND nonce = NEW.nonce)
            THEN RAISE(ABORT, 'op.replayed|this ask was made before')
            WHEN NEW.state <> 'queued'
            THEN RAISE(ABORT, 'op.transition|a run begins as queued')
-           WHEN (SELECT count(*) FROM op_run WHERE finished_at IS NULL)
-             >= (SELECT value FROM setting WHERE name = 'op.live')
-           THEN RAISE(ABORT, 'op.busy|too many runs wait or run already')
+           WHEN (SELECT CASE
+                        WHEN count(*) >= (SELECT value FROM setting WHERE name = 'op.live')
+                        THEN RAISE(ABORT, 'op.busy|too many runs wait or run already')
+                        WHEN count(*) FILTER (WHERE pairing_id = NEW.pairing_id)
+                          >= (SELECT value FROM setting WHERE name = 'op.live_per_host')
+                        THEN RAISE(ABORT, 'op.share|too many runs of this Host wait or run already')
+                        END
+                   FROM op_run WHERE finished_at IS NULL)
+           THEN NULL
            WHEN NEW.op = 'observe:folders'
             AND (SELECT count(*) FROM folder_walk WHERE state = 'stuck')
              >= (SELECT value FROM setting WHERE name = 'folders.stuck')
@@ -866,12 +881,10 @@ BEGIN
            THEN RAISE(ABORT, 'grant.args|a grant for this op is held, but not with these arguments')
            WHEN NEW.grant_id IS NULL
            THEN RAISE(ABORT, 'approval.needed|a person has to approve this first')
-           END;
-    SELECT RAISE(ABORT, 'anchor.caps|the anchor has not approved ops of this kind for this Host')
-      FROM box WHERE mode = 'networked'
-       AND NOT EXISTS (SELECT 1 FROM pairing_may WHERE pairing_id = NEW.pairing_id AND op = NEW.op);
-    -- The grant is read once: deciding is what the database does most.
-    SELECT CASE
+           WHEN b.mode IS NOT 'local' AND NEW.pairing_id IS NOT (SELECT pairing_id FROM anchor)
+            AND NOT EXISTS (SELECT 1 FROM approved_kinds
+                             WHERE pairing_id = NEW.pairing_id AND class = o.class)
+           THEN RAISE(ABORT, 'anchor.caps|the anchor has not approved ops of this kind for this Host')
            WHEN g.state IS NOT 'active'
            THEN RAISE(ABORT, 'grant.gone|the grant was taken back or is used up')
            WHEN g.pairing_id <> NEW.pairing_id OR g.op <> NEW.op
@@ -885,8 +898,11 @@ BEGIN
            WHEN seal_ok('grant', g.seal_text, g.seal) IS NOT 1
            THEN RAISE(ABORT, 'grant.seal|the record of this grant was changed by another tool')
            END
-      FROM (SELECT NEW.grant_id AS id) AS asked
-      LEFT JOIN grant AS g ON g.id = asked.id
+      FROM (SELECT 1) AS asked
+      LEFT JOIN box AS b ON b.id = 1
+      LEFT JOIN pairing AS p ON p.id = NEW.pairing_id
+      LEFT JOIN op AS o ON o.name = NEW.op
+      LEFT JOIN grant AS g ON g.id = NEW.grant_id
       LEFT JOIN factor AS f ON f.id = g.factor_id;
 END;
 
@@ -978,6 +994,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('context.time_ms', 30000, 'ms', 100, 600000, 'how long an ask may take from connecting to its last byte'),
     ('context.ttl_ms', 86400000, 'ms', 1000, 2592000000, 'how long an ask to share a folder waits for an answer'),
     ('context.window_ms', 3600000, 'ms', 1000, 2592000000, 'how long an ask counts in context.asks'),
+    ('op.live_per_host', 48, 'rows', 1, 10000, 'runs of one Host that may wait or run at once'),
     ('pairing.endpoints', 16, 'rows', 1, 256, 'endpoints that one pairing may have');
 
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
@@ -1029,6 +1046,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('endpoint.invalid', 126, 422, 'have the Host give one address or name, a colon and a port each'),
     ('endpoint.many', 126, 422, 'have the Host name fewer endpoints'),
     ('endpoint.missing', 2, 422, 'give an address or name, a colon and a port'),
+    ('op.share', 75, 429, 'wait for earlier runs of this Host to end'),
     ('pairing.consent', 126, 409, 'run bastion pair again, at a terminal'),
     ('pairing.invalid', 126, 403, 'mend the pairing: bastion pair --replace CODE, or end it: bastion unpair HOST'),
     ('pairing.several', 2, 409, 'name one, in full: bastion pairings lists them (claim-anchor takes --host NAME)');

@@ -52,6 +52,12 @@ SELECT a.pairing_id, p.host_name AS host, a.owner, a.reason, a.claimed_at, a.hea
   JOIN pairing AS p ON p.id = a.pairing_id AND p.state = 'active' AND p.host_key = a.host_key
  WHERE NOT EXISTS (SELECT 1 FROM pairing_invalid WHERE id = p.id);
 
+-- Kinds of ops that the anchor approved for Hosts beside it, as long as that approval runs.
+CREATE VIEW approved_kinds AS
+SELECT p.id AS pairing_id, c.value AS class
+  FROM pairing AS p JOIN anchor_terms AS t ON t.id = p.terms_id JOIN json_each(t.caps) AS c
+ WHERE t.expires_at > now_ms();
+
 -- What a Host may ask for at all, before any grant: everything on a local machine; on a network
 -- nothing without an anchor, everything for the anchor, and for others the kinds that it approved.
 CREATE VIEW pairing_may AS
@@ -60,8 +66,7 @@ SELECT p.id AS pairing_id, o.name AS op
  WHERE (SELECT mode FROM box) = 'local'
     OR p.id IS (SELECT pairing_id FROM live_anchor)
     OR (EXISTS (SELECT 1 FROM live_anchor)
-        AND EXISTS (SELECT 1 FROM anchor_terms AS t JOIN json_each(t.caps) AS c ON c.value = o.class
-                     WHERE t.id = p.terms_id AND t.expires_at > now_ms()));
+        AND EXISTS (SELECT 1 FROM approved_kinds WHERE pairing_id = p.id AND class = o.class));
 
 -- Hosts that ask on the anchor's word, until when. The anchor itself asks on nobody's.
 CREATE VIEW approved_pairings AS

@@ -213,6 +213,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('op.replayed', 126, 409, 'make each ask with a nonce of its own'),
     ('op.seq', 1, 500, 'this is a fault in bastion: please report it'),
     ('op.start', 1, 500, 'see the reason; then ask again'),
+    ('op.share', 75, 429, 'wait for earlier runs of this Host to end'),
     ('op.time', 1, 504, 'ask for less, or raise the setting op.time_ms'),
     ('op.transition', 1, 500, 'this is a fault in bastion: please report it'),
     ('op.unknown', 2, 404, 'see bastion ops for what can be asked'),

@@ -61,6 +61,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('logins.ranked', 20, 'rows', 1, 1000, 'sources, users and accepted logins named in an answer'),
     ('op.frame', 1048576, 'bytes', 4096, 16777216, 'longest frame of an answer'),
     ('op.live', 64, 'rows', 1, 10000, 'runs that may wait or run at once'),
+    ('op.live_per_host', 48, 'rows', 1, 10000, 'runs of one Host that may wait or run at once'),
     ('op.parallel', 8, 'runs', 1, 1000, 'runs at the same time'),
     ('op.memory', 1073741824, 'bytes', 0, 1099511627776, 'address space of one run; 0: no limit'),
     ('op.output', 16777216, 'bytes', 4096, 1073741824, 'longest answer of one run'),

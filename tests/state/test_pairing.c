@@ -482,6 +482,44 @@ an_invalid_record_stands_alone(void **state)
 	scratch_drop(&s);
 }
 
+/* One Host that asks without end fills its own share; the rest of the places is for others. */
+static void
+one_host_leaves_room_for_another(void **state)
+{
+	int64_t mine, more, theirs;
+	struct person p;
+	struct scratch s;
+
+	(void)state;
+	scratch_make(&s, HOME_BOX);
+	clock_fix(PERSON_MORNING);
+	person_enrol(&s, &p, "phone");
+	person_host(&s, "laptop");
+	person_host(&s, "desk");
+	assert_int_equal(
+	    scratch_sql(&s, "UPDATE setting SET value = 2 WHERE name = 'op.live_per_host';"
+			    "UPDATE setting SET value = 3 WHERE name = 'op.live'"),
+	    0);
+	mine = person_granted(&s, &p, 1, "[1]");
+	assert_int_equal(person_run(&s, mine, 1), 0);
+	assert_int_equal(person_run(&s, mine, 2), 0);
+	more = person_granted(&s, &p, 1, "[2]");
+	assert_int_equal(person_run(&s, more, 3), -1);
+	person_says(&s, "op.share");
+	theirs = person_granted(&s, &p, 2, "[1]");
+	assert_int_equal(person_run(&s, theirs, 4), 0);
+	assert_int_equal(person_run(&s, theirs, 5), -1);
+	person_says(&s, "op.busy");
+	/* What was held cost no use, and goes when a place is free. */
+	assert_int_equal(
+	    scratch_sql(&s, "UPDATE op_run SET state = 'cancelled', finished_at = now_ms()"
+			    " WHERE id = 1"),
+	    0);
+	assert_int_equal(person_run(&s, more, 6), 0);
+	assert_int_equal(scratch_value(&s, "SELECT max(n) FROM grant_use WHERE grant_id = 2"), 1);
+	scratch_drop(&s);
+}
+
 /* No function picks one of several; a handle serves where one Host alone has it. */
 static void
 none_is_picked_of_several(void **state)
@@ -672,6 +710,7 @@ main(void)
 	    cmocka_unit_test(a_second_host_needs_a_yes),
 	    cmocka_unit_test(a_pairing_is_renewed),
 	    cmocka_unit_test(an_invalid_record_stands_alone),
+	    cmocka_unit_test(one_host_leaves_room_for_another),
 	    cmocka_unit_test(none_is_picked_of_several),
 	    cmocka_unit_test(two_hosts_are_kept_apart),
 	    cmocka_unit_test(unpairing_takes_everything_back),
