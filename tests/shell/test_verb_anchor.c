@@ -5,13 +5,19 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <dirent.h>
+#include <poll.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "engine/crypto/key.h"
+#include "engine/state/code.h"
 #include "engine/state/pairing.h"
 #include "shell/consent.h"
 #include "tests/driver.h"
@@ -166,6 +172,96 @@ a_second_host_is_asked_about(void **state)
 	    driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM pairing WHERE state = 'active'"), 2);
 	/* PAIR-4: again is exit 3; CFG-4: nothing to replace is an error, and not that one. */
 	SAYS(&s, 3, "[pairing.exists]", "pair", code);
+	driver_drop(&d);
+}
+
+/* A Host that takes calls and never answers, and a code that leads to it. */
+static int
+deaf_host(struct driver *d, char code[CODE_MAX + 1])
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	struct pairing_code facts = {.host = "deaf"};
+	struct store *db;
+	int fd;
+
+	paper_host(&hosts[0], "deaf");
+	memcpy(facts.host_key, hosts[0].pk, 32);
+	randombytes_buf(facts.token, sizeof(facts.token));
+	snprintf(facts.path, sizeof(facts.path), "%s/deaf.sock", d->dir);
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s", facts.path);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(fd, 8), 0);
+	db = driver_open(d, DRIVER_BOX, ROLE_READER, NULL);
+	assert_int_equal(code_make(db, &facts, code), 0);
+	store_close(db);
+	return fd;
+}
+
+/* In how many command lines and environments of all processes the ${len} bytes at ${text} stand. */
+static int
+stands_in_proc(const char *text, size_t len)
+{
+	static const char *const files[] = {"cmdline", "environ"};
+	static char bytes[1048576];
+	char path[64];
+	struct dirent *e;
+	int count = 0;
+	DIR *dir;
+	size_t i;
+	FILE *f;
+
+	assert_non_null(dir = opendir("/proc"));
+	while ((e = readdir(dir)) != NULL)
+		for (i = 0; i < 2 && e->d_name[0] >= '1' && e->d_name[0] <= '9'; i++) {
+			snprintf(path, sizeof(path), "/proc/%.16s/%s", e->d_name, files[i]);
+			if ((f = fopen(path, "re")) == NULL)
+				continue;
+			count +=
+			    memmem(bytes, fread(bytes, 1, sizeof(bytes), f), text, len) != NULL;
+			fclose(f);
+		}
+	closedir(dir);
+	return count;
+}
+
+/* PAIR-10: while a Host is asked, its code stands in no process's arguments, those of the one that
+ * was told it included, and in no environment, the daemon's children's included. */
+static void
+the_code_is_in_no_process(void **state)
+{
+	static struct said said;
+	char code[CODE_MAX + 1], input[CODE_MAX + 2];
+	struct driver d;
+	struct pollfd p;
+	struct job job;
+	int caller, i;
+
+	(void)state;
+	driver_make(&d);
+	driver_serve(&d, DRIVER_BOX);
+	p = (struct pollfd){.fd = deaf_host(&d, code), .events = POLLIN};
+	snprintf(input, sizeof(input), "%s\n", code);
+	driver_does(&said, NULL, "settings", "set", "pairing.wait_ms", "1000", NULL);
+	for (i = 0; i < 2; i++) {
+		driver_start(&job, i == 0 ? NULL : input,
+		    (const char *const[]){"pair", i == 0 ? code : "-", NULL});
+		assert_int_equal(poll(&p, 1, DRIVER_WAIT_MS), 1);
+		assert_true((caller = accept4(p.fd, NULL, NULL, SOCK_CLOEXEC)) >= 0);
+		assert_false(driver_finished(&job));
+		assert_int_equal(stands_in_proc(code, strlen(code)), 0);
+		/* Nor does any piece of it, but for the beginning that all codes share. */
+		assert_int_equal(stands_in_proc(code + 20, 40), 0);
+		assert_int_equal(stands_in_proc(code + strlen(code) - 40, 40), 0);
+		/* The search does find what is there, in the verb and in the daemon. */
+		assert_true(stands_in_proc(d.state[DRIVER_BOX], strlen(d.state[DRIVER_BOX])) >= 2);
+		assert_int_equal(driver_finish(&job, &said), 1);
+		assert_non_null(strstr(said.err, "[pairing.unreachable]"));
+		assert_null(strstr(said.err, code + 20));
+		close(caller);
+	}
+	close(p.fd);
+	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM pairing"), 0);
 	driver_drop(&d);
 }
 
@@ -343,6 +439,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_name_is_quoted_and_escaped),
 	    cmocka_unit_test(a_second_host_is_asked_about),
+	    cmocka_unit_test(the_code_is_in_no_process),
 	    cmocka_unit_test(a_machine_goes_on_the_network),
 	    cmocka_unit_test(a_consent_is_carried_in_a_file),
 	    cmocka_unit_test(a_code_changes_the_mode),
