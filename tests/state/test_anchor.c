@@ -472,32 +472,50 @@ a_claim_picks_no_host_silently(void **state)
 	scratch_drop(&s);
 }
 
+enum fault { FAULT_USER, FAULT_ENDPOINT, FAULTS };
+
+/* Make the pairing ${id} one that cannot be served. */
+static void
+spoil(struct scratch *s, int64_t id, enum fault fault)
+{
+	char sql[128];
+
+	if (fault == FAULT_ENDPOINT) {
+		scratch_endpoint(s, id, 1, "203.0.113.7:51820\nallowed_ip=::/0", 33);
+		return;
+	}
+	snprintf(sql, sizeof(sql),
+	    "UPDATE pairing SET peer_uid = 4294967295, renewed_at = now_ms() WHERE id = %d",
+	    (int)id);
+	if (scratch_sql(s, sql) != 0)
+		fail_msg("%s", s->error);
+}
+
 /* ANC-6, EP-39 to EP-42: an invalid pairing is no anchor: alone or named, active or pending. */
 static void
 an_invalid_pairing_is_no_anchor(void **state)
 {
-	static const char *const spoil[] = {
-	    "UPDATE pairing SET peer_uid = 4294967295, renewed_at = now_ms() WHERE id = 1",
+	static const char pending[] =
 	    "UPDATE pairing SET state = 'revoked', ended_at = 1 WHERE id = 1;"
-	    "UPDATE pairing SET state = 'pending', ended_at = NULL, peer_uid = 4294967295"
-	    " WHERE id = 1"};
+	    "UPDATE pairing SET state = 'pending', ended_at = NULL WHERE id = 1";
 	struct anchor_claim claim = {.host = NULL};
 	struct paper_host m, other;
 	struct scratch s;
 	size_t i;
 
 	(void)state;
-	for (i = 0; i < 4; i++) {
+	for (i = 0; i < 8; i++) {
 		scratch_make(&s, HOME_BOX);
 		host_pair(&s, &m, "main", 1000);
-		if (i >= 2)
+		if ((i & 2) != 0)
 			host_pair(&s, &other, "other", 1000);
-		claim.host = i >= 2 ? "main" : NULL;
+		claim.host = (i & 2) != 0 ? "main" : NULL;
 		set_networked(&s);
-		if (scratch_sql(&s, spoil[i % 2]) != 0)
+		if ((i & 1) != 0 && scratch_sql(&s, pending) != 0)
 			fail_msg("%s", s.error);
+		spoil(&s, m.id, (i & 4) != 0 ? FAULT_ENDPOINT : FAULT_USER);
 		claim_refused(&s, &claim, "pairing.invalid");
-		assert_non_null(strstr(said.why, "no process"));
+		assert_non_null(strstr(said.why, (i & 4) != 0 ? "its endpoint 1" : "no process"));
 		person_refused(&s, "pairing.invalid",
 		    "INSERT INTO anchor (id, pairing_id, host_key, reason, claimed_at, by_uid,"
 		    " heard_at) SELECT 1, id, host_key, 'claimed', now_ms(), 0, now_ms()"
@@ -1022,25 +1040,24 @@ nothing_of_before_a_restore_gives(void **state)
 	scratch_drop(&s);
 }
 
-/* EP-43, EP-45, EP-46, EP-47, EP-48: an invalid pairing is not approved and never told of. */
+/* EP-43 to EP-48: an invalid pairing is not approved and never told of. */
 static void
-hosts_never_see_an_invalid_pairing(void **state)
+never_seen(enum fault fault)
 {
 	struct paper_host m, bad, good;
 	struct paper p;
 	struct scratch s;
 
-	(void)state;
 	anchored(&s, &m, &bad);
 	host_pair(&s, &good, "good", 0);
-	if (scratch_sql(&s, "UPDATE pairing SET peer_uid = 4294967295, renewed_at = now_ms()"
-			    " WHERE id = 2") != 0)
-		fail_msg("%s", s.error);
+	spoil(&s, bad.id, fault);
 	paper_for(&s, &p, "pairing_grant", &m, &bad);
 	paper_write(&p, &m);
 	paper_refused(&s, &p, "pairing.invalid");
 	assert_non_null(strstr(said.why, "not served"));
 	assert_null(strchr(said.why, '/'));
+	assert_int_equal(
+	    scratch_value(&s, "SELECT state = 'pending' FROM pairing WHERE id = 2"), 1);
 	clock_fix(clock_now() + DAY);
 	assert_int_equal(
 	    scratch_value(&s, "SELECT count(*) FROM told_pairings WHERE asks_id = 1"), 2);
@@ -1060,6 +1077,37 @@ hosts_never_see_an_invalid_pairing(void **state)
 	beaten(&s);
 	says(&s, "pairing_revoke", &m, &bad);
 	scratch_drop(&s);
+}
+
+static void
+hosts_never_see_an_invalid_pairing(void **state)
+{
+	enum fault fault;
+
+	(void)state;
+	for (fault = 0; fault < FAULTS; fault++)
+		never_seen(fault);
+}
+
+/* An anchor that cannot be served any more is not in force: nobody is answered. */
+static void
+an_anchor_that_became_invalid_is_none(void **state)
+{
+	enum fault fault;
+	struct paper_host m;
+	struct scratch s;
+
+	(void)state;
+	for (fault = 0; fault < FAULTS; fault++) {
+		anchored(&s, &m, NULL);
+		assert_int_equal(scratch_value(&s, "SELECT count(*) FROM live_anchor"), 1);
+		spoil(&s, m.id, fault);
+		assert_int_equal(scratch_value(&s, "SELECT count(*) FROM live_anchor"), 0);
+		person_refused(&s, "anchor.none",
+		    "INSERT INTO op_run (pairing_id, op, args, nonce, queued_at)"
+		    " VALUES (1, 'observe:logins', '[]', printf('%032x', 1), now_ms())");
+		scratch_drop(&s);
+	}
 }
 
 /* Attempts that the anchor is told of have waited for ten minutes, and only the anchor is. */
@@ -1276,6 +1324,7 @@ main(void)
 	    cmocka_unit_test(terms_are_for_the_key_that_they_name),
 	    cmocka_unit_test(nothing_of_before_a_restore_gives),
 	    cmocka_unit_test(hosts_never_see_an_invalid_pairing),
+	    cmocka_unit_test(an_anchor_that_became_invalid_is_none),
 	    cmocka_unit_test(attempts_are_told_after_ten_minutes),
 	    cmocka_unit_test(the_anchor_gives_way_by_consent),
 	    cmocka_unit_test(a_consent_is_for_one_host),

@@ -223,31 +223,9 @@ none_is_missing(void **state)
 static struct scratch s;
 
 static void
-lenient(sqlite3_context *c, int n, sqlite3_value **v)
-{
-	(void)n;
-	sqlite3_result_value(c, v[0]);
-}
-
-/* Store ${text} as endpoint ${ord} of pairing ${id}, as a version that took anything once did. */
-static void
 store_once(int64_t id, int ord, const char *text, size_t len)
 {
-	sqlite3 *handle = store_handle(scratch_open(&s, ROLE_MIGRATE));
-	struct stmt *q;
-
-	assert_int_equal(
-	    sqlite3_create_function(handle, "endpoint_text", 1,
-		SQLITE_UTF8 | SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, NULL, lenient, NULL, NULL),
-	    SQLITE_OK);
-	assert_int_equal(store_begin(s.db), 0);
-	assert_non_null(
-	    q = store_sql(s.db, "INSERT INTO pairing_endpoint VALUES (:id, :ord, :text)"));
-	stmt_int(q, ":id", id);
-	stmt_int(q, ":ord", ord);
-	stmt_text_n(q, ":text", text, len);
-	if (stmt_run_one(q) != 0 || store_commit(s.db) != 0)
-		fail_msg("%s", store_refusal(s.db)->why);
+	scratch_endpoint(&s, id, ord, text, len);
 	scratch_open(&s, ROLE_PERSON);
 }
 
