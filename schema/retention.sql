@@ -32,13 +32,13 @@ CREATE VIEW retention_due AS
 SELECT c.entity,
        (SELECT max(id)
           FROM (SELECT id, rows, sum(rows) OVER through AS total,
-                       max(at IS NULL OR at >= c.before) OVER through AS kept
+                       max(at IS NULL OR at >= c.before) OVER through AS kept,
+                       lead(id) OVER through AS later
                   FROM (SELECT id, at, rows FROM retention_item
                          WHERE entity = c.entity AND id > c.gone_to ORDER BY id
-                         LIMIT (SELECT value FROM setting WHERE name = 'retention.batch'))
+                         LIMIT (SELECT value + 1 FROM setting WHERE name = 'retention.batch'))
                 WINDOW through AS (ORDER BY id))
-         WHERE NOT kept
-           AND id < (SELECT max(id) FROM retention_item WHERE entity = c.entity)
+         WHERE NOT kept AND later IS NOT NULL
            AND (total = rows
                 OR total <= (SELECT value FROM setting WHERE name = 'retention.batch'))) AS gone_to
   FROM retention_cutoff AS c;

@@ -44,6 +44,10 @@ SELECT 'audit removed too far' AS name, 'to row ' || gone_to AS detail
                               JOIN audit_seal AS s ON s.seq = b.seq
                              WHERE a.hash = b.head AND s.head = b.head), 0);
 
+SELECT 'audit leaves removed' AS name, 'to row ' || gone_to AS detail
+  FROM retention WHERE entity = 'audit'
+   AND gone_to > coalesce((SELECT (max(n) + 1) * 256 FROM audit_tile WHERE level = 0), 0);
+
 SELECT 'audit seal' AS name, 'row ' || s.seq AS detail
   FROM audit_seal AS s LEFT JOIN audit AS a ON a.seq = s.seq
  WHERE s.head IS NOT a.hash OR seal_ok('audit', s.seal_text, s.signature) = 0;
