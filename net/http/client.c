@@ -2,8 +2,10 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sodium.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -11,6 +13,10 @@
 
 #include "net/http/client.h"
 #include "net/http/lazy.h"
+#include "net/http/tls.h"
+
+/* Where a call goes that has its connection from somebody else: nothing is dialled or looked up. */
+#define NOWHERE "127.0.0.1:1"
 
 struct http_client {
 	struct loop *loop;
@@ -24,9 +30,12 @@ struct http_call {
 	struct http_client *client;
 	struct http_request request;
 	CURL *easy;
-	struct curl_slist *headers;
+	struct curl_slist *headers, *dial;
 	char *body; /* our copy of the request's */
 	int fd;
+	struct http_via via; /* take is NULL: we dial */
+	bool clean;          /* its connection may carry another request */
+	char error[CURL_ERROR_SIZE];
 	uint64_t idle_timer;
 	int64_t last; /* when the last byte came: loop_now */
 	size_t received;
@@ -162,17 +171,34 @@ call_free(struct http_call *call)
 		client->curl->multi_remove_handle(client->multi, call->easy);
 		client->curl->easy_cleanup(call->easy);
 	}
+	if (call->via.take != NULL)
+		call->via.over(call->via.ctx, call->clean);
 	client->curl->slist_free_all(call->headers);
+	client->curl->slist_free_all(call->dial);
 	if (call->body != NULL)
 		sodium_memzero(call->body, call->request.body_len);
 	free(call->body);
 	free(call);
 }
 
+/* What libcurl says; parts of it may come from a certificate. */
+static const char *
+words_of(struct http_call *call, CURLcode result)
+{
+	char *p;
+
+	if (call->error[0] == '\0')
+		return call->client->curl->easy_strerror(result);
+	for (p = call->error; *p != '\0'; p++)
+		if (*p < ' ' || *p > '~')
+			*p = '?';
+	return call->error;
+}
+
 static void
 explain(struct http_call *call, CURLcode result)
 {
-	const char *why = call->client->curl->easy_strerror(result);
+	const char *why = words_of(call, result);
 
 	if (call->refusal.code[0] != '\0')
 		return;
@@ -182,9 +208,13 @@ explain(struct http_call *call, CURLcode result)
 		break;
 	case CURLE_COULDNT_CONNECT:
 	case CURLE_COULDNT_RESOLVE_HOST:
-	case CURLE_SSL_CONNECT_ERROR:
-	case CURLE_PEER_FAILED_VERIFICATION:
 		refusal_set(&call->refusal, "http.unreachable", "%s", why);
+		break;
+	case CURLE_SSL_CONNECT_ERROR:
+		refusal_set(&call->refusal, "tls.handshake", "%s", why);
+		break;
+	case CURLE_PEER_FAILED_VERIFICATION:
+		refusal_set(&call->refusal, "tls.untrusted", "%s", why);
 		break;
 	case CURLE_FILESIZE_EXCEEDED:
 		refusal_set(&call->refusal, "http.too_large", "the answer is over %zu bytes",
@@ -198,9 +228,20 @@ explain(struct http_call *call, CURLcode result)
 	}
 }
 
+/* May the connection carry another request? */
+static bool
+is_clean(const struct http_call *call, CURLcode result)
+{
+	const char *connection = http_call_header(call, "Connection");
+
+	return result == CURLE_OK && !call->aborted &&
+	       (connection == NULL || strcasecmp(connection, "close") != 0);
+}
+
 static void
 call_finish(struct http_call *call, CURLcode result)
 {
+	call->clean = is_clean(call, result);
 	if (!call->aborted) {
 		if (result != CURLE_OK)
 			explain(call, result);
@@ -273,30 +314,83 @@ on_open(void *ctx, curlsocktype purpose, struct curl_sockaddr *address)
 	return call->fd == -1 ? CURL_SOCKET_BAD : call->fd;
 }
 
+/* The same, of somebody else's connections. */
+static curl_socket_t
+on_borrow(void *ctx, curlsocktype purpose, struct curl_sockaddr *address)
+{
+	struct http_call *call = ctx;
+
+	(void)purpose;
+	(void)address;
+	call->fd = call->via.take(call->via.ctx);
+	return call->fd == -1 ? CURL_SOCKET_BAD : call->fd;
+}
+
+static int
+on_borrowed(void *ctx, curl_socket_t fd, curlsocktype purpose)
+{
+	(void)ctx;
+	(void)fd;
+	(void)purpose;
+	return CURL_SOCKOPT_ALREADY_CONNECTED;
+}
+
+/* CURLOPT_SSL_CTX_FUNCTION */
+static CURLcode
+on_context(CURL *easy, void *ssl_ctx, void *ctx)
+{
+	struct http_call *call = ctx;
+
+	(void)easy;
+	return tls_end_apply(call->request.tls, ssl_ctx, &call->refusal) == 0
+		   ? CURLE_OK
+		   : CURLE_SSL_CERTPROBLEM;
+}
+
+/* Who is at the other end of the socket, or of TLS. */
+static int
+peer_of_call(struct http_call *call, struct http_peer *peer)
+{
+	struct curl_tlssessioninfo *info = NULL;
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	*peer = (struct http_peer){.uid = HTTP_NOBODY, .gid = (gid_t)-1};
+	if (call->request.tls != NULL) {
+		call->client->curl->easy_getinfo(call->easy, CURLINFO_TLS_SSL_PTR, &info);
+		if (info != NULL && info->internals != NULL)
+			peer->tls = tls_peer_of(info->internals, &call->refusal);
+		return peer->tls != NULL ? 0
+					 : refusal_set(&call->refusal, "tls.handshake",
+					       "no certificate was shown");
+	}
+	if (getsockopt(call->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == -1)
+		return refusal_errno(
+		    &call->refusal, "http.unreachable", "who listens on the socket");
+	peer->pid = cred.pid;
+	peer->uid = cred.uid;
+	peer->gid = cred.gid;
+	return 0;
+}
+
 /* CURLOPT_PREREQFUNCTION: connected, and nothing sent yet. */
 static int
 on_connected(void *ctx, char *remote, char *local, int remote_port, int local_port)
 {
 	struct http_call *call = ctx;
-	struct http_peer peer = {.surface = 0};
-	struct ucred cred;
-	socklen_t len = sizeof(cred);
+	struct http_peer peer;
 	int r;
 
 	(void)remote;
 	(void)local;
 	(void)remote_port;
 	(void)local_port;
-	if (getsockopt(call->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == -1) {
-		refusal_errno(&call->refusal, "http.unreachable", "who listens on the socket");
+	if (peer_of_call(call, &peer) == -1)
 		return CURL_PREREQFUNC_ABORT;
-	}
-	peer.pid = cred.pid;
-	peer.uid = cred.uid;
-	peer.gid = cred.gid;
 	call->in_callback = true;
 	r = call->request.verify(call->request.ctx, &peer, &call->refusal);
 	call->in_callback = false;
+	tls_peer_free(peer.tls);
 	if (r == 0 && !call->aborted)
 		return CURL_PREREQFUNC_OK;
 	if (call->refusal.code[0] == '\0')
@@ -367,26 +461,84 @@ set_body(struct http_call *call)
 	return r;
 }
 
+/* A connection that serves this call alone, and whom to ask about its other end. */
 static int
-set_socket(struct http_call *call)
+set_connection(struct http_call *call)
 {
 	const struct lazy_curl *curl = call->client->curl;
 	const struct http_request *q = &call->request;
 	CURL *e = call->easy;
 	int r = 0;
 
-	if (q->socket_path == NULL)
+	if (q->socket_path == NULL && q->tls == NULL && q->via == NULL && q->method != NULL)
 		return 0;
-
-	/* Each call has a connection of its own, so that on_connected knows whose it is. */
-	r |= curl->easy_setopt(e, CURLOPT_UNIX_SOCKET_PATH, q->socket_path);
 	r |= curl->easy_setopt(e, CURLOPT_FRESH_CONNECT, 1L);
 	r |= curl->easy_setopt(e, CURLOPT_FORBID_REUSE, 1L);
+	if (q->socket_path != NULL)
+		r |= curl->easy_setopt(e, CURLOPT_UNIX_SOCKET_PATH, q->socket_path);
 	if (q->verify != NULL) {
 		r |= curl->easy_setopt(e, CURLOPT_PREREQFUNCTION, on_connected);
 		r |= curl->easy_setopt(e, CURLOPT_PREREQDATA, call);
 	}
 	return r;
+}
+
+static int
+set_tls(struct http_call *call)
+{
+	const struct lazy_curl *curl = call->client->curl;
+	CURL *e = call->easy;
+	int r = 0;
+
+	r |= curl->easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+	if (call->request.tls == NULL)
+		return r;
+
+	/* No file of the system's: our end says who is trusted, libcurl still checks the name. */
+	r |= curl->easy_setopt(e, CURLOPT_CAINFO, NULL);
+	r |= curl->easy_setopt(e, CURLOPT_CAPATH, NULL);
+	r |= curl->easy_setopt(e, CURLOPT_SSL_SESSIONID_CACHE, 0L);
+	r |= curl->easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_context);
+	r |= curl->easy_setopt(e, CURLOPT_SSL_CTX_DATA, call);
+	return r;
+}
+
+/* Where to, if not to where the URL says. */
+static int
+set_dial(struct http_call *call)
+{
+	const struct lazy_curl *curl = call->client->curl;
+	const struct http_request *q = &call->request;
+	const char *to = q->via != NULL ? NOWHERE : q->dial;
+	CURL *e = call->easy;
+	char entry[512];
+	int r = 0;
+
+	if (to == NULL)
+		return 0;
+	if (snprintf(entry, sizeof(entry), "::%s", to) >= (int)sizeof(entry) ||
+	    (call->dial = curl->slist_append(NULL, entry)) == NULL)
+		return -1;
+	r |= curl->easy_setopt(e, CURLOPT_CONNECT_TO, call->dial);
+	if (q->via == NULL)
+		return r;
+	r |= curl->easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, on_borrow);
+	r |= curl->easy_setopt(e, CURLOPT_SOCKOPTFUNCTION, on_borrowed);
+	r |= curl->easy_setopt(e, CURLOPT_SOCKOPTDATA, call);
+	return r;
+}
+
+static int
+set_method(struct http_call *call)
+{
+	const struct lazy_curl *curl = call->client->curl;
+	const char *method = call->request.method;
+
+	if (method == NULL)
+		return curl->easy_setopt(call->easy, CURLOPT_CONNECT_ONLY, 1L);
+	if (strcmp(method, "HEAD") == 0)
+		return curl->easy_setopt(call->easy, CURLOPT_NOBODY, 1L);
+	return curl->easy_setopt(call->easy, CURLOPT_CUSTOMREQUEST, method);
 }
 
 /* Return 0 if every option was taken. */
@@ -415,11 +567,11 @@ set_options(struct http_call *call)
 	r |= curl->easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, on_open);
 	r |= curl->easy_setopt(e, CURLOPT_OPENSOCKETDATA, call);
 	r |= set_body(call);
-	if (strcmp(q->method, "HEAD") == 0)
-		r |= curl->easy_setopt(e, CURLOPT_NOBODY, 1L);
-	else
-		r |= curl->easy_setopt(e, CURLOPT_CUSTOMREQUEST, q->method);
-	r |= set_socket(call);
+	r |= curl->easy_setopt(e, CURLOPT_ERRORBUFFER, call->error);
+	r |= set_method(call);
+	r |= set_connection(call);
+	r |= set_tls(call);
+	r |= set_dial(call);
 	r |= set_headers(call);
 	return r;
 }
@@ -447,8 +599,12 @@ http_start(struct http_client *client, const struct http_request *request, struc
 
 	if ((call = calloc(1, sizeof(*call))) == NULL) {
 		refusal_set(refusal, "http.memory", "no memory for a request");
+		if (request->via != NULL)
+			request->via->over(request->via->ctx, false);
 		return NULL;
 	}
+	if (request->via != NULL)
+		call->via = *request->via;
 	call->client = client;
 	call->request = *request;
 	call->fd = -1;
@@ -466,6 +622,8 @@ http_start(struct http_client *client, const struct http_request *request, struc
 	/* What the caller passed may go away now. */
 	call->request.socket_path = call->request.url = call->request.method = NULL;
 	call->request.headers = NULL;
+	call->request.via = NULL;
+	call->request.dial = NULL;
 	call->request.body = NULL;
 	return call;
 }
@@ -495,6 +653,15 @@ http_call_header(const struct http_call *call, const char *name)
 	if (call->client->curl->easy_header(call->easy, name, 0, CURLH_HEADER, -1, &h) != CURLHE_OK)
 		return NULL;
 	return h->value;
+}
+
+int
+http_call_socket(const struct http_call *call)
+{
+	curl_socket_t fd = CURL_SOCKET_BAD;
+
+	call->client->curl->easy_getinfo(call->easy, CURLINFO_ACTIVESOCKET, &fd);
+	return fd == CURL_SOCKET_BAD ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
 }
 
 struct http_client *
