@@ -374,7 +374,7 @@ only_an_authority_loads_with_its_key(void **state)
 static void
 keys_are_pkcs8(void **state)
 {
-	struct cert_blob key, public_key, spki;
+	struct cert_blob key, public_key;
 	char out[4096];
 
 	(void)state;
@@ -382,13 +382,13 @@ keys_are_pkcs8(void **state)
 	save("k.der", &key);
 	save("p.der", &public_key);
 	assert_int_equal(
-	    shell("openssl asn1parse -inform DER -in k.der -strparse 0 | head -3; "
-		  "openssl pkey -inform DER -in k.der -pubout -outform DER | cmp - p.der",
+	    shell("openssl pkey -inform DER -in k.der -pubout -outform DER | cmp - p.der"
+		  " && openssl asn1parse -inform DER -in k.der",
 		out, sizeof(out)),
 	    0);
-	assert_non_null(strstr(out, "id-ecPublicKey") ? out : strstr(out, "INTEGER"));
-	spki = public_key;
-	cert_blob_free(&spki);
+	assert_non_null(strstr(out, "prim: INTEGER           :00"));
+	assert_non_null(strstr(out, "id-ecPublicKey"));
+	cert_blob_free(&public_key);
 	cert_blob_free(&key);
 }
 
@@ -578,7 +578,7 @@ foreign_certificates_are_bounded(void **state)
 	    {"-newkey ed25519 -addext subjectAltName=DER:3009860775726e3a61006263", "cert.uris"},
 	    {"-newkey ed25519 -addext subjectAltName=DER:3009860775726e3a61206263", "cert.uris"},
 	    {"-newkey ed25519 -addext subjectAltName=DER:3009860775726e3a610a6263", "cert.uris"},
-	    {"-newkey ed25519 -addext subjectAltName=URI:", "cert.uris"},
+	    {"-newkey ed25519 -addext subjectAltName=DER:30028600", "cert.uris"},
 	    {"-newkey ed25519 -addext subjectAltName=email:a@b,DNS:c,IP:192.0.2.1,URI:d:e", NULL},
 	};
 	char command[512], out[4096], path[64];
@@ -594,7 +594,8 @@ foreign_certificates_are_bounded(void **state)
 		snprintf(command, sizeof(command),
 		    "openssl req -x509 -nodes -subj /CN=x -keyout k -outform DER -out x %s",
 		    makes[i].options);
-		assert_int_equal(shell(command, out, sizeof(out)), 0);
+		if (shell(command, out, sizeof(out)) != 0)
+			fail_msg("%s: %s", makes[i].options, out);
 		assert_non_null(f = fopen(path, "re"));
 		len = fread(der, 1, sizeof(der), f);
 		fclose(f);
