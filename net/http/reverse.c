@@ -142,6 +142,8 @@ on_gone(void *ctx, const struct refusal *why)
 	const struct line *l = ctx;
 	struct refusal ours = l->why;
 
+	if (why == NULL && ours.code[0] == '\0' && l->stage == STAGE_ASK)
+		refusal_set(&ours, "reverse.refused", "the Host closed instead of upgrading");
 	line_down(ctx, ours.code[0] != '\0' ? &ours : why);
 }
 
@@ -239,8 +241,8 @@ on_answer(void *ctx, uint32_t events)
 	if (n == -1 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {
-		refusal_set(&r, "reverse.refused", "the Host closed instead of upgrading");
-		line_fail(l, &r);
+		/* If TLS knows more of it, on_gone says so. */
+		close_plain(l);
 		return;
 	}
 	head[n] = '\0';

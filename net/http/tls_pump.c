@@ -25,6 +25,7 @@ enum stage {
 	STAGE_SHAKING,
 	STAGE_OPEN,
 	STAGE_CLOSING, /* our last byte is sent; what still comes is dropped */
+	STAGES
 };
 
 /* What could not be passed on at once: ${len} bytes from ${at}. */
@@ -44,10 +45,12 @@ struct tls_conn {
 	uint64_t timer;
 	struct rest in, out;
 	bool in_over;    /* the other end has said that it sends no more */
+	bool out_over;   /* we have said so */
 	bool deaf;       /* nobody at the plain end reads any more */
-	bool plain_over; /* the plain end is closed, and read to its end */
+	bool plain_over; /* nor writes, and it is read to its end */
 	bool plain_hup;  /* it is closed; out of the loop */
 	bool read_needs_write, write_needs_read;
+	struct refusal *why; /* it failed; NULL: it did not */
 	size_t dropped;
 	struct in6_addr net; /* IPv4 mapped, IPv6 cut to its /64; "::" for clients */
 	char address[TLS_ADDRESS_MAX];
@@ -61,8 +64,8 @@ struct tls_pump {
 	struct tls_limits limits;
 	const struct openssl_crypto *c;
 	const struct openssl_ssl *s;
-	struct conns shaking, open; /* in the order of their coming */
-	unsigned nshaking, nopen;
+	struct conns conns[STAGES]; /* in the order in which they came to their stage */
+	unsigned n[STAGES];
 	bool closed;
 	uint8_t scratch[RECORD];
 };
@@ -96,13 +99,8 @@ tls_drop(struct tls_conn *c)
 {
 	struct tls_pump *pump = c->pump;
 
-	if (c->stage == STAGE_SHAKING) {
-		TAILQ_REMOVE(&pump->shaking, c, entry);
-		pump->nshaking--;
-	} else {
-		TAILQ_REMOVE(&pump->open, c, entry);
-		pump->nopen--;
-	}
+	TAILQ_REMOVE(&pump->conns[c->stage], c, entry);
+	pump->n[c->stage]--;
 	loop_cancel(pump->loop, c->timer);
 	close_plain(c);
 	loop_del(pump->loop, c->tcp);
@@ -110,15 +108,21 @@ tls_drop(struct tls_conn *c)
 	pump->s->SSL_free(c->ssl);
 	rest_free(&c->in);
 	rest_free(&c->out);
+	free(c->why);
 	free(c);
 }
 
-/* Drop ${c} and say ${why}. */
+/* Drop ${c} and say ${why}, or for what it failed before. */
 static void
 end(struct tls_conn *c, const struct refusal *why)
 {
 	struct tls_hooks hooks = c->hooks;
+	struct refusal earlier;
 
+	if (c->why != NULL) {
+		earlier = *c->why;
+		why = &earlier;
+	}
 	tls_drop(c);
 	if (hooks.gone != NULL)
 		hooks.gone(hooks.ctx, why);
@@ -131,6 +135,20 @@ end_for(struct tls_conn *c, const char *code, const char *why)
 
 	refusal_set(&r, code, "%s", why);
 	end(c, &r);
+}
+
+static void
+enter(struct tls_conn *c, enum stage stage)
+{
+	struct tls_pump *pump = c->pump;
+
+	TAILQ_REMOVE(&pump->conns[c->stage], c, entry);
+	pump->n[c->stage]--;
+	c->stage = stage;
+	TAILQ_INSERT_TAIL(&pump->conns[stage], c, entry);
+	pump->n[stage]++;
+	loop_cancel(pump->loop, c->timer);
+	c->timer = 0;
 }
 
 static void
@@ -171,8 +189,6 @@ tcp_wants(const struct tls_conn *c)
 {
 	uint32_t events = 0;
 
-	if (c->stage == STAGE_CLOSING)
-		return EPOLLIN;
 	if ((!c->in_over && !c->deaf && c->in.len == 0 && !c->read_needs_write) ||
 	    c->write_needs_read)
 		events |= EPOLLIN;
@@ -181,7 +197,8 @@ tcp_wants(const struct tls_conn *c)
 		events |= EPOLLRDHUP;
 	/* Of a plain end that is out of the loop, the rest is read as TCP takes it. */
 	if (c->read_needs_write ||
-	    (c->out.len > 0 ? !c->write_needs_read : c->plain_over || c->plain_hup))
+	    (c->out.len > 0 ? !c->write_needs_read
+			    : (c->plain_over || c->plain_hup) && !c->out_over))
 		events |= EPOLLOUT;
 	return events;
 }
@@ -208,7 +225,7 @@ watch_both(struct tls_conn *c)
 enum moved {
 	MOVED_NOTHING,
 	MOVED_SOME,
-	MOVED_END, /* ${c} is gone */
+	MOVED_END, /* the connection is gone, or closing */
 };
 
 /* Keep what could not be passed on. */
@@ -232,19 +249,37 @@ consume(struct rest *rest, size_t n)
 		rest_free(rest);
 }
 
-/* TLS failed: tell why, with an alert from the other side if there was one. */
+/*
+ * Our last byte is sent: wait for the other side to close before we do, since to close over bytes
+ * that were not read could destroy what we said.
+ */
+static enum moved
+linger(struct tls_conn *c)
+{
+	shutdown(c->tcp, SHUT_WR);
+	close_plain(c);
+	enter(c, STAGE_CLOSING);
+	if (set_timer(c, LINGER_MS) == 0 && watch(c, c->tcp, &c->tcp_events, EPOLLIN) == 0)
+		return MOVED_NOTHING;
+	end(c, NULL);
+	return MOVED_END;
+}
+
+/* TLS failed: tell why, with an alert from the other side if there was one, or send ours. */
 static enum moved
 failed(struct tls_conn *c, int error)
 {
-	struct refusal r;
-
 	if (error == SSL_ERROR_SYSCALL) {
 		c->pump->c->ERR_clear_error();
 		end_for(c, "http.unreachable", "the connection was cut");
 		return MOVED_END;
 	}
-	tls_explain(c->ssl, &r);
-	end(c, &r);
+	if ((c->why = malloc(sizeof(*c->why))) == NULL) {
+		end_for(c, "http.memory", "no memory for a reason");
+		return MOVED_END;
+	}
+	tls_explain(c->ssl, c->why);
+	linger(c);
 	return MOVED_END;
 }
 
@@ -312,7 +347,7 @@ carry_in(struct tls_conn *c)
 	}
 }
 
-/* Encrypt ${len} bytes; the number taken, 0 for none now, or -1 with ${c} gone. */
+/* Encrypt ${len} bytes; the number taken, 0 for none now, or -1: see MOVED_END. */
 static int
 encrypt(struct tls_conn *c, const uint8_t *data, size_t len)
 {
@@ -366,29 +401,25 @@ carry_out(struct tls_conn *c)
 	return MOVED_SOME;
 }
 
-/* The plain end is done: say so, and wait for the other side to close before we do. */
+/* Nothing more comes from the plain end: say so, and close if nothing goes to it either. */
 static enum moved
-begin_closing(struct tls_conn *c)
+finish(struct tls_conn *c)
 {
 	int n, error;
 
-	if ((n = c->pump->s->SSL_shutdown(c->ssl)) < 0) {
+	if (!c->out_over && (n = c->pump->s->SSL_shutdown(c->ssl)) < 0) {
 		error = c->pump->s->SSL_get_error(c->ssl, n);
 		if (error == SSL_ERROR_WANT_WRITE || error == SSL_ERROR_WANT_READ)
 			return MOVED_NOTHING;
 		return failed(c, error);
 	}
-	shutdown(c->tcp, SHUT_WR);
-	close_plain(c);
-	c->stage = STAGE_CLOSING;
-	if (set_timer(c, LINGER_MS) == -1) {
-		end(c, NULL);
-		return MOVED_END;
-	}
-	return MOVED_NOTHING;
+	loop_cancel(c->pump->loop, c->timer);
+	c->timer = 0;
+	c->out_over = true;
+	return c->plain_hup || c->deaf || c->in_over ? linger(c) : MOVED_NOTHING;
 }
 
-/* Carry both ways for a while.  MOVED_END: ${c} is gone. */
+/* Carry both ways for a while. */
 static enum moved
 carry(struct tls_conn *c)
 {
@@ -405,17 +436,19 @@ carry(struct tls_conn *c)
 	}
 	if (!c->plain_over)
 		return MOVED_SOME;
+	if (c->out.len == 0)
+		return finish(c);
 	if ((sent || c->timer == 0) && set_timer(c, c->pump->limits.flush_ms) == -1) {
 		end_for(c, "http.memory", "no memory for a timer");
 		return MOVED_END;
 	}
-	return c->out.len == 0 ? begin_closing(c) : MOVED_SOME;
+	return MOVED_SOME;
 }
 
 static void
 carry_and_watch(struct tls_conn *c)
 {
-	if (carry(c) != MOVED_END && watch_both(c) == -1)
+	if (carry(c) != MOVED_END && c->stage == STAGE_OPEN && watch_both(c) == -1)
 		end_for(c, "http.memory", "no memory for a connection");
 }
 
@@ -456,7 +489,6 @@ open_plain(struct tls_conn *c, int *theirs)
 static void
 open_conn(struct tls_conn *c)
 {
-	struct tls_pump *pump = c->pump;
 	struct refusal r = {.code = ""};
 	struct tls_peer *peer;
 	int theirs;
@@ -471,13 +503,7 @@ open_conn(struct tls_conn *c)
 		end_for(c, "http.memory", "no memory or descriptor for a connection");
 		return;
 	}
-	TAILQ_REMOVE(&pump->shaking, c, entry);
-	pump->nshaking--;
-	TAILQ_INSERT_TAIL(&pump->open, c, entry);
-	pump->nopen++;
-	c->stage = STAGE_OPEN;
-	loop_cancel(pump->loop, c->timer);
-	c->timer = 0;
+	enter(c, STAGE_OPEN);
 	if (c->hooks.ready(c->hooks.ctx, c, theirs, peer) == -1) {
 		end(c, NULL);
 		return;
@@ -528,7 +554,9 @@ on_tcp(void *ctx, uint32_t events)
 		drop_rest(c);
 	else if (c->stage == STAGE_SHAKING)
 		shake(c);
-	else if ((events & (EPOLLERR | EPOLLHUP)) != 0 || (events & EPOLLRDHUP) != 0)
+	else if ((events & EPOLLRDHUP) != 0 && c->out_over)
+		end(c, NULL);
+	else if ((events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP)) != 0)
 		end_for(c, "http.unreachable", "the other side has closed the connection");
 	else
 		carry_and_watch(c);
@@ -587,8 +615,8 @@ conn_new(struct tls_pump *pump, struct tls_end *tls_end, int fd, const struct tl
 	c->tcp = fd;
 	c->plain = -1;
 	c->tcp_events = events;
-	TAILQ_INSERT_TAIL(&pump->shaking, c, entry);
-	pump->nshaking++;
+	TAILQ_INSERT_TAIL(&pump->conns[STAGE_SHAKING], c, entry);
+	pump->n[STAGE_SHAKING]++;
 	set_keepalive(c);
 	if (set_timer(c, pump->limits.handshake_ms) == 0)
 		return c;
@@ -597,18 +625,25 @@ conn_new(struct tls_pump *pump, struct tls_end *tls_end, int fd, const struct tl
 	return NULL;
 }
 
-/* Make room for one more, if need be at the cost of whoever has been shaking hands for longest. */
+/* Make room for one more, if need be at the cost of who only lingers, or has shaken hands for
+ * longest. */
 static int
 make_room(struct tls_pump *pump, struct refusal *r)
 {
 	if (pump->closed)
 		return refusal_set(r, "http.busy", "no more connections are taken");
-	if (pump->nshaking < pump->limits.handshakes &&
-	    pump->nshaking + pump->nopen < pump->limits.connections)
+	if (pump->n[STAGE_SHAKING] >= pump->limits.handshakes)
+		end_for(TAILQ_FIRST(&pump->conns[STAGE_SHAKING]), "http.busy",
+		    "too many handshakes at once");
+	if (tls_pump_count(pump) < pump->limits.connections)
 		return 0;
-	if (pump->nshaking == 0)
+	if (pump->n[STAGE_CLOSING] > 0)
+		end(TAILQ_FIRST(&pump->conns[STAGE_CLOSING]), NULL);
+	else if (pump->n[STAGE_SHAKING] > 0)
+		end_for(TAILQ_FIRST(&pump->conns[STAGE_SHAKING]), "http.busy",
+		    "too many connections are open");
+	else
 		return refusal_set(r, "http.busy", "too many connections are open");
-	end_for(TAILQ_FIRST(&pump->shaking), "http.busy", "too many handshakes at once");
 	return 0;
 }
 
@@ -633,12 +668,14 @@ net_of(const struct sockaddr_storage *from, struct in6_addr *net, char address[T
 }
 
 static unsigned
-count_net(const struct conns *conns, const struct in6_addr *net)
+count_net(const struct tls_pump *pump, const struct in6_addr *net)
 {
 	const struct tls_conn *c;
 	unsigned n = 0;
+	int i;
 
-	TAILQ_FOREACH(c, conns, entry)
+	for (i = 0; i < STAGES; i++)
+		TAILQ_FOREACH(c, &pump->conns[i], entry)
 	n += memcmp(&c->net, net, sizeof(*net)) == 0;
 	return n;
 }
@@ -652,8 +689,7 @@ tls_accept(struct tls_pump *pump, struct tls_end *tls_end, int fd,
 	struct tls_conn *c;
 
 	net_of(from, &net, address);
-	if (count_net(&pump->shaking, &net) + count_net(&pump->open, &net) >=
-	    pump->limits.per_address) {
+	if (count_net(pump, &net) >= pump->limits.per_address) {
 		close(fd);
 		refusal_set(r, "http.busy", "too many connections from one address");
 		return NULL;
@@ -701,6 +737,7 @@ struct tls_pump *
 tls_pump_new(struct loop *loop, const struct tls_limits *limits, struct refusal *r)
 {
 	struct tls_pump *pump;
+	int i;
 
 	if ((pump = calloc(1, sizeof(*pump))) == NULL) {
 		refusal_set(r, "http.memory", "no memory for TLS");
@@ -708,8 +745,8 @@ tls_pump_new(struct loop *loop, const struct tls_limits *limits, struct refusal 
 	}
 	pump->loop = loop;
 	pump->limits = *limits;
-	TAILQ_INIT(&pump->shaking);
-	TAILQ_INIT(&pump->open);
+	for (i = 0; i < STAGES; i++)
+		TAILQ_INIT(&pump->conns[i]);
 	if ((pump->c = openssl_crypto(r)) != NULL && (pump->s = openssl_ssl(r)) != NULL)
 		return pump;
 	free(pump);
@@ -720,18 +757,20 @@ void
 tls_pump_close(struct tls_pump *pump)
 {
 	pump->closed = true;
-	while (!TAILQ_EMPTY(&pump->shaking))
-		tls_drop(TAILQ_FIRST(&pump->shaking));
+	while (pump->n[STAGE_SHAKING] > 0)
+		tls_drop(TAILQ_FIRST(&pump->conns[STAGE_SHAKING]));
 }
 
 void
 tls_pump_free(struct tls_pump *pump)
 {
+	int i;
+
 	if (pump == NULL)
 		return;
-	tls_pump_close(pump);
-	while (!TAILQ_EMPTY(&pump->open))
-		tls_drop(TAILQ_FIRST(&pump->open));
+	for (i = 0; i < STAGES; i++)
+		while (pump->n[i] > 0)
+			tls_drop(TAILQ_FIRST(&pump->conns[i]));
 	sodium_memzero(pump->scratch, sizeof(pump->scratch));
 	free(pump);
 }
@@ -739,5 +778,5 @@ tls_pump_free(struct tls_pump *pump)
 unsigned
 tls_pump_count(const struct tls_pump *pump)
 {
-	return pump->nshaking + pump->nopen;
+	return pump->n[STAGE_SHAKING] + pump->n[STAGE_OPEN] + pump->n[STAGE_CLOSING];
 }
