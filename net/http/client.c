@@ -14,9 +14,7 @@
 #include "net/http/client.h"
 #include "net/http/lazy.h"
 #include "net/http/tls.h"
-
-/* Where a call goes that has its connection from somebody else: nothing is dialled or looked up. */
-#define NOWHERE "127.0.0.1:1"
+#include "net/http/via.h"
 
 struct http_client {
 	struct loop *loop;
@@ -33,8 +31,10 @@ struct http_call {
 	struct curl_slist *headers, *dial;
 	char *body; /* our copy of the request's */
 	int fd;
-	struct http_via via; /* take is NULL: we dial */
-	bool clean;          /* its connection may carry another request */
+	struct http_via keeper; /* of the connection; take is NULL: libcurl dials */
+	struct via *via;        /* on that connection, instead of libcurl */
+	uint64_t total_timer;   /* likewise */
+	bool clean;             /* its connection may carry another request */
 	char error[CURL_ERROR_SIZE];
 	uint64_t idle_timer;
 	int64_t last; /* when the last byte came: loop_now */
@@ -171,13 +171,15 @@ call_free(struct http_call *call)
 		client->curl->multi_remove_handle(client->multi, call->easy);
 		client->curl->easy_cleanup(call->easy);
 	}
-	if (call->via.take != NULL)
-		call->via.over(call->via.ctx, call->clean);
 	client->curl->slist_free_all(call->headers);
 	client->curl->slist_free_all(call->dial);
 	if (call->body != NULL)
 		sodium_memzero(call->body, call->request.body_len);
 	free(call->body);
+	via_free(call->via);
+	loop_cancel(client->loop, call->total_timer);
+	if (call->keeper.take != NULL)
+		call->keeper.over(call->keeper.ctx, call->clean);
 	free(call);
 }
 
@@ -228,20 +230,11 @@ explain(struct http_call *call, CURLcode result)
 	}
 }
 
-/* May the connection carry another request? */
-static bool
-is_clean(const struct http_call *call, CURLcode result)
-{
-	const char *connection = http_call_header(call, "Connection");
-
-	return result == CURLE_OK && !call->aborted &&
-	       (connection == NULL || strcasecmp(connection, "close") != 0);
-}
-
 static void
 call_finish(struct http_call *call, CURLcode result)
 {
-	call->clean = is_clean(call, result);
+	call->clean = call->via != NULL && result == CURLE_OK && !call->aborted &&
+		      !via_reply(call->via)->close;
 	if (!call->aborted) {
 		if (result != CURLE_OK)
 			explain(call, result);
@@ -266,31 +259,36 @@ on_idle(void *ctx)
 		call_finish(call, CURLE_OUT_OF_MEMORY);
 }
 
-static size_t
-on_data(char *data, size_t size, size_t n, void *ctx)
+/* Take ${n} bytes of the answer's body.  Return 0, or -1 to end the call. */
+static int
+take_data(struct http_call *call, const char *data, size_t n)
 {
-	struct http_call *call = ctx;
 	const struct http_request *q = &call->request;
 	int r;
 
-	n *= size;
 	call->last = loop_now();
 	if (q->reply_max != 0 && n > q->reply_max - call->received) {
 		refusal_set(
 		    &call->refusal, "http.too_large", "the answer is over %zu bytes", q->reply_max);
-		return CURL_WRITEFUNC_ERROR;
+		return -1;
 	}
 	call->received += n;
 	if (q->chunk == NULL)
-		return n;
+		return 0;
 	call->in_callback = true;
 	r = q->chunk(q->ctx, call, data, n);
 	call->in_callback = false;
 	if (r == 0 && !call->aborted)
-		return n;
+		return 0;
 	if (call->refusal.code[0] == '\0')
 		refusal_set(&call->refusal, "http.aborted", "the answer was not wanted to its end");
-	return CURL_WRITEFUNC_ERROR;
+	return -1;
+}
+
+static size_t
+on_data(char *data, size_t size, size_t n, void *ctx)
+{
+	return take_data(ctx, data, size * n) == 0 ? size * n : CURL_WRITEFUNC_ERROR;
 }
 
 static size_t
@@ -312,27 +310,6 @@ on_open(void *ctx, curlsocktype purpose, struct curl_sockaddr *address)
 	(void)purpose;
 	call->fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 	return call->fd == -1 ? CURL_SOCKET_BAD : call->fd;
-}
-
-/* The same, of somebody else's connections. */
-static curl_socket_t
-on_borrow(void *ctx, curlsocktype purpose, struct curl_sockaddr *address)
-{
-	struct http_call *call = ctx;
-
-	(void)purpose;
-	(void)address;
-	call->fd = call->via.take(call->via.ctx);
-	return call->fd == -1 ? CURL_SOCKET_BAD : call->fd;
-}
-
-static int
-on_borrowed(void *ctx, curl_socket_t fd, curlsocktype purpose)
-{
-	(void)ctx;
-	(void)fd;
-	(void)purpose;
-	return CURL_SOCKOPT_ALREADY_CONNECTED;
 }
 
 /* CURLOPT_SSL_CTX_FUNCTION */
@@ -470,7 +447,7 @@ set_connection(struct http_call *call)
 	CURL *e = call->easy;
 	int r = 0;
 
-	if (q->socket_path == NULL && q->tls == NULL && q->via == NULL && q->method != NULL)
+	if (q->socket_path == NULL && q->tls == NULL)
 		return 0;
 	r |= curl->easy_setopt(e, CURLOPT_FRESH_CONNECT, 1L);
 	r |= curl->easy_setopt(e, CURLOPT_FORBID_REUSE, 1L);
@@ -508,24 +485,14 @@ static int
 set_dial(struct http_call *call)
 {
 	const struct lazy_curl *curl = call->client->curl;
-	const struct http_request *q = &call->request;
-	const char *to = q->via != NULL ? NOWHERE : q->dial;
-	CURL *e = call->easy;
 	char entry[512];
-	int r = 0;
 
-	if (to == NULL)
+	if (call->request.dial == NULL)
 		return 0;
-	if (snprintf(entry, sizeof(entry), "::%s", to) >= (int)sizeof(entry) ||
+	if (snprintf(entry, sizeof(entry), "::%s", call->request.dial) >= (int)sizeof(entry) ||
 	    (call->dial = curl->slist_append(NULL, entry)) == NULL)
 		return -1;
-	r |= curl->easy_setopt(e, CURLOPT_CONNECT_TO, call->dial);
-	if (q->via == NULL)
-		return r;
-	r |= curl->easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, on_borrow);
-	r |= curl->easy_setopt(e, CURLOPT_SOCKOPTFUNCTION, on_borrowed);
-	r |= curl->easy_setopt(e, CURLOPT_SOCKOPTDATA, call);
-	return r;
+	return curl->easy_setopt(call->easy, CURLOPT_CONNECT_TO, call->dial);
 }
 
 static int
@@ -576,20 +543,116 @@ set_options(struct http_call *call)
 	return r;
 }
 
+/* On a connection that is there already. */
+
 static int
-call_start(struct http_call *call)
+on_via_body(void *ctx, const char *data, size_t len)
+{
+	return take_data(ctx, data, len);
+}
+
+static void
+on_via_over(void *ctx, const struct refusal *why)
+{
+	struct http_call *call = ctx;
+
+	if (why != NULL && call->refusal.code[0] == '\0')
+		call->refusal = *why;
+	call_finish(call, why != NULL ? CURLE_RECV_ERROR : CURLE_OK);
+}
+
+static void
+on_total(void *ctx)
+{
+	struct http_call *call = ctx;
+
+	call->total_timer = 0;
+	call_finish(call, CURLE_OPERATION_TIMEDOUT);
+}
+
+static bool
+is_line(const char *text)
+{
+	return strpbrk(text, "\r\n") == NULL;
+}
+
+/* Return the bytes that libcurl would send, their number in ${*len}; NULL without memory. */
+static char *
+request_text(const struct http_request *q, size_t *len)
+{
+	const char *host = strstr(q->url, "://") != NULL ? strstr(q->url, "://") + 3 : q->url;
+	size_t size = 256 + strlen(q->method) + strlen(q->url) + q->body_len;
+	int host_len = (int)strcspn(host, "/");
+	const struct http_field *h;
+	char *text, *p;
+
+	for (h = q->headers; h != NULL && h->name != NULL; h++) {
+		if (!is_line(h->name) || !is_line(h->value))
+			return NULL;
+		size += strlen(h->name) + strlen(h->value) + 4;
+	}
+	if (!is_line(q->url) || strchr(q->url, ' ') != NULL || (text = malloc(size)) == NULL)
+		return NULL;
+	p = text + sprintf(text, "%s %s HTTP/1.1\r\nHost: %.*s\r\nUser-Agent: bastion/%s\r\n",
+		       q->method, host[host_len] != '\0' ? host + host_len : "/", host_len, host,
+		       BASTION_VERSION);
+	if (q->body != NULL)
+		p += sprintf(p, "Content-Length: %zu\r\n", q->body_len);
+	if (q->body != NULL && !has_header(q->headers, "Content-Type"))
+		p = stpcpy(p, "Content-Type: application/json\r\n");
+	for (h = q->headers; h != NULL && h->name != NULL; h++)
+		p = stpcpy(stpcpy(stpcpy(stpcpy(p, h->name), ": "), h->value), "\r\n");
+	p = stpcpy(p, "\r\n");
+	if (q->body != NULL)
+		p = mempcpy(p, q->body, q->body_len);
+	*len = (size_t)(p - text);
+	return text;
+}
+
+static int
+via_begin(struct http_call *call)
+{
+	const struct http_request *q = &call->request;
+	const struct via_hooks hooks = {.body = on_via_body, .over = on_via_over, .ctx = call};
+	struct loop *loop = call->client->loop;
+	char *text;
+	size_t len;
+	int fd;
+
+	if (q->total_ms > 0 &&
+	    (call->total_timer = loop_after(loop, q->total_ms, on_total, call)) == 0)
+		return -1;
+	if ((text = request_text(q, &len)) == NULL)
+		return -1;
+	if ((fd = call->keeper.take(call->keeper.ctx)) == -1) {
+		sodium_memzero(text, len);
+		free(text);
+		return -1;
+	}
+	call->via = via_start(loop, fd, text, len, strcmp(q->method, "HEAD") == 0, &hooks);
+	return call->via != NULL ? 0 : -1;
+}
+
+static int
+curl_begin(struct http_call *call)
 {
 	const struct lazy_curl *curl = call->client->curl;
 
 	if ((call->easy = curl->easy_init()) == NULL || set_options(call) != 0)
 		return -1;
+	return curl->multi_add_handle(call->client->multi, call->easy) == CURLM_OK ? 0 : -1;
+}
+
+static int
+call_start(struct http_call *call)
+{
 	if (call->request.idle_ms > 0) {
 		call->idle_timer =
 		    loop_after(call->client->loop, call->request.idle_ms, on_idle, call);
 		if (call->idle_timer == 0)
 			return -1;
 	}
-	return curl->multi_add_handle(call->client->multi, call->easy) == CURLM_OK ? 0 : -1;
+	return call->keeper.take != NULL ? via_begin(call) : curl_begin(call);
 }
 
 struct http_call *
@@ -604,7 +667,7 @@ http_start(struct http_client *client, const struct http_request *request, struc
 		return NULL;
 	}
 	if (request->via != NULL)
-		call->via = *request->via;
+		call->keeper = *request->via;
 	call->client = client;
 	call->request = *request;
 	call->fd = -1;
@@ -641,6 +704,8 @@ http_call_status(const struct http_call *call)
 {
 	long status = 0;
 
+	if (call->via != NULL)
+		return via_reply(call->via)->status;
 	call->client->curl->easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
 	return (int)status;
 }
@@ -650,6 +715,8 @@ http_call_header(const struct http_call *call, const char *name)
 {
 	struct curl_header *h;
 
+	if (call->via != NULL)
+		return reply_header(via_reply(call->via), name);
 	if (call->client->curl->easy_header(call->easy, name, 0, CURLH_HEADER, -1, &h) != CURLHE_OK)
 		return NULL;
 	return h->value;

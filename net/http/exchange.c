@@ -624,6 +624,7 @@ exchange_end(
 	const struct http_server *server = ctx;
 	struct http_exchange *x = *request;
 	struct conn *c;
+	bool last;
 
 	(void)why;
 	if (x == NULL)
@@ -631,6 +632,7 @@ exchange_end(
 	*request = NULL;
 	c = x->conn;
 	c->x = NULL;
+	last = x->status == MHD_HTTP_SWITCHING_PROTOCOLS;
 	if ((x->phase == PHASE_HANDLE || x->phase == PHASE_STREAM) && x->on_close != NULL)
 		x->on_close(x->on_close_ctx);
 	if (x->upgraded != NULL)
@@ -644,6 +646,10 @@ exchange_end(
 	free(x->queue);
 	free(x->target);
 	free(x);
+
+	/* The connection goes with what it became, and libmicrohttpd holds a lock of its own. */
+	if (last)
+		return;
 	server->mhd->set_connection_option(mhd, MHD_CONNECTION_OPTION_TIMEOUT, 0);
 	conn_deadline(c, server->draining ? 1 : server->config.limits.idle_ms);
 }

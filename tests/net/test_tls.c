@@ -842,7 +842,8 @@ under_flood(bool many)
 	    (long long)(loop_now() - began), answers, (long long)slowest,
 	    (resident() - before) / 1024);
 	assert_true(slowest < 1000 * SLOWER);
-	assert_true(resident() - before < 64 * MIB * (size_t)SLOWER);
+	if (SLOWER == 1) /* sanitizers keep what was freed */
+		assert_true(resident() - before < 64 * MIB);
 	close(ready);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
@@ -1268,7 +1269,8 @@ pump_carries_both_ways_at_once(void **state)
 		assert_memory_equal(sum, want_sum, 32);
 	}
 	assert_int_equal(tls_pump_count(pump), 0);
-	assert_true(resident() - before < 8 * MIB * (size_t)SLOWER);
+	if (SLOWER == 1)
+		assert_true(resident() - before < 8 * MIB);
 	tls_pump_free(pump);
 	tls_end_free(a);
 	tls_end_free(b);
@@ -1376,6 +1378,7 @@ main(void)
 	    T(oldest_handshake_gives_way),
 	};
 
+	setlinebuf(stdout);
 	signal(SIGPIPE, SIG_IGN);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
