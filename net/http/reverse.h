@@ -116,7 +116,7 @@ struct reverse_hub *reverse_hub_new(
 
 /**
  * reverse_hub_free(hub):
- * Close every connection and free ${hub}: after its client, before its server.  May be NULL.
+ * Free ${hub}, after its server and its client, with which every connection ended.  May be NULL.
  */
 void reverse_hub_free(struct reverse_hub *hub);
 

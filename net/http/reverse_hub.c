@@ -17,7 +17,7 @@ enum state {
 };
 
 struct link {
-	struct reverse_hub *hub; /* NULL: freed before the 101 was sent */
+	struct reverse_hub *hub;
 	int64_t box;
 	enum state state;
 	struct http_upgraded *upgraded; /* NULL: gone, or not there yet */
@@ -208,11 +208,6 @@ on_taken(void *ctx, struct http_upgraded *upgraded)
 {
 	struct link *l = ctx;
 
-	if (l->hub == NULL) {
-		http_upgraded_close(upgraded);
-		free(l);
-		return;
-	}
 	l->upgraded = upgraded;
 	become_idle(l);
 }
@@ -225,10 +220,6 @@ on_ended(void *ctx)
 	struct reverse_hub *hub = l->hub;
 	int64_t box = l->box;
 
-	if (hub == NULL) {
-		free(l);
-		return;
-	}
 	if (l->state == STATE_BUSY) {
 		shutdown(http_upgraded_fd(l->upgraded), SHUT_RDWR);
 		l->upgraded = NULL;
@@ -340,22 +331,9 @@ reverse_hub_new(struct loop *loop, const struct reverse_hub_config *config, stru
 	return hub;
 }
 
+/* Each link has gone with the server, or with the last call on it. */
 void
 reverse_hub_free(struct reverse_hub *hub)
 {
-	struct link *l;
-
-	if (hub == NULL)
-		return;
-	hub->config.changed = NULL;
-	while ((l = TAILQ_FIRST(&hub->links)) != NULL) {
-		if (l->state == STATE_IDLE) {
-			close_idle(l);
-			continue;
-		}
-		/* Its 101 is on its way: whichever of on_taken and on_ended comes, frees it. */
-		TAILQ_REMOVE(&hub->links, l, entry);
-		l->hub = NULL;
-	}
 	free(hub);
 }

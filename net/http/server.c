@@ -669,6 +669,7 @@ http_server_free(struct http_server *server)
 		return;
 	for (l = server->listeners; l != NULL; l = l->next)
 		listener_close(l);
+	server->draining = true; /* what upgrades from now on ends at once */
 	server->drained = NULL;
 	if (server->epoll != -1)
 		loop_del(server->loop, server->epoll);

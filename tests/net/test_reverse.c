@@ -351,10 +351,10 @@ teardown(void **state)
 	(void)state;
 	reverse_stop(reverse);
 	reverse = NULL;
-	http_client_free(client);
-	reverse_hub_free(hub);
 	http_server_free(box);
 	http_server_free(host);
+	http_client_free(client);
+	reverse_hub_free(hub);
 	tls_end_free(box_end);
 	loop_free(loop);
 	identity_drop(&host_id);
@@ -617,8 +617,9 @@ box_comes_back_to_a_restarted_host(void **state)
 	box_starts(AUTHORITY_HOST, 2);
 	AWAIT(idle == 2);
 	http_client_free(client);
-	reverse_hub_free(hub);
 	http_server_free(host);
+	reverse_hub_free(hub);
+	up = idle = 0;
 	AWAIT(box_up == 0 && box_failures >= 3);
 	assert_string_equal(box_why.code, "http.unreachable");
 	host = new_server(host_routes, 10000 * SLOWER);
@@ -659,10 +660,8 @@ static void
 pings_keep_connections(void **state)
 {
 	(void)state;
-	http_client_free(client);
 	reverse_hub_free(hub);
 	http_server_free(box);
-	assert_non_null(client = http_client_new(loop, &r));
 	new_hub(50, 2000 * SLOWER);
 	box = new_server(box_routes, 400 * SLOWER);
 	box_starts(AUTHORITY_HOST, 2);
@@ -722,9 +721,7 @@ silent_box_is_noticed(void **state)
 	int fd;
 
 	(void)state;
-	http_client_free(client);
 	reverse_hub_free(hub);
-	assert_non_null(client = http_client_new(loop, &r));
 	new_hub(100, 200);
 	ssl = hand_box(&ctx, &fd, "");
 	AWAIT(idle == 1);
@@ -903,8 +900,8 @@ ends_are_safe_at_every_moment(void **state)
 		if (ms % 2 == 0) {
 			reverse_stop(reverse);
 			http_client_free(client);
-			reverse_hub_free(hub);
 			http_server_free(host);
+			reverse_hub_free(hub);
 		} else {
 			http_server_free(host);
 			http_client_free(client);
