@@ -23,7 +23,7 @@ WARN     := -Wall -Wextra -Werror -Wshadow -Wpointer-arith -Wstrict-prototypes \
             -Wmissing-prototypes -Wformat=2 -Wundef -Wvla -Wcast-qual
 # clang looks into OpenSSL's macros, which cast qualifiers away.
 ifneq ($(findstring clang,$(CC)),)
-WARN     += -Wno-cast-qual
+WARN     += -Wno-cast-qual -Wno-unknown-warning-option
 endif
 HARDEN   := -O2 -g -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection -fPIE
 HARDLD   := -pie -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack -Wl,--as-needed
