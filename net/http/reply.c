@@ -134,7 +134,7 @@ read_head(struct reply *reply, struct refusal *r)
 	char *line = reply->head, *end;
 
 	reply->nheaders = 0;
-	for (; (end = strstr(line, "\r\n")) != line; line = end + 2) {
+	for (; (end = strstr(line, "\r\n")) != line || line == reply->head; line = end + 2) {
 		*end = '\0';
 		if (strpbrk(line, "\r\n") != NULL)
 			return wrong(r, "a line of its head ends in another way");
