@@ -503,6 +503,9 @@ open_conn(struct tls_conn *c)
 		end_for(c, "http.memory", "no memory or descriptor for a connection");
 		return;
 	}
+	/* A client that holds its request until the end of the handshake is acknowledged need not
+	 * wait. */
+	setsockopt(c->tcp, IPPROTO_TCP, TCP_QUICKACK, &(const int){1}, sizeof(int));
 	enter(c, STAGE_OPEN);
 	if (c->hooks.ready(c->hooks.ctx, c, theirs, peer) == -1) {
 		end(c, NULL);
