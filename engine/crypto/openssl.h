@@ -90,7 +90,6 @@ struct openssl_crypto {
 	typeof(&X509_get0_notAfter) X509_get0_notAfter;
 	typeof(&X509_get0_notBefore) X509_get0_notBefore;
 	typeof(&X509_get0_pubkey) X509_get0_pubkey;
-	typeof(&X509_get0_serialNumber) X509_get0_serialNumber;
 	typeof(&X509_get_ext_count) X509_get_ext_count;
 	typeof(&X509_get_ext_d2i) X509_get_ext_d2i;
 	typeof(&X509_get_extension_flags) X509_get_extension_flags;
@@ -103,13 +102,10 @@ struct openssl_crypto {
 	typeof(&X509_set_issuer_name) X509_set_issuer_name;
 	typeof(&X509_set_pubkey) X509_set_pubkey;
 	typeof(&X509_set_serialNumber) X509_set_serialNumber;
-	typeof(&X509_set_subject_name) X509_set_subject_name;
 	typeof(&X509_set_version) X509_set_version;
 	typeof(&X509_sign) X509_sign;
-	typeof(&X509_up_ref) X509_up_ref;
 	typeof(&X509_verify_cert) X509_verify_cert;
 	typeof(&X509_verify_cert_error_string) X509_verify_cert_error_string;
-	typeof(&a2i_IPADDRESS) a2i_IPADDRESS;
 	typeof(&d2i_AutoPrivateKey) d2i_AutoPrivateKey;
 	typeof(&d2i_PUBKEY) d2i_PUBKEY;
 	typeof(&d2i_X509) d2i_X509;
@@ -117,7 +113,6 @@ struct openssl_crypto {
 	typeof(&i2d_PKCS8_PRIV_KEY_INFO) i2d_PKCS8_PRIV_KEY_INFO;
 	typeof(&i2d_PUBKEY) i2d_PUBKEY;
 	typeof(&i2d_X509) i2d_X509;
-	typeof(&i2d_X509_NAME) i2d_X509_NAME;
 	typeof(&i2d_X509_REQ) i2d_X509_REQ;
 };
 

@@ -42,7 +42,7 @@ struct reverse {
 	struct tls_pump *pump;
 	struct reverse_plan plan;
 	uint64_t timer;
-	TAILQ_HEAD(, line) lines;
+	TAILQ_HEAD(lines, line) lines;
 };
 
 /* The plan. */

@@ -254,8 +254,7 @@ make_room(struct reverse_hub *hub, int64_t box)
 	struct link *l, *oldest = NULL;
 	unsigned n = 0;
 
-	TAILQ_FOREACH(l, &hub->links, entry)
-	{
+	for (l = TAILQ_FIRST(&hub->links); l != NULL; l = TAILQ_NEXT(l, entry)) {
 		if (l->box != box)
 			continue;
 		n++;

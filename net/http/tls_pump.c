@@ -50,7 +50,8 @@ struct tls_conn {
 	bool plain_over; /* nor writes, and it is read to its end */
 	bool plain_hup;  /* it is closed; out of the loop */
 	bool read_needs_write, write_needs_read;
-	struct refusal *why; /* it failed; NULL: it did not */
+	bool tcp_ready, plain_ready; /* may have something to read: saves asking in vain */
+	struct refusal *why;         /* it failed; NULL: it did not */
 	size_t dropped;
 	struct in6_addr net; /* IPv4 mapped, IPv6 cut to its /64; "::" for clients */
 	char address[TLS_ADDRESS_MAX];
@@ -327,7 +328,7 @@ carry_in(struct tls_conn *c)
 
 	if (c->in.len > 0)
 		return retry_plain(c);
-	if (c->in_over || c->deaf)
+	if (c->in_over || c->deaf || !c->tcp_ready)
 		return MOVED_NOTHING;
 	c->read_needs_write = false;
 	if ((n = pump->s->SSL_read(c->ssl, pump->scratch, sizeof(pump->scratch))) > 0)
@@ -337,6 +338,7 @@ carry_in(struct tls_conn *c)
 		c->read_needs_write = true;
 		return MOVED_NOTHING;
 	case SSL_ERROR_WANT_READ:
+		c->tcp_ready = false;
 		return MOVED_NOTHING;
 	case SSL_ERROR_ZERO_RETURN:
 		c->in_over = true;
@@ -382,11 +384,13 @@ carry_out(struct tls_conn *c)
 		consume(&c->out, (size_t)sent);
 		return sent > 0 ? MOVED_SOME : MOVED_NOTHING;
 	}
-	if (c->plain_over)
+	if (c->plain_over || !c->plain_ready)
 		return MOVED_NOTHING;
 	n = recv(c->plain, pump->scratch, sizeof(pump->scratch), MSG_DONTWAIT);
-	if (n == -1 && (errno == EAGAIN || errno == EINTR))
+	if (n == -1 && (errno == EAGAIN || errno == EINTR)) {
+		c->plain_ready = false;
 		return MOVED_NOTHING;
+	}
 	/* Closed, or closed over bytes that it did not read: ECONNRESET. */
 	if (n <= 0) {
 		c->plain_over = true;
@@ -507,6 +511,7 @@ open_conn(struct tls_conn *c)
 	 * wait. */
 	setsockopt(c->tcp, IPPROTO_TCP, TCP_QUICKACK, &(const int){1}, sizeof(int));
 	enter(c, STAGE_OPEN);
+	c->tcp_ready = true; /* the first request may have come with it */
 	if (c->hooks.ready(c->hooks.ctx, c, theirs, peer) == -1) {
 		end(c, NULL);
 		return;
@@ -561,8 +566,10 @@ on_tcp(void *ctx, uint32_t events)
 		end(c, NULL);
 	else if ((events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP)) != 0)
 		end_for(c, "http.unreachable", "the other side has closed the connection");
-	else
+	else {
+		c->tcp_ready = true;
 		carry_and_watch(c);
+	}
 }
 
 static void
@@ -575,6 +582,7 @@ on_plain(void *ctx, uint32_t events)
 		loop_del(c->pump->loop, c->plain);
 		c->plain_hup = true;
 	}
+	c->plain_ready = true;
 	c->pump->c->ERR_clear_error();
 	carry_and_watch(c);
 }
