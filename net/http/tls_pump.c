@@ -438,10 +438,10 @@ carry(struct tls_conn *c)
 		if (in == MOVED_NOTHING && out == MOVED_NOTHING)
 			break;
 	}
-	if (!c->plain_over)
-		return MOVED_SOME;
-	if (c->out.len == 0)
+	if (c->plain_over && c->out.len == 0)
 		return finish(c);
+	if (!c->plain_over && !c->plain_hup)
+		return MOVED_SOME;
 	if ((sent || c->timer == 0) && set_timer(c, c->pump->limits.flush_ms) == -1) {
 		end_for(c, "http.memory", "no memory for a timer");
 		return MOVED_END;

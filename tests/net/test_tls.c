@@ -1061,28 +1061,6 @@ drain_waits_for_the_last_byte(void **state)
 	assert_int_equal(shell(CURL "https://127.0.0.1:%d/who", optional), 7);
 }
 
-/* What is left of an answer after its server's end is not kept for ever for who does not read. */
-static void
-unread_rest_is_dropped_in_time(void **state)
-{
-	unsigned files = open_files();
-	SSL_CTX *ctx;
-	SSL *ssl;
-	int fd, room = 4096;
-
-	(void)state;
-	ssl = hand_dial(required, &ctx, &fd);
-	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
-	hand_ask(ssl, "/stream");
-	run_for(100);
-	http_server_drain(server, on_drained, NULL);
-	assert_int_equal(drained, 0);
-	http_server_free(server);
-	server = NULL;
-	hand_drop(ssl, ctx, fd);
-	assert_true(open_files() <= files);
-}
-
 /* Descriptors are given back, whatever became of a connection. */
 static void
 a_thousand_connections_leave_nothing(void **state)
@@ -1345,6 +1323,72 @@ oldest_handshake_gives_way(void **state)
 	for (i = 0; i < 4; i++)
 		close(fds[i]);
 	close(fd);
+}
+
+/* What is left of an answer is not kept for ever for who does not read. */
+
+struct pouring {
+	struct tls_pump *pump;
+	struct tls_end *end;
+	int fd;
+};
+
+static int
+pour_and_close(void *ctx, struct tls_conn *conn, int plain, struct tls_peer *peer)
+{
+	static const char piece[8192];
+
+	(void)ctx;
+	(void)conn;
+	tls_peer_free(peer);
+	while (send(plain, piece, sizeof(piece), MSG_DONTWAIT) > 0)
+		continue;
+	close(plain);
+	return 0;
+}
+
+static void
+accept_pouring(void *ctx, uint32_t events)
+{
+	const struct tls_hooks hooks = {.ready = pour_and_close, .gone = note_why};
+	const struct sockaddr_storage from = {.ss_family = AF_UNSPEC};
+	struct pouring *p = ctx;
+	int room = 4096, fd = accept(p->fd, NULL, NULL);
+
+	(void)events;
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+	assert_non_null(tls_accept(p->pump, p->end, fd, &from, &hooks, &r));
+}
+
+static void
+unread_rest_is_dropped_in_time(void **state)
+{
+	const struct tls_config mine = {.cert = &host.cert, .key = &host.key};
+	struct pouring p = {.end = tls_server_end(&mine, &r)};
+	int port, fd, room = 4096;
+	int64_t began;
+	SSL_CTX *ctx;
+	SSL *ssl;
+
+	(void)state;
+	nwhys = 0;
+	assert_non_null(p.pump = tls_pump_new(loop, &limits, &r));
+	p.fd = tcp_listen(&port);
+	setsockopt(p.fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
+	assert_int_equal(loop_add(loop, p.fd, EPOLLIN, accept_pouring, &p), 0);
+	ssl = hand_dial(port, &ctx, &fd);
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
+	began = loop_now();
+	while (nwhys == 0)
+		run_for(5);
+	assert_string_equal(whys[0].code, "http.timeout");
+	assert_in_range(loop_now() - began, 250, 2000 * SLOWER);
+	assert_int_equal(tls_pump_count(p.pump), 0);
+	hand_drop(ssl, ctx, fd);
+	loop_del(loop, p.fd);
+	close(p.fd);
+	tls_pump_free(p.pump);
+	tls_end_free(p.end);
 }
 
 int
