@@ -1,4 +1,4 @@
--- 0003_pairings.sql: modes and the anchor of a machine on a network, consent to a second Host, endpoints, folders that users share.
+-- 0003_pairings.sql: modes and the anchor of a machine on a network, consent to a second Host, endpoints, shared folders, TLS.
 
 DROP TRIGGER approval_born;
 DROP TRIGGER restore_takes_back;
@@ -1022,6 +1022,14 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('box.history', 126, 409, 'changes of mode are read with bastion sql, never changed'),
     ('box.mode', 3, 409, 'nothing to do: see bastion status'),
     ('box.role', 2, 409, 'run it on a machine that Hosts ask'),
+    ('ca.expired', 3, 500, 'make a new authority and pair anew'),
+    ('ca.order', 2, 422, 'give plain names, a time to live, and the key that belongs to the certificate'),
+    ('cert.device', 126, 403, 'have the certificate made anew for this one device'),
+    ('cert.form', 2, 422, 'give one whole X.509 certificate or request, unchanged'),
+    ('cert.key', 2, 422, 'make a key with ECDSA on P-256'),
+    ('cert.make', 1, 500, 'see the message; free some memory, then try again'),
+    ('cert.request', 126, 403, 'sign the request with the key that it names'),
+    ('cert.uris', 2, 422, 'name fewer and shorter URIs of printable characters'),
     ('context.busy', 75, 429, 'wait until a person has answered some: bastion context'),
     ('context.decided', 126, 409, 'see bastion context --all for what was decided'),
     ('context.exists', 2, 409, 'see bastion context mine for its state'),
@@ -1049,7 +1057,14 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('op.share', 75, 429, 'wait for earlier runs of this Host to end'),
     ('pairing.consent', 126, 409, 'run bastion pair again, at a terminal'),
     ('pairing.invalid', 126, 403, 'mend the pairing: bastion pair --replace CODE, or end it: bastion unpair HOST'),
-    ('pairing.several', 2, 409, 'name one, in full: bastion pairings lists them (claim-anchor takes --host NAME)');
+    ('pairing.several', 2, 409, 'name one, in full: bastion pairings lists them (claim-anchor takes --host NAME)'),
+    ('reverse.busy', 75, 429, 'wait until an answer is complete, then ask again'),
+    ('reverse.offline', 75, 503, 'wait until the box dials in; see on the box: bastion status'),
+    ('reverse.refused', 126, 403, 'see the reason; pair anew if the Host does not know this machine any more'),
+    ('reverse.upgrade', 2, 426, 'this path is for boxes that dial in'),
+    ('tls.config', 3, 500, 'give a certificate with its own key, and an authority to trust'),
+    ('tls.handshake', 1, 502, 'check that the other side speaks TLS 1.2 or 1.3 and takes our certificate'),
+    ('tls.untrusted', 126, 403, 'make sure which Host it is, and that both clocks are right; if it has a new authority, pair anew');
 
 UPDATE refusal SET exit_code = 3, http_status = 409,
     advice = 'nothing to do; to pair it with a new code: bastion pair --replace CODE'
