@@ -1,4 +1,4 @@
--- 0003_pairings.sql: modes and the anchor of a machine on a network, consent to a second Host, endpoints, shared folders, TLS.
+-- 0003_pairings.sql: the anchor of a machine on a network, endpoints, shared folders, TLS.
 
 DROP TRIGGER approval_born;
 DROP TRIGGER restore_takes_back;
