@@ -71,6 +71,8 @@ BEGIN
     -- A question may have been answered since; the same signature would answer it again.
     UPDATE approval SET state = 'expired', decided_at = now_ms() WHERE state = 'pending';
     UPDATE invitation SET state = 'withdrawn', ended_at = now_ms() WHERE state = 'open';
+    UPDATE context_ask SET state = iif(state = 'pending', 'expired', 'dropped'), ended_at = now_ms()
+     WHERE state IN ('pending', 'allowed');
     UPDATE pairing SET state = 'revoked', ended_at = now_ms()
      WHERE state <> 'revoked' AND NEW.live IS NOT NULL
        AND json_array(host_name, lower(hex(host_key)), since) NOT IN

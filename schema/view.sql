@@ -1,11 +1,15 @@
 -- view.sql: an operator's questions. Views of one family alone stand with it: open_approvals,
 -- live_grants, live_runs, run_history, live_instance, boxes. Times are ms UTC.
 
--- What may a Host do now, how often still, until when, and on whose word?
+-- What may a Host do now, how often still, until when, and on whose word? A grant that the anchor of a
+-- machine on a network does not let it use, or of a pairing that cannot be served, is not in it.
 CREATE VIEW host_may AS
 SELECT g.host, g.op, g.args, g.uses - g.used AS uses_left, g.expires_at,
        a.decided_by AS approved_by, g.approver AS approved_with, g.id AS grant_id, g.approval_id
-  FROM live_grants AS g JOIN approval AS a ON a.id = g.approval_id;
+  FROM live_grants AS g
+  JOIN approval AS a ON a.id = g.approval_id
+  JOIN pairing_may AS m ON m.pairing_id = a.pairing_id AND m.op = g.op
+ WHERE NOT EXISTS (SELECT 1 FROM pairing_invalid WHERE id = a.pairing_id);
 
 -- What waits for a person, since when, until when, and what they type to answer it?
 CREATE VIEW waiting AS
@@ -13,8 +17,12 @@ SELECT 'approval' AS kind, id, host, op || ' ' || args AS what, asked_at, expire
        'bastion approve ' || id AS answer
   FROM open_approvals
 UNION ALL
-SELECT 'pairing', id, host_name, 'to be paired', since, NULL, 'bastion status'
-  FROM pairing WHERE state = 'pending'
+SELECT 'pairing', id, host, 'the word of the anchor', since, NULL, 'bastion pairings show ' || host
+  FROM pairing_status WHERE state = 'pending'
+UNION ALL
+SELECT 'folder', id, host, 'uid ' || uid || ' shares ' || root, asked_at, expires_at,
+       'bastion context allow ' || id
+  FROM open_context_asks
 UNION ALL
 SELECT 'invitation', id, NULL, 'the box ' || box_name || ' has not come yet', created_at, expires_at,
        'on the box: bastion pair CODE'
@@ -59,6 +67,11 @@ CREATE VIEW expiring AS
 SELECT 'grant' AS kind, id, host AS name, op || ' ' || args AS what, expires_at FROM live_grants
 UNION ALL
 SELECT 'approval', id, host, op || ' ' || args, expires_at FROM open_approvals
+UNION ALL
+SELECT 'folder', id, host, 'uid ' || uid || ' shares ' || root, expires_at FROM open_context_asks
+UNION ALL
+SELECT 'pairing', a.pairing_id, p.host_name, 'the word of the anchor', a.approved_until
+  FROM approved_pairings AS a JOIN pairing AS p ON p.id = a.pairing_id
 UNION ALL
 SELECT 'invitation', id, box_name, 'a pairing code', expires_at
   FROM invitation WHERE state = 'open' AND expires_at > now_ms()

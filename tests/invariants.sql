@@ -72,6 +72,7 @@ SELECT 'sink ahead of the audit' AS name, name AS detail FROM audit_sink
 WITH thing (entity, id, state) AS (
     SELECT 'approval', id, state FROM approval
      UNION ALL SELECT 'grant', id, state FROM grant
+     UNION ALL SELECT 'context_ask', id, state FROM context_ask
      UNION ALL SELECT 'op_run', id, state FROM op_run
      UNION ALL SELECT 'instance', id, state FROM instance
      UNION ALL SELECT 'actor', id, state FROM actor_run WHERE state <> 'starting'
@@ -94,6 +95,7 @@ SELECT 'state without an audit row' AS name, entity || ' ' || id || ' is ' || st
 WITH thing (entity, id, state) AS (
     SELECT 'approval', id, state FROM approval
      UNION ALL SELECT 'grant', id, state FROM grant
+     UNION ALL SELECT 'context_ask', id, state FROM context_ask
      UNION ALL SELECT 'op_run', id, state FROM op_run
      UNION ALL SELECT 'folder_walk', op_run_id, state FROM folder_walk
      UNION ALL SELECT 'instance', id, state FROM instance
@@ -111,6 +113,8 @@ SELECT 'state that no move leads to' AS name, entity || ' ' || id || ' is ' || s
 WITH ended (entity, id, state, is_final, at) AS (
     SELECT 'approval', id, state, state <> 'pending', decided_at FROM approval
      UNION ALL SELECT 'grant', id, state, state <> 'active', ended_at FROM grant
+     UNION ALL SELECT 'context_ask', id, state, state NOT IN ('pending', 'allowed'), ended_at
+                 FROM context_ask
      UNION ALL SELECT 'op_run', id, state, state NOT IN ('queued', 'running'), finished_at FROM op_run
      UNION ALL SELECT 'instance', id, state, state IN ('ended', 'lost'), ended_at FROM instance
      UNION ALL SELECT 'actor_run', id, state, state NOT IN ('starting', 'running'), ended_at
@@ -202,6 +206,26 @@ SELECT 'queued run of a revoked pairing' AS name, 'op_run ' || r.id AS detail
   FROM op_run AS r JOIN pairing AS p ON p.id = r.pairing_id
  WHERE r.state = 'queued' AND p.state = 'revoked';
 
+-- The anchor: of a networked machine, and whoever asks beside it asks on its word.
+SELECT 'anchor of a local machine' AS name, 'pairing ' || pairing_id AS detail
+  FROM anchor WHERE (SELECT mode FROM box) <> 'networked';
+
+SELECT 'anchor without an audit row' AS name, reason AS detail
+  FROM anchor WHERE reason IS NOT (SELECT action FROM audit WHERE entity = 'anchor'
+                                    ORDER BY seq DESC LIMIT 1);
+
+SELECT 'pairing that no anchor approved' AS name, 'pairing ' || p.id AS detail
+  FROM pairing AS p JOIN anchor AS a
+ WHERE p.state = 'active' AND p.id <> a.pairing_id AND p.terms_id IS NULL AND p.since > a.claimed_at;
+
+SELECT 'terms of another pairing' AS name, 'pairing ' || p.id AS detail
+  FROM pairing AS p JOIN anchor_terms AS t ON t.id = p.terms_id
+ WHERE t.pairing_id <> p.id OR t.kind <> 'pairing_grant'
+    OR signed_by('bastion-anchor-1', t.signer, t.terms, t.signature) IS NOT 1;
+
+SELECT 'consent that was not used' AS name, 'consent ' || id AS detail
+  FROM pairing_consent WHERE used = 0;
+
 -- Answers: frames from 1 to last_seq, without a gap, but where retention removes them.
 SELECT 'frames of a run' AS name, 'op_run ' || r.id || ' has ' || count(o.seq) || ' of ' || r.last_seq
        AS detail
@@ -214,3 +238,26 @@ SELECT 'frames of a call' AS name, 'call ' || c.id || ' has ' || count(o.seq) ||
   FROM call AS c LEFT JOIN call_output AS o ON o.call_id = c.id
  WHERE c.id > (SELECT gone_to FROM retention WHERE entity = 'call_output')
  GROUP BY c.id HAVING count(o.seq) <> c.last_seq OR coalesce(max(o.seq), 0) <> c.last_seq;
+
+-- Shared folders: what was allowed is what was asked, of the one who asked, sealed by this machine.
+SELECT 'ask digest' AS name, 'context_ask ' || id AS detail
+  FROM context_ask WHERE digest IS NOT sha256(terms);
+
+SELECT 'shared folder' AS name, 'context_ask ' || id AS detail
+  FROM context_ask WHERE state = 'allowed'
+   AND (folder_uid IS NOT uid
+        OR seal_ok('folder', json_array('folder', id, pairing_id, uid, root, name, folder_dev,
+                   folder_ino, factor_id, decided_at), seal) = 0);
+
+SELECT 'folder of a revoked pairing' AS name, 'context_ask ' || c.id AS detail
+  FROM context_ask AS c JOIN pairing AS p ON p.id = c.pairing_id
+ WHERE c.state IN ('pending', 'allowed') AND p.state = 'revoked';
+
+SELECT 'folder of a dropped factor' AS name, 'context_ask ' || c.id AS detail
+  FROM context_ask AS c JOIN factor AS f ON f.id = c.factor_id
+ WHERE c.state = 'allowed' AND f.state = 'dropped'
+   AND EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'factor_dropped_folders');
+
+-- Endpoints: a revoked pairing has none.
+SELECT 'endpoint of a revoked pairing' AS name, 'pairing ' || p.id AS detail
+  FROM pairing_endpoint AS e JOIN pairing AS p ON p.id = e.pairing_id WHERE p.state = 'revoked';

@@ -439,6 +439,20 @@ own_run(const struct supervisor *sup, struct refusal *r)
 	return 0;
 }
 
+/* So is the one for the socket of all users; without it they cannot ask, which the actor says. */
+static void
+own_ask(const struct supervisor *sup)
+{
+	char path[HOME_ASK_MAX + 1];
+	struct refusal r;
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s-ask", sup->home.run);
+	if (geteuid() != sup->who.uid && lstat(path, &st) != 0 &&
+	    home_ask(&sup->home, path, &r) == 0 && lchown(path, sup->who.uid, sup->who.gid) == -1)
+		rmdir(path);
+}
+
 /*
  * Where root serves as another user, everything on disk is done as that user, but for the key: its
  * file stays root's, so that no actor that has given root away can read it.
@@ -462,8 +476,11 @@ supervisor_prepare(
 		return -1;
 	if (sup->who.uid == 0)
 		say("the actors run as root: make a user bastion, or name one with --user");
-	if (own_state(sup, r) == -1 || own_run(sup, r) == -1 ||
-	    privilege_lend(&sup->who, r) == -1 || home_run(&sup->home, r) == -1)
+	if (own_state(sup, r) == -1 || own_run(sup, r) == -1)
+		return -1;
+	if (sup->home.role == HOME_BOX)
+		own_ask(sup);
+	if (privilege_lend(&sup->who, r) == -1 || home_run(&sup->home, r) == -1)
 		return -1;
 	if ((sup->lock = instance_lock(&sup->home, r)) == -1)
 		return -1;

@@ -17,7 +17,9 @@
 static const char KEEPER_DUE[] =
     "SELECT min(at) FROM (SELECT min(expires_at) AS at FROM approval WHERE state = 'pending'"
     " UNION ALL SELECT min(expires_at) FROM grant WHERE state = 'active'"
-    " UNION ALL SELECT min(expires_at) FROM invitation WHERE state = 'open')"
+    " UNION ALL SELECT min(expires_at) FROM context_ask WHERE state = 'pending'"
+    " UNION ALL SELECT min(expires_at) FROM invitation WHERE state = 'open'"
+    " UNION ALL SELECT min(approved_until) FROM approved_pairings)"
     " HAVING min(at) IS NOT NULL";
 
 static const char KEEPER_APPROVALS[] =
@@ -28,9 +30,17 @@ static const char KEEPER_GRANTS[] =
     "UPDATE grant SET state = 'expired', ended_at = now_ms(), end_reason = 'ran out'"
     " WHERE state = 'active' AND expires_at <= now_ms()";
 
+static const char KEEPER_CONTEXT[] = "UPDATE context_ask SET state = 'expired', ended_at = now_ms()"
+				     " WHERE state = 'pending' AND expires_at <= now_ms()";
+
 static const char KEEPER_INVITATIONS[] =
     "UPDATE invitation SET state = 'expired', ended_at = now_ms()"
     " WHERE state = 'open' AND expires_at <= now_ms()";
+
+/* A Host whose approval ran out waits for its anchor again. */
+static const char KEEPER_PAIRINGS[] =
+    "UPDATE pairing SET state = 'pending' WHERE id IN"
+    " (SELECT pairing_id FROM approved_pairings WHERE approved_until <= now_ms())";
 
 #define NEVER INT64_MAX
 
@@ -84,7 +94,9 @@ expire_all(struct store *db)
 		return -1;
 	if (stmt_run(store_sql(db, KEEPER_APPROVALS)) == -1 ||
 	    stmt_run(store_sql(db, KEEPER_GRANTS)) == -1 ||
-	    stmt_run(store_sql(db, KEEPER_INVITATIONS)) == -1)
+	    stmt_run(store_sql(db, KEEPER_CONTEXT)) == -1 ||
+	    stmt_run(store_sql(db, KEEPER_INVITATIONS)) == -1 ||
+	    stmt_run(store_sql(db, KEEPER_PAIRINGS)) == -1)
 		return store_rollback(db);
 	return store_commit(db);
 }

@@ -111,8 +111,7 @@ hex_only(const char *text, size_t len)
 	return strlen(text) == len && strspn(text, "0123456789abcdef") == len ? 0 : -1;
 }
 
-/* The pairing whose key signed this very request, not long ago, from the user that it paired as. */
-static int
+int
 lane_who(struct net *net, struct http_exchange *x, const char *path, struct pairing *pairing,
     char nonce[SIGN_NONCE_HEX], struct refusal *r)
 {
@@ -145,6 +144,8 @@ lane_who(struct net *net, struct http_exchange *x, const char *path, struct pair
 	if (sign_check(pk, &request, signature) != 0)
 		return refusal_set(r, "lane.signature",
 		    "the signature is not that of %s for this request", pairing->host);
+	if (strcmp(pairing->state, "invalid") == 0)
+		return refusal_set(r, "pairing.invalid", "this pairing is not served");
 	skew = request.time - clock_now();
 	if (skew > store_setting(net->env->db, "lane.skew_ms") ||
 	    skew < -store_setting(net->env->db, "lane.skew_ms"))

@@ -375,7 +375,8 @@ main(void)
 
 	scratch_make(&s, HOME_BOX);
 	scratch_pair(&s);
-	if (scratch_sql(&s, "UPDATE setting SET value = 1000 WHERE name = 'op.live'") != 0)
+	if (scratch_sql(&s, "UPDATE setting SET value = 1000"
+			    " WHERE name IN ('op.live', 'op.live_per_host')") != 0)
 		return 1;
 	fresh(&s);
 	hold_open(&s);

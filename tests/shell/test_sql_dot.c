@@ -141,7 +141,8 @@ static void
 state_machines_are_drawn(void **state)
 {
 	/* A state on several ways is drawn with its moves once, where it is nearest to birth. */
-	static const char pairing[] = "pairing\n● ─┬→ active ──→ revoked ──→ pending …\n"
+	static const char pairing[] = "pairing\n● ─┬→ active ─┬→ pending …\n"
+				      "   │          └→ revoked ──→ pending …\n"
 				      "   └→ pending ─┬→ active …\n"
 				      "               └→ revoked …\n";
 	struct scratch *s = *state;

@@ -173,6 +173,13 @@ what_a_host_may_do(void **state)
 	says(s, "@may", "host=laptop", "laptop,observe:folders,\"[\"\"/usr\"\",\"\"2\"\"]\",1,");
 	says(s, "@may", NULL, ",root,phone,1\r\n");
 	lacks(s, "@may", "host=other", "laptop");
+	/* On a network without an anchor it may do nothing, whatever was granted. */
+	if (scratch_sql(s, "UPDATE box SET mode = 'networked'") != 0)
+		fail_msg("%s", s->error);
+	lacks(s, "@may", "host=laptop", "observe");
+	if (scratch_sql(s, "UPDATE box SET mode = 'local'") != 0)
+		fail_msg("%s", s->error);
+	says(s, "@may", "host=laptop", "observe:folders");
 	if (scratch_sql(s, "UPDATE grant SET state = 'dropped', ended_at = now_ms()") != 0)
 		fail_msg("%s", s->error);
 	lacks(s, "@may", "host=laptop", "observe");
@@ -190,11 +197,21 @@ what_waits(void **state)
 		" 'laptop', 'observe:logins', '[]', 1, 60000, now_ms(), now_ms() + 60000 FROM box;"
 		"INSERT INTO amendment (nonce, box_name, reason, statement, asked_at, expires_at)"
 		" SELECT printf('%032x', 8), name, 'tidy up', 'UPDATE x', now_ms(), now_ms() + 9000"
-		" FROM box") != 0)
+		" FROM box;"
+		"INSERT INTO context_ask (nonce, uid, box_name, pairing_id, host_name, root, name,"
+		" asked_at, expires_at) SELECT printf('%032x', 9), 7, name, 1, 'laptop', '/srv/papers',"
+		" 'papers', now_ms(), now_ms() + 9000 FROM box;"
+		"UPDATE box SET mode = 'networked';"
+		"INSERT INTO pairing (host_name, transport, host_key, peer_uid, state, since)"
+		" VALUES ('tower', 'unix', randomblob(32), 0, 'pending', now_ms())") != 0)
 		fail_msg("%s", s->error);
 	says(s, "@waiting", NULL, "approval,2,laptop,observe:logins [],");
 	says(s, "@waiting", NULL, ",bastion approve 2\r\n");
 	says(s, "@waiting", NULL, ",bastion sql -w --amendment 1 --signature FILE\r\n");
+	says(s, "@waiting", NULL, "folder,1,laptop,uid 7 shares /srv/papers,");
+	says(s, "@waiting", NULL, ",bastion context allow 1\r\n");
+	says(s, "@waiting", NULL, "pairing,2,tower,the word of the anchor,");
+	says(s, "@expiring", NULL, "folder,1,laptop,uid 7 shares /srv/papers,");
 	says(s, "@open-approvals", "host=laptop", "2,laptop,observe:logins,[],1,60,");
 	lacks(s, "@open-approvals", "host=other", "logins");
 	says(s, "@expiring", NULL, "approval,2,laptop,observe:logins [],");

@@ -157,7 +157,7 @@ words_are_completed(void **state)
 	    {".states fac\t", "tor "},
 	    {".states grant pi\t", "cture "},
 	    {".timeline host_b\t", "ox "},
-	    {".settings op.li\t", "ve "},
+	    {".settings op.pa\t", "rallel "},
 	    {".schema lease_f\t", "ence_grows "},
 	    {".plan SELECT * FROM leas\t", "e "},
 	    {".plan SELECT * FROM lease AS l WHERE l.expi\t", "res_at "},

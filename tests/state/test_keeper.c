@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "engine/actor/loop.h"
 #include "engine/state/keeper.h"
 #include "engine/state/outbox.h"
+#include "tests/paper.h"
 #include "tests/scratch.h"
 
 #define ENTRY "INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body) "
@@ -227,6 +229,50 @@ an_invitation_runs_out(void **state)
 	run("INSERT INTO invitation (box_name, token_digest, created_at, expires_at)"
 	    " VALUES ('box-b', randomblob(32), now_ms(), now_ms() + 200)");
 	until("SELECT count(*) FROM invitation WHERE state = 'expired'", 2);
+}
+
+/* A Host whose approval by the anchor ran out waits for it again; the anchor itself does not. */
+static void
+an_approval_of_the_anchor_runs_out(void **state)
+{
+	static const char pair[] =
+	    "INSERT INTO pairing (host_name, transport, host_key, peer_uid, state, since)"
+	    " VALUES ('%s', 'unix', x'%s', 0, '%s', now_ms());";
+	struct paper_host hosts[2];
+	char sql[640], key[65];
+	struct anchor_taken taken;
+	struct paper p;
+	int i;
+
+	(void)state;
+	run("UPDATE box SET mode = 'networked'");
+	for (i = 0; i < 2; i++) {
+		paper_host(&hosts[i], i == 0 ? "main" : "other");
+		sodium_bin2hex(key, sizeof(key), hosts[i].pk, 32);
+		snprintf(sql, sizeof(sql), pair, hosts[i].name, key, i == 0 ? "active" : "pending");
+		run(sql);
+		if (i == 0)
+			run("INSERT INTO anchor (id, pairing_id, host_key, reason, claimed_at,"
+			    " by_uid, heard_at)"
+			    " SELECT 1, id, host_key, 'claimed', now_ms(), 0, now_ms() FROM pairing");
+	}
+	for (i = 0; i < 2; i++) {
+		paper_make(&p, "pairing_grant", &hosts[0], "box-a", b.s.keys.identity, &hosts[i]);
+		p.expires_at = p.issued_at + 400;
+		paper_write(&p, &hosts[0]);
+		if (anchor_take(scratch_open(&b.s, ROLE_NET), &p.given, &taken) != 0)
+			fail_msg("%s", store_refusal(b.s.db)->why);
+		assert_string_equal(taken.state, "active");
+	}
+	start();
+	work(100);
+	assert_int_equal(
+	    scratch_value(&b.s, "SELECT count(*) FROM pairing WHERE state = 'active'"), 2);
+	until("SELECT state = 'pending' FROM pairing WHERE host_name = 'other'", 1);
+	assert_int_equal(scratch_value(&b.s, "SELECT pairing_id FROM live_anchor"), 1);
+	/* Every Host that still stands is told. */
+	assert_int_equal(
+	    scratch_value(&b.s, "SELECT group_concat(pairing_id) FROM beat_request"), 1);
 }
 
 /* Rows are sealed when the oldest is audit.seal_ms old, and a sealed head is left alone. */
@@ -461,6 +507,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(a_question_runs_out, make_box, drop),
 	    cmocka_unit_test_setup_teardown(a_grant_runs_out, make_box, drop),
+	    cmocka_unit_test_setup_teardown(an_approval_of_the_anchor_runs_out, make_box, drop),
 	    cmocka_unit_test_setup_teardown(an_invitation_runs_out, make_host, drop),
 	    cmocka_unit_test_setup_teardown(rows_are_sealed, make_box, drop),
 	    cmocka_unit_test_setup_teardown(the_log_follows, make_box, drop),

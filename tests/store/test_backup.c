@@ -448,7 +448,7 @@ what_was_dropped_stays_dropped(void **state)
 	taken();
 	scratch_open(&s, ROLE_PERSON);
 	assert_int_equal(factor_drop(s.db, lost.factor, &grants), 0);
-	assert_int_equal(pairing_revoke(s.db, "laptop", &end), 0);
+	assert_int_equal(pairing_revoke(s.db, 1, &end), 0);
 	report = restored((struct restore_options){.keep_factors = true});
 	assert_true(report.descends);
 	assert_int_equal(report.factors, 1);
@@ -459,6 +459,25 @@ what_was_dropped_stays_dropped(void **state)
 	    value("SELECT state = 'dropped' AND secret IS NULL FROM factor WHERE label = 'lost'"),
 	    1);
 	assert_int_equal(value("SELECT count(*) FROM pairing WHERE state = 'revoked'"), 1);
+}
+
+/* Folders that a person let a Host have are asked for again. */
+static void
+shared_folders_end(void **state)
+{
+	static const char ask[] =
+	    "INSERT INTO context_ask (nonce, uid, box_name, pairing_id, host_name, root, name,"
+	    " asked_at, expires_at) SELECT printf('%032x', 1), 7, name, 1, 'laptop', '/srv', 'srv',"
+	    " now_ms(), now_ms() + 9000 FROM box";
+	struct restore_options keep = {.keep_grants = true, .keep_factors = true};
+
+	(void)state;
+	person_host(&s, "laptop");
+	assert_int_equal(scratch_sql(&s, ask), 0);
+	taken();
+	restored(keep);
+	assert_int_equal(value("SELECT state = 'expired' FROM context_ask"), 1);
+	assert_int_equal(value("SELECT count(*) FROM shared_folders"), 0);
 }
 
 /* Where nothing tells what was dropped since, no factor is trusted, but on a person's word. */
@@ -672,6 +691,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(an_answer_counts_once, make, drop),
 	    cmocka_unit_test_setup_teardown(a_code_works_once_across_a_restore, make, drop),
 	    cmocka_unit_test_setup_teardown(what_was_dropped_stays_dropped, make, drop),
+	    cmocka_unit_test_setup_teardown(shared_folders_end, make, drop),
 	    cmocka_unit_test_setup_teardown(without_a_witness_no_factor_is_trusted, make, drop),
 	    cmocka_unit_test_setup_teardown(another_branch_is_no_witness, make, drop),
 	    cmocka_unit_test_setup_teardown(foreign_files_are_refused, make, drop),

@@ -66,11 +66,17 @@ static const struct {
     {"factor_try", {"P", "", ""}},
     {"approval", {"N", "PK", ""}},
     {"grant", {"P", "PKA", ""}},
-    {"pairing", {"P", "PA", ""}},
+    {"mode_change", {"P", "", ""}},
+    {"pairing", {"P", "PKA", ""}},
+    {"pairing_consent", {"P", "", ""}},
+    {"anchor", {"P", "P", ""}},
+    {"anchor_terms", {"PN", "", ""}},
     {"invitation", {"P", "PNK", ""}},
     {"host_box", {"N", "PNL", ""}},
     {"call", {"N", "LK", ""}},
     {"call_output", {"L", "", "K"}},
+    {"context_ask", {"N", "PNK", ""}},
+    {"pairing_endpoint", {"", "", ""}},
     {"op_run", {"N", "NW", ""}},
     {"op_output", {"W", "", "K"}},
     {"folder_walk", {"W", "W", ""}},
@@ -105,6 +111,7 @@ static const struct {
     {"audit_entry", {"", "", ""}},
     {"audit_gap", {"", "", ""}},
     {"grant_use", {"", "", ""}},
+    {"beat_request", {"", "", ""}},
 };
 
 #define DUTIES (sizeof(duties) / sizeof(duties[0]))
