@@ -151,8 +151,9 @@ decide(const struct scratch *s, int n, bool soft, const struct round *round)
 	if (crowd.committer == NULL)
 		exit(1);
 	for (i = 0; i < flight; i++)
-		askers[i] =
-		    (struct asker){.job = {.run = asker_run, .done = asker_done}, .crowd = &crowd};
+		askers[i] = (struct asker){
+		    .job = {.settle = asker_run, .run = asker_run, .done = asker_done},
+		    .crowd = &crowd};
 	ask_on(&crowd, askers, 1);
 	line_up(round);
 	crowd.left = n - flight;
