@@ -65,6 +65,7 @@ WITH thing (entity, id, state) AS (
      UNION ALL SELECT 'factor', id, state FROM factor
      UNION ALL SELECT 'invitation', id, state FROM invitation
      UNION ALL SELECT 'host_box', id, state FROM host_box
+     UNION ALL SELECT 'mcp_token', id, state FROM mcp_token
      UNION ALL SELECT 'call', id, CASE state WHEN 'sent' THEN 'asked' ELSE state END FROM call)
 SELECT 'state without an audit row' AS name, entity || ' ' || id || ' is ' || state AS detail
   FROM thing AS t
@@ -84,6 +85,7 @@ WITH thing (entity, id, state) AS (
      UNION ALL SELECT 'factor', id, state FROM factor
      UNION ALL SELECT 'invitation', id, state FROM invitation
      UNION ALL SELECT 'host_box', id, state FROM host_box
+     UNION ALL SELECT 'mcp_token', id, state FROM mcp_token
      UNION ALL SELECT 'call', id, state FROM call)
 SELECT 'state that no move leads to' AS name, entity || ' ' || id || ' is ' || state AS detail
   FROM thing AS t
@@ -100,6 +102,7 @@ WITH ended (entity, id, state, is_final, at) AS (
      UNION ALL SELECT 'factor', id, state, state = 'dropped', dropped_at FROM factor
      UNION ALL SELECT 'invitation', id, state, state <> 'open', ended_at FROM invitation
      UNION ALL SELECT 'host_box', id, state, state = 'gone', gone_at FROM host_box
+     UNION ALL SELECT 'mcp_token', id, state, state = 'dropped', dropped_at FROM mcp_token
      UNION ALL SELECT 'call', id, state, state NOT IN ('asked', 'sent'), finished_at FROM call)
 SELECT 'end and its time disagree' AS name, entity || ' ' || id || ' is ' || state AS detail
   FROM ended WHERE is_final <> (at IS NOT NULL);

@@ -27,12 +27,13 @@ static const struct {
     {"host_box", INS, BIT(ROLE_NET)},
     {"host_box", UPD, BIT(ROLE_PERSON) | BIT(ROLE_NET) | BIT(ROLE_LINK)},
     {"call", INS, BIT(ROLE_NET)},
-    {"call", UPD, BIT(ROLE_LINK) | BIT(ROLE_KEEPER)},
+    {"call", UPD, BIT(ROLE_NET) | BIT(ROLE_LINK) | BIT(ROLE_KEEPER)},
     {"call_output", INS, BIT(ROLE_LINK)},
     {"op_run", INS, BIT(ROLE_NET)},
     {"op_run", UPD, BIT(ROLE_NET) | BIT(ROLE_WORKER)},
     {"op_output", INS, BIT(ROLE_WORKER)},
     {"folder_walk", INS | UPD, BIT(ROLE_WORKER)},
+    {"mcp_token", INS | UPD, BIT(ROLE_PERSON)},
     {"refused", INS, BIT(ROLE_NET) | BIT(ROLE_PERSON)},
     {"audit_seal", INS, BIT(ROLE_KEEPER) | BIT(ROLE_PERSON)},
     {"audit_sink", UPD, BIT(ROLE_KEEPER)},
@@ -49,6 +50,7 @@ static const struct {
 } secrets[] = {
     {"factor", "secret", BIT(ROLE_PERSON)},
     {"invitation", "token_digest", BIT(ROLE_PERSON) | BIT(ROLE_NET) | BIT(ROLE_LINK)},
+    {"mcp_token", "digest", BIT(ROLE_PERSON) | BIT(ROLE_NET)},
 };
 
 /* PRAGMAs that only look; some take the name of a table, for the others an argument would be a
