@@ -26,6 +26,7 @@ const struct http_route net_routes[] = {
     {"POST", "/v1/calls", SURFACE_CONTROL, 65536, calls_ask, "ask a box; the answer is streamed"},
     {"GET", "/v1/calls/{id}", SURFACE_CONTROL, 0, calls_follow,
 	"the answer to an ask, from the beginning or behind a frame"},
+    {"DELETE", "/v1/calls/{id}", SURFACE_CONTROL, 0, calls_drop, "take an ask back"},
     {"POST", "/v1/enroll", SURFACE_ENROLL, 4096, enroll_redeem, "redeem an invitation"},
     {NULL, NULL, 0, 0, NULL, NULL},
 };
@@ -206,6 +207,7 @@ static void
 net_wake(struct actor_env *env)
 {
 	watch_wake(env->ctx);
+	lane_wake(env->ctx);
 	enroll_wake(env->ctx);
 }
 
@@ -222,6 +224,7 @@ net_drain(struct actor_env *env)
 {
 	struct net *net = env->ctx;
 
+	lane_drain(net);
 	http_server_drain(net->server, drained, net);
 }
 

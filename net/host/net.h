@@ -27,7 +27,9 @@ struct net {
 	struct committer *committer;
 	size_t stream_bytes;   /* of an answer that may wait for its reader, as the server has it */
 	struct watch *watches; /* answers that are being streamed (watch.c) */
-	struct guest *guests;  /* boxes that wait for a signature (enroll.c) */
+	struct ask *held;      /* asks that wait for a person (lane.c) */
+	int64_t nheld;
+	struct guest *guests; /* boxes that wait for a signature (enroll.c) */
 	struct net_person
 	    people[NET_PEOPLE]; /* their names do not change once it serves (calls.c) */
 };
@@ -56,6 +58,13 @@ int net_answer(struct net *net, struct http_exchange *x, struct stmt *q);
  */
 int lane_ask(struct http_exchange *x, void *net);
 int lane_ops(struct http_exchange *x, void *net);
+
+/**
+ * lane_wake(net), lane_drain(net):
+ * Go on with asks whose question was answered; end those that still wait.
+ */
+void lane_wake(struct net *net);
+void lane_drain(struct net *net);
 
 /**
  * enroll_redeem(x, net), enroll_wake(net):
