@@ -92,7 +92,8 @@ advise(struct cli *cli)
 
 	fprintf(stderr, "The token is shown once; only a digest of it is kept.\n");
 	if (port != 0)
-		fprintf(stderr, "Agents send it to http://127.0.0.1:%d/mcp as Authorization: Bearer.\n",
+		fprintf(stderr,
+		    "Agents send it to http://127.0.0.1:%d/mcp as Authorization: Bearer.\n",
 		    (int)port);
 	else
 		fprintf(stderr,
@@ -128,8 +129,8 @@ drop(struct cli *cli, const char *label)
  *        bastion mcp token add LABEL [--machine]
  *        bastion mcp token drop LABEL [--machine]
  *
- * Say who may speak MCP over HTTP on the loopback port of this Host (setting mcp.port; --machine: of
- * this machine). add writes a new token to standard output, once; the agent sends it as
+ * Say who may speak MCP over HTTP on the loopback port of this Host (setting mcp.port; --machine:
+ * of this machine). add writes a new token to standard output, once; the agent sends it as
  * Authorization: Bearer, and what it asks stands in the audit as agent:LABEL. drop takes it back at
  * once, with what it still waits for.
  */

@@ -73,6 +73,7 @@ struct call {
 	void (*made)(void *ctx, int64_t id, const struct refusal *refusal); /* NULL: forgotten */
 	void *ctx;
 	struct calls_who who;
+	bool revoked; /* its row is to be cancelled once it is there */
 	char nonce[33];
 	int64_t id;
 	size_t len;
@@ -144,6 +145,12 @@ call_done(struct commit_job *job)
 {
 	struct call *call = (struct call *)job;
 
+	if (call->revoked && job->result == 0) {
+		call->revoked = false;
+		job->run = cancel_run;
+		committer_submit(call->net->committer, job);
+		return;
+	}
 	if (call->made != NULL)
 		call->made(call->ctx, call->id, job->result != 0 ? &job->refusal : NULL);
 	free(call);
@@ -210,6 +217,13 @@ void
 calls_forget(struct call *call)
 {
 	call->made = NULL;
+}
+
+void
+calls_revoke(struct call *call)
+{
+	call->made = NULL;
+	call->revoked = true;
 }
 
 void

@@ -30,10 +30,12 @@ struct call *calls_make(struct net *net, const struct calls_who *who, const char
     struct refusal *r);
 
 /**
- * calls_forget(call):
- * Have nobody told of ${call}, whose row is made all the same.
+ * calls_forget(call), calls_revoke(call):
+ * Have nobody told of ${call}, whose row is made all the same; with the second, the ask is taken
+ * back as soon as it has one.
  */
 void calls_forget(struct call *call);
+void calls_revoke(struct call *call);
 
 /**
  * calls_cancel(net, who, id):

@@ -1,4 +1,5 @@
-/* mcp.c: JSON-RPC taken apart and built by SQLite; tools that are asks, resources that are views. */
+/* mcp.c: JSON-RPC taken apart and built by SQLite; tools that are asks, resources that are views.
+ */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,10 +30,9 @@ static const char MESSAGE[] =
     "  WHEN json_type(:m, '$.params') NOT IN ('object') THEN 'params are an object' END,"
     " :m -> '$.id', :m ->> '$.method'";
 
-static const char FAILURE[] =
-    "SELECT json_object('jsonrpc', '2.0', 'id', json(:id), 'error',"
-    "  json_patch(json_object('code', :code, 'message', :why),"
-    "             json_object('data', json(:data))))";
+static const char FAILURE[] = "SELECT json_object('jsonrpc', '2.0', 'id', json(:id), 'error',"
+			      "  json_patch(json_object('code', :code, 'message', :why),"
+			      "             json_object('data', json(:data))))";
 
 /* The revision that both speak: the agent's if we do, else our latest. */
 static const char INITIALIZE[] =
@@ -167,11 +167,13 @@ static const char CHANGED[] =
     "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}";
 
 /* A number that moves whenever the list of tools does. */
-static const char BOXES[] = "SELECT coalesce(max(id), 0) * 1000000"
-			    " + (SELECT count(*) FROM host_box WHERE state = 'active') FROM host_box";
+static const char BOXES[] =
+    "SELECT coalesce(max(id), 0) * 1000000"
+    " + (SELECT count(*) FROM host_box WHERE state = 'active') FROM host_box";
 
 static const char IS_HOST[] = "SELECT role = 'host' FROM box";
-static const char URI[] = "SELECT :m ->> '$.params.uri' WHERE json_type(:m, '$.params.uri') = 'text'";
+static const char URI[] =
+    "SELECT :m ->> '$.params.uri' WHERE json_type(:m, '$.params.uri') = 'text'";
 static const char NO_URI[] = "SELECT json_object('uri', :uri)";
 
 static const char ADDED[] =
@@ -188,8 +190,8 @@ static const struct view {
 	bool box, host;
 	const char *sql;
 } views[] = {
-    {"bastion://status", "status", "Status", "this machine, its daemon, what waits and what is held",
-	true, true,
+    {"bastion://status", "status", "Status",
+	"this machine, its daemon, what waits and what is held", true, true,
 	"SELECT json_object('name', (SELECT name FROM box), 'role', (SELECT role FROM box),"
 	" 'state', (SELECT state FROM live_instance), 'version', (SELECT version FROM live_instance),"
 	" 'open_approvals', (SELECT count(*) FROM open_approvals),"
@@ -281,8 +283,7 @@ struct mcp_call {
  * Texts.
  */
 
-static char *
-text_make(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static char *text_make(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 static char *
 text_make(const char *fmt, ...)
@@ -342,7 +343,8 @@ static char *
 inside(struct mcp *mcp, const char *id)
 {
 	fprintf(stderr, "bastion: mcp: %s\n", store_refusal(mcp->db)->why);
-	return error_make(mcp, id, ERROR_INSIDE, "bastion could not answer; see its messages", NULL);
+	return error_make(
+	    mcp, id, ERROR_INSIDE, "bastion could not answer; see its messages", NULL);
 }
 
 /*
@@ -370,11 +372,10 @@ static void
 call_answer(struct mcp_call *call, char *result)
 {
 	struct mcp *mcp = call->session->mcp;
-	char *answer =
-	    result == NULL ? inside(mcp, call->id) : answer_make(call->id, result);
+	char *answer = result == NULL ? inside(mcp, call->id) : answer_make(call->id, result);
 
-	mcp->hooks->send(mcp->ctx, call->session, call, answer,
-	    answer == NULL ? 0 : strlen(answer), true);
+	mcp->hooks->send(
+	    mcp->ctx, call->session, call, answer, answer == NULL ? 0 : strlen(answer), true);
 	free(answer);
 	call_free(call);
 }
@@ -659,8 +660,8 @@ do_call(struct request *r)
 		    "there is no tool of this name, or its arguments are no object", NULL);
 	if (s->ncalls >= store_setting(s->mcp->db, "mcp.calls")) {
 		stmt_done(q);
-		return error_make(s->mcp, r->id, ERROR_REQUEST,
-		    "too many calls of this session are open", NULL);
+		return error_make(
+		    s->mcp, r->id, ERROR_REQUEST, "too many calls of this session are open", NULL);
 	}
 	call = call_new(r, q);
 	stmt_done(q);
@@ -792,8 +793,8 @@ request_answer(struct request *r, const char *method)
 		if (strcmp(methods[i].name, method) != 0)
 			continue;
 		if (!methods[i].first && r->session->version[0] == '\0')
-			return error_make(mcp, r->id, ERROR_REQUEST,
-			    "a session begins with initialize", NULL);
+			return error_make(
+			    mcp, r->id, ERROR_REQUEST, "a session begins with initialize", NULL);
 		answer = methods[i].answer(r);
 		return answer != NULL || r->later ? answer : inside(mcp, r->id);
 	}
@@ -876,6 +877,12 @@ mcp_begin(struct mcp_call *call)
 	call_ask(call);
 }
 
+void
+mcp_drop(struct mcp_call *call)
+{
+	call_free(call);
+}
+
 /*
  * Sessions.
  */
@@ -925,8 +932,7 @@ mcp_wake(struct mcp *mcp)
 			if (call->ask != 0)
 				call_look(call);
 		}
-	if (mcp->sessions != NULL)
-		tell_changed(mcp);
+	tell_changed(mcp);
 }
 
 struct mcp_session *

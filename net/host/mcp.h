@@ -51,8 +51,7 @@ enum mcp_taken {
  * Return a server over ${db}, which it only reads; or NULL without memory.  ${hooks} and what they
  * are given outlive it.
  */
-struct mcp *mcp_new(
-    struct store *db, struct loop *loop, const struct mcp_hooks *hooks, void *ctx);
+struct mcp *mcp_new(struct store *db, struct loop *loop, const struct mcp_hooks *hooks, void *ctx);
 
 /**
  * mcp_free(mcp):
@@ -92,10 +91,11 @@ enum mcp_taken mcp_take(struct mcp_session *session, const char *text, size_t le
     struct mcp_call **call);
 
 /**
- * mcp_begin(call):
- * Start ${call}, which may be answered, and gone, when this returns.
+ * mcp_begin(call), mcp_drop(call):
+ * Start ${call}, which may be answered, and gone, when this returns; or give it up before that.
  */
 void mcp_begin(struct mcp_call *call);
+void mcp_drop(struct mcp_call *call);
 
 /**
  * mcp_call_ctx(call), mcp_call_set(call, ctx):

@@ -11,6 +11,7 @@
 #define SURFACE_CONTROL 1u /* control.sock: the person at the machine */
 #define SURFACE_LANE    2u /* lane.sock: Hosts ask the box */
 #define SURFACE_ENROLL  4u /* enroll.sock: boxes redeem an invitation of this Host */
+#define SURFACE_MCP     8u /* a port of the loopback address: agents with a token */
 
 /* Who may speak to control.sock: the user of the daemon, and root. */
 #define NET_PEOPLE 2
@@ -29,6 +30,7 @@ struct net {
 	struct watch *watches; /* answers that are being streamed (watch.c) */
 	struct ask *held;      /* asks that wait for a person (lane.c) */
 	int64_t nheld;
+	struct mcp_http *mcp; /* agents (mcp_http.c); NULL: not yet, or no more */
 	struct guest *guests; /* boxes that wait for a signature (enroll.c) */
 	struct net_person
 	    people[NET_PEOPLE]; /* their names do not change once it serves (calls.c) */
