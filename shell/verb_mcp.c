@@ -285,12 +285,12 @@ on_option(void *ctx, int val, const char *arg)
  *
  * usage: bastion mcp [--machine]
  *
- * Be an MCP server (Model Context Protocol, 2025-11-25) for the agent that starts this, on standard
- * input and output: one JSON-RPC message a line. Each op of each machine that is paired with this
- * Host is a tool, MACHINE.OPERATION; bounds and approvals are those of bastion on. A call that
- * nobody approved yet waits for a person at the machine (setting mcp.wait_ms). Views of the Host
- * are resources (bastion://boxes, bastion://calls, bastion://audit/tail). --machine offers the
- * views of this machine instead, and no tools: operations are asked at a Host. Ends with its
+ * Serve MCP to the agent that starts this, on standard input and output. That is the Model Context
+ * Protocol, 2025-11-25 or 2025-06-18, one JSON-RPC message a line. Each op of each machine that is
+ * paired with this Host is a tool, MACHINE.OPERATION; bounds and approvals are those of bastion on.
+ * A call that nobody approved yet waits for a person at the machine (setting mcp.wait_ms). Views of
+ * the Host are resources (bastion://boxes, bastion://calls, bastion://audit/tail). --machine offers
+ * the views of this machine instead, and no tools: operations are asked at a Host. Ends with its
  * standard input, and takes back what it still waits for. Agents that speak HTTP: bastion mcp
  * token.
  */

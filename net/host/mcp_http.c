@@ -413,7 +413,8 @@ session_find(struct mcp_http *http, struct http_exchange *x, const struct agent 
 		return NULL;
 	}
 	if (!version_is_known(http_header(x, "MCP-Protocol-Version"))) {
-		refuse(http->net, x, "mcp.version", "this revision of the protocol is not spoken here");
+		refuse(http->net, x, "mcp.version",
+		    "this revision of the protocol is not spoken here");
 		return NULL;
 	}
 	web_unlink(w);
@@ -425,8 +426,8 @@ session_find(struct mcp_http *http, struct http_exchange *x, const struct agent 
 static void
 reply(struct http_exchange *x, unsigned status, const char *answer, const char *session)
 {
-	const struct http_field headers[] = {{session == NULL ? NULL : "Mcp-Session-Id", session},
-	    {NULL, NULL}};
+	const struct http_field headers[] = {
+	    {session == NULL ? NULL : "Mcp-Session-Id", session}, {NULL, NULL}};
 
 	http_reply(x, status, "application/json", headers, answer, strlen(answer));
 }
