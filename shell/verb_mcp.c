@@ -141,6 +141,16 @@ on_send(void *ctx, struct mcp_session *session, struct mcp_call *call, const cha
  */
 
 static void
+too_long(struct stdio *io)
+{
+	static const char fmt[] = "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32600,"
+				  "\"message\":\"a message is at most %zu bytes long\"}}";
+	char text[sizeof(fmt) + 24];
+
+	say(io, text, (size_t)snprintf(text, sizeof(text), fmt, io->max));
+}
+
+static void
 take(struct stdio *io, const char *text, size_t len)
 {
 	struct mcp_call *call;
@@ -150,23 +160,15 @@ take(struct stdio *io, const char *text, size_t len)
 		len--;
 	if (len == 0)
 		return;
+	if (len > io->max) {
+		too_long(io);
+		return;
+	}
 	if (mcp_take(io->session, text, len, &answer, &call) == MCP_CALL)
 		mcp_begin(call);
 	else if (answer != NULL)
 		say(io, answer, strlen(answer));
 	free(answer);
-}
-
-static void
-too_long(struct stdio *io)
-{
-	static const char fmt[] = "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32600,"
-				  "\"message\":\"a message is at most %zu bytes long\"}}";
-	char text[sizeof(fmt) + 24];
-
-	say(io, text, (size_t)snprintf(text, sizeof(text), fmt, io->max));
-	io->skipping = true;
-	io->len = 0;
 }
 
 /* Take the whole lines of what came. */
@@ -184,10 +186,12 @@ lines_take(struct stdio *io)
 	}
 	io->len -= at;
 	memmove(io->line, io->line + at, io->len);
-	if (io->skipping)
-		io->len = 0;
-	else if (io->len > io->max)
+	if (io->len <= io->max && !io->skipping)
+		return;
+	if (!io->skipping)
 		too_long(io);
+	io->skipping = true;
+	io->len = 0;
 }
 
 /* Return 1, or 0 at the end of standard input. */

@@ -19,7 +19,7 @@
 #define HELLO                                                                                      \
 	"{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{\"protocolVersion\":" \
 	"\"2025-11-25\",\"capabilities\":{},\"clientInfo\":{\"name\":\"t\",\"version\":\"1\"}}}"
-#define RPC(id, method, params)                                                                    \
+#define RPC(id, method, params) \
 	"{\"jsonrpc\":\"2.0\",\"id\":" id ",\"method\":\"" method "\",\"params\":" params "}"
 #define LOOK(id, args) \
 	RPC(id, "tools/call", "{\"name\":\"vm.observe_folders\",\"arguments\":" args "}")
@@ -31,12 +31,12 @@ static struct store *db;
 static struct loop *loop;
 static struct mcp *mcp;
 static struct mcp_session *session;
-static struct mcp_call *call;   /* that asked last; NULL: gone */
-static char *answer;            /* to the last message */
-static char body[20000];        /* of the last ask */
-static char said[262144];       /* all that was sent, a line each */
+static struct mcp_call *call; /* that asked last; NULL: gone */
+static char *answer;          /* to the last message */
+static char body[20000];      /* of the last ask */
+static char said[262144];     /* all that was sent, a line each */
 static int asks, forgotten, ended;
-static int64_t cancelled;       /* the last */
+static int64_t cancelled; /* the last */
 
 static void
 on_ask(void *ctx, struct mcp_call *c, const char *text, size_t len)
@@ -65,8 +65,8 @@ on_cancel(void *ctx, struct mcp_session *of, int64_t id)
 }
 
 static void
-on_send(void *ctx, struct mcp_session *to, struct mcp_call *c, const char *text, size_t len,
-    bool last)
+on_send(
+    void *ctx, struct mcp_session *to, struct mcp_call *c, const char *text, size_t len, bool last)
 {
 	(void)ctx;
 	(void)to;
@@ -113,8 +113,8 @@ at(const char *text, const char *path)
 	found[0] = '\0';
 	if (text == NULL)
 		return found;
-	assert_int_equal(sqlite3_prepare_v2(store_handle(db), "SELECT ?1 ->> ?2", -1, &q, NULL),
-	    SQLITE_OK);
+	assert_int_equal(
+	    sqlite3_prepare_v2(store_handle(db), "SELECT ?1 ->> ?2", -1, &q, NULL), SQLITE_OK);
 	sqlite3_bind_text(q, 1, text, -1, SQLITE_STATIC);
 	sqlite3_bind_text(q, 2, path, -1, SQLITE_STATIC);
 	if (sqlite3_step(q) == SQLITE_ROW && sqlite3_column_text(q, 0) != NULL)
@@ -171,9 +171,8 @@ row_make(const char *rest)
 	mcp_asked(call, scratch_value(&s, "SELECT max(id) FROM call"), NULL);
 }
 
-#define FRAME(seq, json) \
-	"INSERT INTO call_output SELECT max(id), " #seq ", '" json "' FROM call;"
-#define DONE(exit)                                                                       \
+#define FRAME(seq, json) "INSERT INTO call_output SELECT max(id), " #seq ", '" json "' FROM call;"
+#define DONE(exit)                                                                   \
 	"UPDATE call SET state = 'done', finished_at = now_ms(), exit_code = " #exit \
 	" WHERE id = (SELECT max(id) FROM call);"
 
@@ -251,9 +250,8 @@ teardown(void **state)
 static void
 a_session_begins_once(void **state)
 {
-	static const char old[] =
-	    RPC("1", "initialize",
-		"{\"protocolVersion\":\"1999-01-01\",\"capabilities\":{},\"clientInfo\":{}}");
+	static const char old[] = RPC("1", "initialize",
+	    "{\"protocolVersion\":\"1999-01-01\",\"capabilities\":{},\"clientInfo\":{}}");
 
 	(void)state;
 	fails(RPC("1", "tools/list", "{}"), "-32600");
@@ -277,10 +275,10 @@ a_session_begins_once(void **state)
 static void
 ids_are_texts_and_whole_numbers(void **state)
 {
-	static const char *const good[] = {"0", "-1", "9007199254740993", "123456789012345678901234",
-	    "\"\"", "\"a\"", "\"\\u0001\\n\"", "\"1\"", "\"ä😀\""};
-	static const char *const bad[] = {"null", "true", "false", "[]", "[1]", "{}", "{\"a\":1}",
-	    "1.5", "1e3", "-0.0"};
+	static const char *const good[] = {"0", "-1", "9007199254740993",
+	    "123456789012345678901234", "\"\"", "\"a\"", "\"\\u0001\\n\"", "\"1\"", "\"ä😀\""};
+	static const char *const bad[] = {
+	    "null", "true", "false", "[]", "[1]", "{}", "{\"a\":1}", "1.5", "1e3", "-0.0"};
 	char text[1024], big[700];
 	size_t i;
 
@@ -289,8 +287,8 @@ ids_are_texts_and_whole_numbers(void **state)
 		snprintf(text, sizeof(text), "{\"jsonrpc\":\"2.0\",\"id\":%s,\"method\":\"ping\"}",
 		    good[i]);
 		assert_int_equal(take(text), MCP_ANSWER);
-		snprintf(text, sizeof(text), "{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{}}",
-		    good[i]);
+		snprintf(
+		    text, sizeof(text), "{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{}}", good[i]);
 		assert_string_equal(answer, text);
 	}
 	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -302,7 +300,8 @@ ids_are_texts_and_whole_numbers(void **state)
 	}
 	memset(big, 'a', sizeof(big) - 1);
 	big[sizeof(big) - 1] = '\0';
-	snprintf(text, sizeof(text), "{\"jsonrpc\":\"2.0\",\"id\":\"%s\",\"method\":\"ping\"}", big);
+	snprintf(
+	    text, sizeof(text), "{\"jsonrpc\":\"2.0\",\"id\":\"%s\",\"method\":\"ping\"}", big);
 	assert_int_equal(take(text), MCP_WRONG);
 }
 
@@ -416,8 +415,8 @@ parameters_are_those_of_the_ops(void **state)
 
 	(void)state;
 	for (i = 0; (op = observe_at(i)) != NULL; i++) {
-		snprintf(text, sizeof(text), "SELECT count(*) FROM op_param WHERE op = '%s'",
-		    op->name);
+		snprintf(
+		    text, sizeof(text), "SELECT count(*) FROM op_param WHERE op = '%s'", op->name);
 		assert_int_equal(scratch_value(&s, text), op->args_max);
 		snprintf(text, sizeof(text), "SELECT sum(needed) FROM op_param WHERE op = '%s'",
 		    op->name);
@@ -437,26 +436,29 @@ parameters_are_those_of_the_ops(void **state)
 			assert_string_equal(
 			    scratch_text(&s, text, fallback, sizeof(fallback)), canon.v[n]);
 		}
-		snprintf(text, sizeof(text), "SELECT count(*) FROM op_result WHERE op = '%s'",
-		    op->name);
+		snprintf(
+		    text, sizeof(text), "SELECT count(*) FROM op_result WHERE op = '%s'", op->name);
 		assert_int_equal(scratch_value(&s, text), 1);
 	}
-	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM op_param AS p WHERE NOT needed"
-					   " AND fallback IS NULL AND position < (SELECT max(position)"
-					   " FROM op_param WHERE op = p.op)"),
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM op_param AS p WHERE NOT needed"
+			      " AND fallback IS NULL AND position < (SELECT max(position)"
+			      " FROM op_param WHERE op = p.op)"),
 	    0);
-	assert_int_equal(scratch_value(&s, "SELECT count(*) - count(DISTINCT name) FROM mcp_tool"), 0);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) - count(DISTINCT name) FROM mcp_tool"), 0);
 }
 
 /* MP-6: arguments that do not fit are the agent's to mend: an answer with isError, and no ask. */
 static void
 arguments_that_do_not_fit_ask_nothing(void **state)
 {
-	static const char *const bad[] = {"{}", "{\"path\":7}", "{\"path\":null}", "{\"path\":\"\"}",
-	    "{\"path\":[\"/usr\"]}", "{\"path\":{\"$\":1}}", "{\"path\":\"/usr\",\"depth\":\"1\"}",
-	    "{\"path\":\"/usr\",\"depth\":0}", "{\"path\":\"/usr\",\"depth\":4}",
-	    "{\"path\":\"/usr\",\"depth\":1.5}", "{\"path\":\"/usr\",\"depth\":true}",
-	    "{\"path\":\"/usr\",\"depth\":1e99}", "{\"path\":\"/usr\",\"depth\":99999999999999999999}",
+	static const char *const bad[] = {"{}", "{\"path\":7}", "{\"path\":null}",
+	    "{\"path\":\"\"}", "{\"path\":[\"/usr\"]}", "{\"path\":{\"$\":1}}",
+	    "{\"path\":\"/usr\",\"depth\":\"1\"}", "{\"path\":\"/usr\",\"depth\":0}",
+	    "{\"path\":\"/usr\",\"depth\":4}", "{\"path\":\"/usr\",\"depth\":1.5}",
+	    "{\"path\":\"/usr\",\"depth\":true}", "{\"path\":\"/usr\",\"depth\":1e99}",
+	    "{\"path\":\"/usr\",\"depth\":99999999999999999999}",
 	    "{\"path\":\"/usr\",\"x\\u001b[2J\":1}", "{\"depth\":1}", "{\"\":1,\"path\":\"/usr\"}"};
 	char text[8192];
 	size_t i;
@@ -471,8 +473,9 @@ arguments_that_do_not_fit_ask_nothing(void **state)
 		assert_null(strchr(at(answer, "$.result.content[0].text"), 0x1b));
 	}
 	memset(text, 'a', sizeof(text));
-	memcpy(text, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":"
-		     "\"vm.observe_folders\",\"arguments\":{\"path\":\"/",
+	memcpy(text,
+	    "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":"
+	    "\"vm.observe_folders\",\"arguments\":{\"path\":\"/",
 	    strlen("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":"
 		   "\"vm.observe_folders\",\"arguments\":{\"path\":\"/"));
 	strcpy(text + 5000, "\"}}}");
@@ -501,7 +504,8 @@ words_are_asked_as_they_are(void **state)
 	assert_string_equal(at(body, "$.wait_ms"), "600000");
 	assert_int_equal(take(LOOK("2", "{\"depth\":3,\"path\":\"/b\"}")), MCP_CALL);
 	assert_string_equal(at(body, "$.args"), "[\"/b\",\"3\"]");
-	assert_int_equal(take(RPC("3", "tools/call", "{\"name\":\"vm.observe_logins\"}")), MCP_CALL);
+	assert_int_equal(
+	    take(RPC("3", "tools/call", "{\"name\":\"vm.observe_logins\"}")), MCP_CALL);
 	assert_string_equal(at(body, "$.args"), "[]");
 }
 
@@ -546,10 +550,11 @@ failures_say_what_to_do(void **state)
 		"call.failed", "gone [call.failed]\ncheck"},
 	    {"UPDATE call SET state = 'lost', finished_at = now_ms() WHERE state = 'sent';",
 		"call.lost", "[call.lost]"},
-	    {FRAME(1, "{\"q\":4}")
-		    FRAME(2, "{\"e\":{\"code\":\"approval.denied\",\"why\":\"no\"}}") DONE(126),
+	    {FRAME(1, "{\"q\":4}") FRAME(2, "{\"e\":{\"code\":\"approval.denied\",\"why\":\"no\"}}")
+		    DONE(126),
 		"approval.denied", "no [approval.denied]\na person said no"},
-	    {FRAME(1, "{\"r\":{\"refused\":{\"code\":\"observe.folder\",\"why\":\"none\"}}}") DONE(2),
+	    {FRAME(1, "{\"r\":{\"refused\":{\"code\":\"observe.folder\",\"why\":\"none\"}}}")
+		    DONE(2),
 		"observe.folder", "none [observe.folder]"},
 	    {DONE(0), "call.failed", "without a result"},
 	    {DONE(9), "call.failed", "exit 9"},
@@ -568,7 +573,8 @@ failures_say_what_to_do(void **state)
 		row_make("");
 		sql(cases[i].rows);
 		mcp_wake(mcp);
-		if (strcmp(at(said, "$.result._meta.\"bastion/refusal\".code"), cases[i].code) != 0 ||
+		if (strcmp(at(said, "$.result._meta.\"bastion/refusal\".code"), cases[i].code) !=
+			0 ||
 		    strcmp(at(said, "$.result.isError"), "1") != 0 ||
 		    at(said, "$.result.structuredContent")[0] != '\0' ||
 		    strstr(at(said, "$.result.content[0].text"), cases[i].text) == NULL)
@@ -695,8 +701,8 @@ a_long_text_is_cut(void **state)
 	assert_int_equal(take(ASKING), MCP_CALL);
 	row_make("INSERT INTO call_output SELECT max(id), 1, json_object('o', printf('%.*c', 9000,"
 		 " 'x')) FROM call;" FRAME(2, "{\"r\":{}}") DONE(0));
-	assert_int_equal(
-	    strlen(at(said, "$.result.content[0].text")), 4096 + strlen("\n[cut: 4904 more characters]"));
+	assert_int_equal(strlen(at(said, "$.result.content[0].text")),
+	    4096 + strlen("\n[cut: 4904 more characters]"));
 	assert_non_null(strstr(said, "[cut: 4904 more characters]"));
 }
 
@@ -710,8 +716,8 @@ new_tools_are_told(void **state)
 	box_add("b");
 	mcp_wake(mcp);
 	mcp_wake(mcp);
-	assert_string_equal(said,
-	    "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n");
+	assert_string_equal(
+	    said, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n");
 	said[0] = '\0';
 	sql("UPDATE host_box SET state = 'gone', gone_at = now_ms() WHERE name = 'b'");
 	mcp_wake(mcp);
@@ -757,10 +763,11 @@ resources_are_read(void **state)
 	assert_string_equal(
 	    at(answer, "$.result.resourceTemplates[0].uriTemplate"), "bastion://calls/{id}");
 	take(RPC("1", "resources/read", "{\"uri\":\"bastion://calls/1\"}"));
-	assert_non_null(strstr(at(answer, "$.result.contents[0].text"),
-	    "\"frames\":[{\"r\":{\"a\":1}}]"));
+	assert_non_null(
+	    strstr(at(answer, "$.result.contents[0].text"), "\"frames\":[{\"r\":{\"a\":1}}]"));
 	for (i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
-		snprintf(text, sizeof(text), RPC("1", "resources/read", "{\"uri\":\"%s\"}"), none[i]);
+		snprintf(
+		    text, sizeof(text), RPC("1", "resources/read", "{\"uri\":\"%s\"}"), none[i]);
 		fails(text, "-32002");
 	}
 	fails(RPC("1", "resources/read", "{}"), "-32602");
@@ -792,8 +799,8 @@ a_machine_offers_views(void **state)
 static void
 tokens_are_kept_as_digests(void **state)
 {
-	static const char *const labels[] = {"''", "'a b'", "'a' || char(10)", "char(27)",
-	    "'ä'", "printf('%.*c', 65, 'a')", "'a' || char(0)"};
+	static const char *const labels[] = {"''", "'a b'", "'a' || char(10)", "char(27)", "'ä'",
+	    "printf('%.*c', 65, 'a')", "'a' || char(0)"};
 	char text[512];
 	size_t i;
 
@@ -808,11 +815,13 @@ tokens_are_kept_as_digests(void **state)
 		    labels[i]);
 		scratch_refused(&s, "mcp.label", text);
 	}
-	scratch_refused(&s, "mcp.fixed", "UPDATE mcp_token SET digest = randomblob(32),"
-					 " state = 'dropped', dropped_at = 2");
+	scratch_refused(&s, "mcp.fixed",
+	    "UPDATE mcp_token SET digest = randomblob(32),"
+	    " state = 'dropped', dropped_at = 2");
 	scratch_refused(&s, "mcp.kept", "DELETE FROM mcp_token");
 	sql("UPDATE mcp_token SET state = 'dropped', dropped_at = 2");
-	scratch_refused(&s, "mcp.final", "UPDATE mcp_token SET state = 'active', dropped_at = NULL");
+	scratch_refused(
+	    &s, "mcp.final", "UPDATE mcp_token SET state = 'active', dropped_at = NULL");
 	scratch_refused(&s, "mcp.final", "UPDATE mcp_token SET label = 'b'");
 	sql("INSERT INTO mcp_token (label, digest, created_at) VALUES ('a', randomblob(32), 3)");
 }
