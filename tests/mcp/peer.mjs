@@ -4,8 +4,9 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { resolve } from 'node:path';
 
-const require = createRequire(`${process.env.PEERS}/`);
+const require = createRequire(resolve(process.env.PEERS, '_'));
 const load = (name) => import(require.resolve(`@modelcontextprotocol/sdk/${name}`).replace('/cjs/', '/esm/'));
 const { Client } = await load('client/index.js');
 const { StdioClientTransport } = await load('client/stdio.js');

@@ -20,8 +20,8 @@
 #include "tests/driver.h"
 #include "tests/wire.h"
 
-#define TYPES                                  \
-	"Content-Type: application/json\r\n"   \
+#define TYPES                                \
+	"Content-Type: application/json\r\n" \
 	"Accept: application/json, text/event-stream\r\n"
 #define HERE "Host: localhost\r\n"
 #define HELLO                                                                                      \
@@ -177,7 +177,8 @@ serve(void **state)
 	for (i = 0; i < 2; i++) {
 		driver_does(&said, NULL, "mcp", "token", "add", labels[i], NULL);
 		said.out[strcspn(said.out, "\n")] = '\0';
-		snprintf(bearer[i], sizeof(bearer[i]), "Authorization: Bearer %.100s\r\n", said.out);
+		snprintf(
+		    bearer[i], sizeof(bearer[i]), "Authorization: Bearer %.100s\r\n", said.out);
 	}
 	snprintf(control, sizeof(control), "%s/control.sock", d.run[DRIVER_HOST]);
 	return 0;
@@ -200,15 +201,17 @@ stop(void **state)
 static void
 no_token_no_word(void **state)
 {
-	static const char *const bad[] = {"", "Authorization: Bearer \r\n", "Authorization: Bearer x\r\n",
-	    "Authorization: Basic eDp4\r\n", "Authorization: bsm_\r\n"};
+	static const char *const bad[] = {"", "Authorization: Bearer \r\n",
+	    "Authorization: Bearer x\r\n", "Authorization: Basic eDp4\r\n",
+	    "Authorization: bsm_\r\n"};
 	char headers[512];
 	size_t i;
 	int fd;
 
 	(void)state;
 	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		snprintf(headers, sizeof(headers), "%s%s%sMcp-Session-Id: x\r\n", HERE, TYPES, bad[i]);
+		snprintf(
+		    headers, sizeof(headers), "%s%s%sMcp-Session-Id: x\r\n", HERE, TYPES, bad[i]);
 		assert_int_equal(ask("POST", headers, HELLO), 401);
 		assert_string_equal(answer.refused, "mcp.token");
 		assert_non_null(strstr(answer.head, "WWW-Authenticate: Bearer"));
@@ -340,9 +343,11 @@ the_form_is_held(void **state)
 	    {"POST", "Content-Type: application/json\r\n", "mcp.accept", 406},
 	    {"POST", "Content-Type: application/json\r\nAccept: application/json\r\n", "mcp.accept",
 		406},
-	    {"POST", "Content-Type: application/json\r\nAccept: application/jsonx, text/event-stream\r\n",
+	    {"POST",
+		"Content-Type: application/json\r\nAccept: application/jsonx, text/event-stream\r\n",
 		"mcp.accept", 406},
-	    {"POST", TYPES "Mcp-Session-Id: 00000000000000000000000000000000\r\n", "mcp.session", 404},
+	    {"POST", TYPES "Mcp-Session-Id: 00000000000000000000000000000000\r\n", "mcp.session",
+		404},
 	    {"POST", TYPES "Mcp-Session-Id: \r\n", "mcp.session", 404},
 	    {"GET", "", "mcp.accept", 406},
 	    {"GET", TYPES, "mcp.session_missing", 400},
@@ -356,8 +361,8 @@ the_form_is_held(void **state)
 	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		snprintf(headers, sizeof(headers), "%s%s%s", HERE, bearer[0], cases[i].headers);
-		if (ask(cases[i].method, headers, strcmp(cases[i].method, "POST") == 0 ? PING : "") !=
-			cases[i].status ||
+		if (ask(cases[i].method, headers,
+			strcmp(cases[i].method, "POST") == 0 ? PING : "") != cases[i].status ||
 		    strcmp(answer.refused, cases[i].refused) != 0)
 			fail_msg("%s %s: %d %s", cases[i].method, cases[i].headers, answer.status,
 			    answer.refused);
@@ -365,11 +370,10 @@ the_form_is_held(void **state)
 	/* No session yet: only initialize begins one. */
 	assert_int_equal(ask("POST", with(0, NULL), "[]"), 400);
 	assert_int_equal(ask("POST", with(0, NULL), "{"), 400);
-	assert_int_equal(ask("POST", with(0, NULL),
-			     "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}"),
-	    400);
 	assert_int_equal(
-	    ask("POST", with(0, NULL), "{\"jsonrpc\":\"2.0\",\"method\":\"x\"}"), 400);
+	    ask("POST", with(0, NULL), "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}"),
+	    400);
+	assert_int_equal(ask("POST", with(0, NULL), "{\"jsonrpc\":\"2.0\",\"method\":\"x\"}"), 400);
 	assert_null(strstr(answer.head, "Mcp-Session-Id"));
 	snprintf(headers, sizeof(headers), "%sMCP-Protocol-Version: 2099-01-01\r\n", with(0, id));
 	assert_int_equal(ask("POST", headers, PING), 400);
@@ -420,7 +424,8 @@ a_call_waits_for_a_person(void **state)
 	request(fd, "POST", with(0, id), look(5, d.state[DRIVER_HOST]));
 	assert_true(until(fd, seen, sizeof(seen), "approve question"));
 	question = driver_question(&d);
-	snprintf(mark, sizeof(mark), "a person at %s has to approve question %" PRId64, d.box, question);
+	snprintf(
+	    mark, sizeof(mark), "a person at %s has to approve question %" PRId64, d.box, question);
 	assert_non_null(strstr(seen, mark));
 	/* It is said again, with a higher number. */
 	assert_true(until(fd, seen, sizeof(seen), "\"progress\":3"));
@@ -458,10 +463,10 @@ a_no_is_an_answer(void **state)
 	assert_true(until(fd, seen, sizeof(seen), "approval.denied"));
 	assert_true(until(fd, seen, sizeof(seen), "\"isError\":true"));
 	close(fd);
-	assert_int_equal(driver_value(&d, DRIVER_BOX,
-			     "SELECT count(*) FROM approval WHERE id > %" PRId64
-			     " OR state = 'pending'",
-			     question),
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX,
+		"SELECT count(*) FROM approval WHERE id > %" PRId64 " OR state = 'pending'",
+		question),
 	    0);
 }
 
@@ -513,7 +518,8 @@ a_stream_is_taken_up_again(void **state)
 	assert_non_null(strstr(seen, "id: 1-1\ndata: \n\n"));
 	close(fd);
 	driver_approve(&d, driver_question(&d));
-	driver_until(&d, DRIVER_HOST, 1, "SELECT state = 'done' FROM call ORDER BY id DESC LIMIT 1");
+	driver_until(
+	    &d, DRIVER_HOST, 1, "SELECT state = 'done' FROM call ORDER BY id DESC LIMIT 1");
 	snprintf(headers, sizeof(headers), "%sLast-Event-ID: 1-1\r\n", with(0, id));
 	assert_int_equal(ask("GET", headers, ""), 200);
 	assert_true(answer.whole);
@@ -528,7 +534,8 @@ a_stream_is_taken_up_again(void **state)
 	assert_int_equal(ask("GET", headers, ""), 400);
 	snprintf(headers, sizeof(headers), "%sLast-Event-ID: 1-1x\r\n", with(0, id));
 	assert_int_equal(ask("GET", headers, ""), 400);
-	snprintf(headers, sizeof(headers), "%sLast-Event-ID: 18446744073709551616-1\r\n", with(0, id));
+	snprintf(
+	    headers, sizeof(headers), "%sLast-Event-ID: 18446744073709551616-1\r\n", with(0, id));
 	assert_int_equal(ask("GET", headers, ""), 400);
 	/* Another session has its own events. */
 	snprintf(headers, sizeof(headers), "%sLast-Event-ID: 1-1\r\n", with(0, begin(0)));
@@ -571,7 +578,8 @@ waits_are_bounded(void **state)
 	assert_non_null(strstr(answer.body, "approve question"));
 	assert_non_null(strstr(answer.body, "[approval.needed]"));
 	set("mcp.wait_ms", "600000");
-	driver_until(&d, DRIVER_HOST, 0, "SELECT count(*) FROM call WHERE state IN ('asked', 'sent')");
+	driver_until(
+	    &d, DRIVER_HOST, 0, "SELECT count(*) FROM call WHERE state IN ('asked', 'sent')");
 }
 
 /*
@@ -730,9 +738,16 @@ a_slow_reader_is_cut_off(void **state)
 	size_t got;
 
 	(void)state;
-	config.limits = (struct http_limits){.connections = 8, .uid_connections = 8, .body = 1024,
-	    .header_bytes = 8192, .headers = 64, .idle_ms = 60000, .request_ms = 10000,
-	    .stall_ms = 30000, .json_depth = 8, .stream_bytes = 8192};
+	config.limits = (struct http_limits){.connections = 8,
+	    .uid_connections = 8,
+	    .body = 1024,
+	    .header_bytes = 8192,
+	    .headers = 64,
+	    .idle_ms = 60000,
+	    .request_ms = 10000,
+	    .stall_ms = 30000,
+	    .json_depth = 8,
+	    .stream_bytes = 8192};
 	assert_non_null(server = http_server_new(loop, &config, &r));
 	assert_non_null(feed = feed_new(100, 65536, 8192));
 	memset(kilobyte, 'a', sizeof(kilobyte));
