@@ -31,7 +31,9 @@ HARDLD   := -pie -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack -Wl,--as-needed
 SANITIZE ?=
 ifneq ($(SANITIZE),)
 # With the sanitizers' own code in between, gcc sees overlaps and unset values that are none.
+ifeq ($(findstring clang,$(CC)),)
 WARN     += -Wno-restrict -Wno-maybe-uninitialized -Wno-format-truncation
+endif
 HARDEN   := -O1 -g -fno-omit-frame-pointer -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fPIE
 HARDLD   := -pie -fsanitize=$(SANITIZE)
 endif
