@@ -146,7 +146,8 @@ sdk_does(const char *const *words)
 	}
 	if (peer_over(&p) != 0 || strstr(all, "ended\n") == NULL)
 		fail_msg("%s", all);
-	driver_until(&d, DRIVER_HOST, 0, "SELECT count(*) FROM call WHERE state IN ('asked', 'sent')");
+	driver_until(
+	    &d, DRIVER_HOST, 0, "SELECT count(*) FROM call WHERE state IN ('asked', 'sent')");
 	driver_until(&d, DRIVER_HOST, 1,
 	    "SELECT code = 'call.cancelled' FROM call ORDER BY id DESC LIMIT 1");
 }
@@ -166,8 +167,7 @@ sdk_over_stdio(void **state)
 static void
 sdk_over_http(void **state)
 {
-	const char *const words[] = {
-	    NODE, "tests/mcp/peer.mjs", "http", url, token, d.box, NULL};
+	const char *const words[] = {NODE, "tests/mcp/peer.mjs", "http", url, token, d.box, NULL};
 
 	(void)state;
 	needs_peers();
@@ -193,8 +193,8 @@ inspector_lists_and_reads(void **state)
 {
 	static char out[65536];
 	char header[256] = "Authorization: Bearer ", state_dir[256], run_dir[256];
-	const char *const stdio[] = {NODE, PEERS "/node_modules/.bin/mcp-inspector", "--cli", program,
-	    "mcp", "-e", state_dir, "-e", run_dir, "--method", "tools/list", NULL};
+	const char *const stdio[] = {NODE, PEERS "/node_modules/.bin/mcp-inspector", "--cli",
+	    program, "mcp", "-e", state_dir, "-e", run_dir, "--method", "tools/list", NULL};
 	const char *const http[] = {NODE, PEERS "/node_modules/.bin/mcp-inspector", "--cli", url,
 	    "--transport", "http", "--header", header, "--method", "resources/read", "--uri",
 	    "bastion://boxes", NULL};
@@ -223,8 +223,9 @@ conformance_suite_passes(void **state)
 	char there[64], upstream[16], port_text[16] = "";
 	const char *const proxy[] = {NODE, "tests/mcp/bearer.mjs", upstream, token, NULL};
 	const char *const suite[] = {NODE,
-	    PEERS "/node_modules/@modelcontextprotocol/conformance/dist/index.js", "server", "--url",
-	    there, "--suite", "all", "--expected-failures", "tests/mcp/not_applicable.yml", NULL};
+	    PEERS "/node_modules/@modelcontextprotocol/conformance/dist/index.js", "server",
+	    "--url", there, "--suite", "all", "--expected-failures", "tests/mcp/not_applicable.yml",
+	    NULL};
 	struct peer p;
 	int code;
 
