@@ -145,9 +145,10 @@ too_long(struct stdio *io)
 {
 	static const char fmt[] = "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32600,"
 				  "\"message\":\"a message is at most %zu bytes long\"}}";
-	char text[sizeof(fmt) + 24];
+	char text[sizeof(fmt) + 24] = "";
 
-	say(io, text, (size_t)snprintf(text, sizeof(text), fmt, io->max));
+	snprintf(text, sizeof(text), fmt, io->max);
+	say(io, text, strlen(text));
 }
 
 static void
