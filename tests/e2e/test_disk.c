@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "engine/store/embed.h"
 #include "tests/driver.h"
 
 static struct driver d;
@@ -221,8 +222,8 @@ newer_database_is_left_alone(void **state)
 	driver_refused(&said, 3, "store.newer", NULL, "serve", NULL);
 	driver_refused(&said, 3, "store.newer", NULL, "serve", "--migrate", NULL);
 	driver_refused(&said, 3, "store.newer", NULL, "status", NULL);
-	snprintf(command, sizeof(command), "sqlite3 %s/bastion.db 'PRAGMA user_version = 1'",
-	    d.state[DRIVER_BOX]);
+	snprintf(command, sizeof(command), "sqlite3 %s/bastion.db 'PRAGMA user_version = %d'",
+	    d.state[DRIVER_BOX], embedded_versions);
 	assert_int_equal(system(command), 0);
 }
 
