@@ -8,6 +8,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('mcp.answer', 1048576, 'bytes', 4096, 8388608, 'longest text of an answer to an agent; what is over is cut, and said'),
     ('mcp.beat_ms', 15000, 'ms', 100, 600000, 'how often an agent that waits is told so'),
     ('mcp.calls', 16, 'rows', 1, 1000, 'calls of one agent open at once'),
+    ('mcp.calls_all', 128, 'rows', 1, 100000, 'calls of all agents open at once; the rest of call.live is for persons'),
     ('mcp.connections', 64, 'rows', 1, 10000, 'connections on the MCP port served at once'),
     ('mcp.events', 256, 'rows', 4, 100000, 'messages of one session kept for a stream that is taken up again'),
     ('mcp.idle_ms', 3600000, 'ms', 1000, 604800000, 'how long a session lives without a word of its agent'),

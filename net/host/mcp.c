@@ -255,7 +255,8 @@ struct mcp {
 	const struct mcp_hooks *hooks;
 	void *ctx;
 	struct mcp_session *sessions;
-	int64_t boxes; /* BOXES, as agents know it */
+	int64_t ncalls; /* of all sessions */
+	int64_t boxes;  /* BOXES, as agents know it */
 };
 
 struct mcp_session {
@@ -358,6 +359,7 @@ call_free(struct mcp_call *call)
 	if (call->next != NULL)
 		call->next->self = call->self;
 	call->session->ncalls--;
+	call->session->mcp->ncalls--;
 	loop_cancel(call->session->mcp->loop, call->timer);
 	free(call->id);
 	free(call->token);
@@ -607,6 +609,7 @@ call_new(const struct request *r, struct stmt *q)
 		call->next->self = &call->next;
 	s->calls = call;
 	s->ncalls++;
+	s->mcp->ncalls++;
 	call->id = strdup(r->id);
 	call->box = strdup(stmt_get_text(q, 0));
 	call->op = strdup(stmt_get_text(q, 1));
@@ -658,10 +661,11 @@ do_call(struct request *r)
 	if (stmt_step(q) != 1)
 		return error_make(s->mcp, r->id, ERROR_PARAMS,
 		    "there is no tool of this name, or its arguments are no object", NULL);
-	if (s->ncalls >= store_setting(s->mcp->db, "mcp.calls")) {
+	if (s->ncalls >= store_setting(s->mcp->db, "mcp.calls") ||
+	    s->mcp->ncalls >= store_setting(s->mcp->db, "mcp.calls_all")) {
 		stmt_done(q);
-		return error_make(
-		    s->mcp, r->id, ERROR_REQUEST, "too many calls of this session are open", NULL);
+		return error_make(s->mcp, r->id, ERROR_REQUEST,
+		    "too many calls are open: wait for their answers", NULL);
 	}
 	call = call_new(r, q);
 	stmt_done(q);

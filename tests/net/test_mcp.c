@@ -677,6 +677,7 @@ a_call_is_taken_back(void **state)
 static void
 calls_are_bounded(void **state)
 {
+	struct mcp_session *own = session;
 	char text[256];
 	int i;
 
@@ -690,6 +691,14 @@ calls_are_bounded(void **state)
 	sql("UPDATE setting SET value = 10 WHERE name = 'mcp.calls'");
 	fails(LOOK("1", "{\"path\":\"/usr\"}"), "-32600");
 	assert_int_equal(mcp_session_calls(session), 3);
+	/* And all of them together, so that persons have room. */
+	sql("UPDATE setting SET value = 4 WHERE name = 'mcp.calls_all'");
+	session = mcp_session_new(mcp, NULL);
+	take(HELLO);
+	assert_int_equal(take(LOOK("1", "{\"path\":\"/usr\"}")), MCP_CALL);
+	fails(LOOK("2", "{\"path\":\"/usr\"}"), "-32600");
+	mcp_session_free(session);
+	session = own;
 }
 
 /* MP-14: the text of an answer is bounded, and what was cut is said. */
