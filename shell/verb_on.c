@@ -334,9 +334,9 @@ on_finish(struct cli *cli, struct on *on, int n)
  * covers becomes a question to a person at the box, and the ask ends with exit 77; ask again once
  * it is approved. --uses and --for say how often and how long the grant should serve (the box's
  * default: once, within an hour); --anew puts the question even where a grant for the op is held.
- * --wait is how long to wait for the answer (default 2m). --json shows the frames of the answer,
- * one a line: {"o":output}, {"r":result}, {"x":exit code}. The exit code is that of the op, or of
- * the refusal.
+ * --wait is how long to wait for the answer (default 2m); the ask goes on after it. --json shows
+ * the frames of the answer, one a line: {"o":output}, {"r":result}, {"x":exit code}. The exit code
+ * is that of the op, or of the refusal.
  */
 int
 verb_on(struct cli *cli, int argc, char **argv)

@@ -103,6 +103,9 @@ send_all(struct unixclient *c, const char *data, size_t len, struct refusal *r)
 		n = send(c->fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (n == -1 && (errno == EINTR || errno == EAGAIN))
 			n = 0;
+		/* Whoever closes before it heard all may have said why. */
+		if (n == -1 && errno == EPIPE)
+			return 0;
 		if (n == -1)
 			return refusal_errno(r, "http.aborted", "sending to the daemon");
 	}
@@ -205,22 +208,34 @@ status_of(const char *line)
 	return status;
 }
 
+/* In one piece, so that the daemon need not wait for the second. */
+static int
+send_request(struct unixclient *c, const char *method, const char *target, const char *body,
+    size_t len, struct refusal *r)
+{
+	char *text;
+	int n, rc;
+
+	n = asprintf(&text,
+	    "%s %s HTTP/1.0\r\nHost: bastion\r\nContent-Type: application/json\r\n"
+	    "Content-Length: %zu\r\n\r\n%.*s",
+	    method, target, len, (int)len, len > 0 ? body : "");
+	if (n == -1)
+		return refusal_set(r, "http.memory", "out of memory");
+	rc = send_all(c, text, (size_t)n, r);
+	free(text);
+	return rc;
+}
+
 int
 unixclient_ask(struct unixclient *c, const char *method, const char *target, const char *body,
     size_t len, struct refusal *r)
 {
-	char head[1024], *line;
-	int status, n;
+	char *line;
+	int status;
 
-	n = snprintf(head, sizeof(head),
-	    "%s %s HTTP/1.0\r\nHost: bastion\r\nContent-Type: application/json\r\n"
-	    "Content-Length: %zu\r\n\r\n",
-	    method, target, len);
-	if (n < 0 || (size_t)n >= sizeof(head))
-		return refusal_set(r, "http.protocol", "the request is too long");
 	c->line_max = UNIXCLIENT_HEAD_MAX;
-	if (send_all(c, head, (size_t)n, r) != 0 || send_all(c, body, len, r) != 0 ||
-	    head_line(c, &line, r) != 0)
+	if (send_request(c, method, target, body, len, r) != 0 || head_line(c, &line, r) != 0)
 		return -1;
 	if ((status = status_of(line)) == 0)
 		return refusal_set(r, "http.protocol", "what listens there does not speak HTTP");

@@ -43,8 +43,9 @@ int unixclient_dial(
 
 /**
  * unixclient_ask(c, method, target, body, len, r):
- * Send a request with ${len} bytes of JSON (0: none) and read the head of the answer.  Return its
- * status; or -1 with ${r}: http.aborted where the connection ended, http.timeout, http.protocol.
+ * Send a request with ${len} bytes of JSON, without a NUL (0: none), and read the head of the
+ * answer.  Return its status; or -1 with ${r}: http.aborted where the connection ended,
+ * http.timeout, http.protocol.
  */
 int unixclient_ask(struct unixclient *c, const char *method, const char *target, const char *body,
     size_t len, struct refusal *r);

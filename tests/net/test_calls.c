@@ -426,7 +426,7 @@ bodies_that_are_no_ask_are_refused(void **state)
 static void
 words_are_not_changed(void **state)
 {
-	static char text[70000];
+	static char text[130000]; /* nearly the longest word that a command line can have */
 	char args[256];
 
 	(void)state;
@@ -451,6 +451,7 @@ words_are_not_changed(void **state)
 	memset(text, 'b', sizeof(text) - 1);
 	driver_refused(&said, 2, "http.too_large", NULL, "on", "box-a", text, NULL);
 	driver_refused(&said, 2, "http.too_large", NULL, "on", text, "observe:logins", NULL);
+	driver_refused(&said, 2, "http.too_large", NULL, "on", text, text, NULL);
 }
 
 /* CK-7: an answer is followed by its number, from any frame on; a number that is none is refused.
