@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "net/host/mcp.h"
+#include "net/host/mcp_view.h"
 #include "net/http/json.h"
 
 /* JSON-RPC 2.0 §5.1, and the one that MCP adds. */
@@ -171,83 +172,13 @@ static const char BOXES[] =
     "SELECT coalesce(max(id), 0) * 1000000"
     " + (SELECT count(*) FROM host_box WHERE state = 'active') FROM host_box";
 
-static const char IS_HOST[] = "SELECT role = 'host' FROM box";
 static const char URI[] =
     "SELECT :m ->> '$.params.uri' WHERE json_type(:m, '$.params.uri') = 'text'";
 static const char NO_URI[] = "SELECT json_object('uri', :uri)";
 
-static const char ADDED[] =
-    "SELECT json_insert(:list, '$[#]', json_object('uri', :uri, 'name', :name, 'title', :title,"
-    "  'description', :doc, 'mimeType', 'application/json'))";
-
 static const char CONTENTS[] =
     "SELECT json_object('contents', json_array(json_object('uri', :uri, 'mimeType',"
     "  'application/json', 'text', :text)))";
-
-/* What may be read.  Each is one JSON text; none shows a secret column, whoever reads. */
-static const struct view {
-	const char *uri, *name, *title, *doc;
-	bool box, host;
-	const char *sql;
-} views[] = {
-    {"bastion://status", "status", "Status",
-	"this machine, its daemon, what waits and what is held", true, true,
-	"SELECT json_object('name', (SELECT name FROM box), 'role', (SELECT role FROM box),"
-	" 'state', (SELECT state FROM live_instance), 'version', (SELECT version FROM live_instance),"
-	" 'open_approvals', (SELECT count(*) FROM open_approvals),"
-	" 'live_grants', (SELECT count(*) FROM live_grants),"
-	" 'live_runs', (SELECT count(*) FROM live_runs),"
-	" 'open_calls', (SELECT count(*) FROM call WHERE state IN ('asked', 'sent')))"},
-    {"bastion://ops", "ops", "Operations", "the op catalog, with the arguments of each", true, true,
-	"SELECT json_group_array(json_object('name', o.name, 'class', o.class, 'usage', o.usage,"
-	" 'summary', o.summary, 'input', json(i.schema))) FROM op AS o JOIN op_input AS i"
-	" ON i.op = o.name"},
-    {"bastion://grants", "grants", "Grants", "what Hosts may do on this machine now", true, false,
-	"SELECT json_group_array(json_object('id', id, 'host', host, 'op', op, 'args', json(args),"
-	" 'uses', uses, 'used', used, 'created_at', created_at, 'expires_at', expires_at,"
-	" 'approver', approver)) FROM live_grants"},
-    {"bastion://approvals", "approvals", "Open questions", "what waits for a person", true, false,
-	"SELECT json_group_array(json_object('id', id, 'host', host, 'op', op, 'args', json(args),"
-	" 'uses', uses, 'ttl_ms', ttl_ms, 'asked_at', asked_at, 'expires_at', expires_at))"
-	" FROM open_approvals"},
-    {"bastion://runs", "runs", "Runs", "the newest 100 runs, and on whose word", true, false,
-	"SELECT json_group_array(json_object('id', id, 'host', host, 'op', op, 'args', json(args),"
-	" 'state', state, 'exit_code', exit_code, 'queued_at', queued_at, 'finished_at', finished_at,"
-	" 'approved_by', approved_by)) FROM (SELECT * FROM run_history ORDER BY id DESC LIMIT 100)"},
-    {"bastion://boxes", "boxes", "Machines", "the machines that this Host may ask", false, true,
-	"SELECT json_group_array(json_object('name', name, 'state', state, 'paired_at', paired_at,"
-	" 'heard_at', heard_at, 'asks', asks)) FROM boxes WHERE state = 'active'"},
-    {"bastion://calls", "calls", "Asks", "the newest 100 asks of machines, and how they ended",
-	false, true,
-	"SELECT json_group_array(json_object('id', id, 'box', box, 'op', op, 'args', json(args),"
-	" 'state', state, 'exit_code', exit_code, 'code', code, 'why', why, 'asked_at', asked_at,"
-	" 'finished_at', finished_at)) FROM (SELECT c.*, b.name AS box FROM call AS c"
-	" JOIN host_box AS b ON b.id = c.box_id ORDER BY c.id DESC LIMIT 100)"},
-    {"bastion://audit/tail", "audit-tail", "Audit", "the newest 100 rows of the audit", true, true,
-	"SELECT json_group_array(json_object('seq', seq, 'at', at, 'stream', stream, 'who', who,"
-	" 'entity', entity, 'id', entity_id, 'action', action, 'pairing', pairing,"
-	" 'body', json(body))) FROM (SELECT * FROM audit ORDER BY seq DESC LIMIT 100)"},
-};
-
-#define VIEWS (sizeof(views) / sizeof(views[0]))
-
-/* One ask with its answer, by number. */
-#define CALL_URI "bastion://calls/"
-
-static const char TEMPLATES[] =
-    "SELECT json_object('resourceTemplates', iif((SELECT role FROM box) = 'host', json_array("
-    "  json_object('uriTemplate', '" CALL_URI "{id}', 'name', 'call', 'title', 'One ask',"
-    "    'description', 'one ask by its number, with the frames of its answer',"
-    "    'mimeType', 'application/json')), json_array()))";
-
-static const char ONE_CALL[] =
-    "SELECT json_object('id', c.id, 'box', b.name, 'op', c.op, 'args', json(c.args), 'state', c.state,"
-    "  'exit_code', c.exit_code, 'code', c.code, 'why', c.why, 'frames',"
-    "  (SELECT json_group_array(json(frame)) FROM (SELECT frame FROM call_output"
-    "     WHERE call_id = c.id ORDER BY seq)))"
-    " FROM call AS c JOIN host_box AS b ON b.id = c.box_id"
-    " WHERE c.id = CAST(substr(:uri, length('" CALL_URI "') + 1) AS INTEGER)"
-    "   AND :uri = '" CALL_URI "' || c.id";
 
 struct mcp {
 	struct store *db;
@@ -299,19 +230,6 @@ text_make(const char *fmt, ...)
 	return n == -1 ? NULL : text;
 }
 
-/* The first column of the row at which ${q} is, or of its first; NULL without one. */
-static char *
-text_of(struct stmt *q)
-{
-	char *text;
-
-	if (q == NULL || stmt_step(q) != 1)
-		return NULL;
-	text = stmt_is_null(q, 0) ? NULL : strdup(stmt_get_text(q, 0));
-	stmt_done(q);
-	return text;
-}
-
 /* The answer to ${id} with the JSON ${result}, which is freed. */
 static char *
 answer_make(const char *id, char *result)
@@ -336,7 +254,7 @@ error_make(struct mcp *mcp, const char *id, int code, const char *why, const cha
 	stmt_int(q, ":code", code);
 	stmt_text(q, ":why", why);
 	stmt_text(q, ":data", data != NULL ? data : "null");
-	return text_of(q);
+	return mcp_text(q);
 }
 
 /* Our own failure: what it was stands in the log of the daemon. */
@@ -391,7 +309,7 @@ call_refuse(struct mcp_call *call, const struct refusal *r)
 		stmt_text(q, ":code", r->code);
 		stmt_text(q, ":why", r->why);
 	}
-	call_answer(call, text_of(q));
+	call_answer(call, mcp_text(q));
 }
 
 /* Take ${call} back; its agent is told nothing. */
@@ -434,7 +352,7 @@ call_tell(struct mcp_call *call)
 	stmt_text(q, ":token", call->token);
 	stmt_int(q, ":n", ++call->told);
 	stmt_text(q, ":message", message);
-	if ((text = text_of(q)) != NULL)
+	if ((text = mcp_text(q)) != NULL)
 		mcp->hooks->send(mcp->ctx, call->session, call, text, strlen(text), false);
 	free(text);
 	free(message);
@@ -463,7 +381,7 @@ call_ask(struct mcp_call *call)
 		stmt_text(q, ":args", call->args);
 		stmt_int(q, ":anew", call->anew);
 	}
-	if ((body = text_of(q)) == NULL) {
+	if ((body = mcp_text(q)) == NULL) {
 		call_answer(call, NULL);
 		return;
 	}
@@ -506,7 +424,7 @@ call_look(struct mcp_call *call)
 		stmt_int(q, ":id", call->ask);
 		stmt_int(q, ":max", store_setting(mcp->db, "mcp.answer"));
 	}
-	call_answer(call, text_of(q));
+	call_answer(call, mcp_text(q));
 }
 
 void
@@ -577,7 +495,7 @@ do_tools(struct request *r)
 	if ((q = store_sql(mcp->db, TOOLS)) == NULL)
 		return NULL;
 	stmt_text_n(q, ":m", r->text, r->len);
-	if ((result = text_of(q)) == NULL)
+	if ((result = mcp_text(q)) == NULL)
 		return error_make(
 		    mcp, r->id, ERROR_PARAMS, "this cursor is not one of this list", NULL);
 	return answer_make(r->id, result);
@@ -632,12 +550,12 @@ wrong_args(struct mcp *mcp, struct mcp_call *call)
 		return NULL;
 	stmt_text(q, ":args", call->args);
 	stmt_text(q, ":op", call->op);
-	if ((why = text_of(q)) == NULL)
+	if ((why = mcp_text(q)) == NULL)
 		return NULL;
 	if ((q = store_sql(mcp->db, REFUSED)) != NULL) {
 		stmt_text(q, ":code", "op.args");
 		stmt_text(q, ":why", why);
-		answer = answer_make(call->id, text_of(q));
+		answer = answer_make(call->id, mcp_text(q));
 	}
 	free(why);
 	return answer;
@@ -683,54 +601,13 @@ do_call(struct request *r)
 static char *
 do_resources(struct request *r)
 {
-	struct mcp *mcp = r->session->mcp;
-	bool host = stmt_value(store_sql(mcp->db, IS_HOST), 0) == 1;
-	char *list = strdup("[]"), *more, *answer;
-	struct stmt *q;
-	size_t i;
-
-	for (i = 0; i < VIEWS && list != NULL; i++) {
-		if (!(host ? views[i].host : views[i].box))
-			continue;
-		if ((q = store_sql(mcp->db, ADDED)) != NULL) {
-			stmt_text(q, ":list", list);
-			stmt_text(q, ":uri", views[i].uri);
-			stmt_text(q, ":name", views[i].name);
-			stmt_text(q, ":title", views[i].title);
-			stmt_text(q, ":doc", views[i].doc);
-		}
-		more = text_of(q);
-		free(list);
-		list = more;
-	}
-	if (list == NULL)
-		return NULL;
-	answer = answer_make(r->id, text_make("{\"resources\":%s}", list));
-	free(list);
-	return answer;
+	return answer_make(r->id, mcp_view_list(r->session->mcp->db));
 }
 
 static char *
 do_templates(struct request *r)
 {
-	return answer_make(r->id, text_of(store_sql(r->session->mcp->db, TEMPLATES)));
-}
-
-/* The text of the resource ${uri}, or NULL where there is none. */
-static char *
-resource_text(struct mcp *mcp, const char *uri)
-{
-	bool host = stmt_value(store_sql(mcp->db, IS_HOST), 0) == 1;
-	struct stmt *q;
-	size_t i;
-
-	for (i = 0; i < VIEWS; i++)
-		if (strcmp(views[i].uri, uri) == 0 && (host ? views[i].host : views[i].box))
-			return text_of(store_sql(mcp->db, views[i].sql));
-	if (!host || (q = store_sql(mcp->db, ONE_CALL)) == NULL)
-		return NULL;
-	stmt_text(q, ":uri", uri);
-	return text_of(q);
+	return answer_make(r->id, mcp_view_templates(r->session->mcp->db));
 }
 
 static char *
@@ -741,7 +618,7 @@ resource_missing(struct mcp *mcp, const char *id, const char *uri)
 
 	if ((q = store_sql(mcp->db, NO_URI)) != NULL)
 		stmt_text(q, ":uri", uri);
-	data = text_of(q);
+	data = mcp_text(q);
 	answer = error_make(mcp, id, ERROR_MISSING, "there is no resource of this URI", data);
 	free(data);
 	return answer;
@@ -757,14 +634,14 @@ do_read(struct request *r)
 	if ((q = store_sql(mcp->db, URI)) == NULL)
 		return NULL;
 	stmt_text_n(q, ":m", r->text, r->len);
-	if ((uri = text_of(q)) == NULL)
+	if ((uri = mcp_text(q)) == NULL)
 		return error_make(mcp, r->id, ERROR_PARAMS, "a resource has a uri", NULL);
-	if ((text = resource_text(mcp, uri)) == NULL)
+	if ((text = mcp_view_read(mcp->db, uri)) == NULL)
 		answer = resource_missing(mcp, r->id, uri);
 	else if ((q = store_sql(mcp->db, CONTENTS)) != NULL) {
 		stmt_text(q, ":uri", uri);
 		stmt_text(q, ":text", text);
-		answer = answer_make(r->id, text_of(q));
+		answer = answer_make(r->id, mcp_text(q));
 	}
 	free(text);
 	free(uri);
@@ -817,7 +694,7 @@ notice(struct mcp_session *s, const char *method, const char *text, size_t len)
 	    (q = store_sql(s->mcp->db, CANCELLED)) == NULL)
 		return;
 	stmt_text_n(q, ":m", text, len);
-	if ((id = text_of(q)) == NULL)
+	if ((id = mcp_text(q)) == NULL)
 		return;
 	for (call = s->calls; call != NULL; call = next) {
 		next = call->next;

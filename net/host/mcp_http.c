@@ -14,8 +14,6 @@
 #include "net/host/mcp_feed.h"
 #include "net/host/mcp_http.h"
 
-#define PATH "/mcp"
-
 static const char BEARER[] =
     "SELECT id, label FROM mcp_token WHERE digest = :digest AND state = 'active'";
 static const char DROPPED[] = "SELECT count(*) FROM mcp_token WHERE state = 'dropped'";
