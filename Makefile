@@ -22,9 +22,9 @@ LAZY     := libcurl libmicrohttpd openssl libedit
 
 WARN     := -Wall -Wextra -Werror -Wshadow -Wpointer-arith -Wstrict-prototypes \
             -Wmissing-prototypes -Wformat=2 -Wundef -Wvla -Wcast-qual
-# clang looks into OpenSSL's macros, which cast qualifiers away.
+# clang looks into OpenSSL's macros, which cast qualifiers away, and knows not all of gcc's warnings.
 ifneq ($(findstring clang,$(CC)),)
-WARN     += -Wno-cast-qual
+WARN     += -Wno-cast-qual -Wno-unknown-warning-option
 endif
 HARDEN   := -O2 -g -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection -fPIE
 HARDLD   := -pie -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack -Wl,--as-needed
@@ -56,6 +56,7 @@ EMBED    := $(BUILD)/gen/embed.o
 DIGESTS  := $(BUILD)/gen/schema_digest.o
 VERBS    := $(sort $(wildcard shell/verb_*.c))
 TABLE    := $(BUILD)/gen/verbs.o
+QUERIES  := $(BUILD)/gen/queries.o
 SUITES   := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/*/test_*.c)))
 BENCHES  := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/bench/bench_*.c)))
 HARNESS  := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/*.c)))
@@ -128,7 +129,7 @@ clean:
 $(BUILD)/bastion: $(BUILD)/$(MAIN:.c=.o) $(LIBRARY)
 	$(call QUIET,LINK,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-$(LIBRARY): $(filter-out $(BUILD)/$(MAIN:.c=.o),$(OBJECTS)) $(EMBED) $(DIGESTS) $(TABLE)
+$(LIBRARY): $(filter-out $(BUILD)/$(MAIN:.c=.o),$(OBJECTS)) $(EMBED) $(DIGESTS) $(TABLE) $(QUERIES)
 	$(call QUIET,AR,$@)rm -f $@ && ar rcs $@ $^
 
 $(BUILD)/%.o: %.c
@@ -165,13 +166,26 @@ $(TABLE): $(BUILD)/gen/verbs.c $(BUILD)/gen/verbs.h
 $(VERBS:%.c=$(BUILD)/%.o): CPPFLAGS += -include $(BUILD)/gen/verbs.h
 $(VERBS:%.c=$(BUILD)/%.o): | $(BUILD)/gen/verbs.h
 
+# The library of bastion sql @name.
+$(BUILD)/gen/queries.c: shell/queries.sh $(wildcard shell/queries/*.sql)
+	@mkdir -p $(@D)
+	$(call QUIET,GEN,$@)sh $< > $@
+
+$(QUERIES): $(BUILD)/gen/queries.c
+	$(call QUIET,CC,$<)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+
 # What is installed beside the program.
 MANUAL      := $(BUILD)/bastion.1
 COMPLETIONS := $(BUILD)/gen/verbs.bash $(BUILD)/gen/verbs.zsh $(BUILD)/gen/verbs.fish
 UNITS       := $(BUILD)/bastion.service $(BUILD)/bastion-host.service
 
-$(MANUAL): shell/bastion.1 $(BUILD)/gen/verbs.man
-	$(call QUIET,GEN,$@)sed -e 's/@VERSION@/$(VERSION)/' -e '/^\.\\" VERBS/{r $(BUILD)/gen/verbs.man' -e 'd;}' $< > $@
+$(MANUAL): shell/bastion.1 $(BUILD)/gen/verbs.man $(BUILD)/gen/dots.man
+	$(call QUIET,GEN,$@)sed -e 's/@VERSION@/$(VERSION)/' -e '/^\.\\" VERBS/{r $(BUILD)/gen/verbs.man' -e 'd;}' \
+	    -e '/^\.\\" DOTS/{r $(BUILD)/gen/dots.man' -e 'd;}' $< > $@
+
+$(BUILD)/gen/dots.man: shell/dots.awk shell/sql_dot.c
+	@mkdir -p $(@D)
+	$(call QUIET,GEN,$@)awk -f $< shell/sql_dot.c > $@.new && mv $@.new $@
 
 $(BUILD)/%.service: shell/%.service
 	@mkdir -p $(@D)

@@ -48,12 +48,18 @@ BEGIN
     -- A question that ran out does not stand in the way of the next, nor does it count.
     UPDATE approval SET state = 'expired', decided_at = now_ms()
      WHERE pairing_id = NEW.pairing_id AND state = 'pending' AND expires_at <= now_ms();
+    SELECT RAISE(ABORT, 'anchor.none|this machine is on a network and no Host is its anchor')
+     WHERE (SELECT mode FROM box) = 'networked' AND NOT EXISTS (SELECT 1 FROM live_anchor);
     SELECT RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
      WHERE (SELECT state FROM pairing WHERE id = NEW.pairing_id) IS NOT 'active';
+    SELECT RAISE(ABORT, 'pairing.invalid|this pairing is not served')
+     WHERE EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id);
     SELECT RAISE(ABORT, 'approval.transition|an approval begins as pending')
      WHERE NEW.state <> 'pending';
     SELECT RAISE(ABORT, 'op.unknown|there is no op of this name')
      WHERE NOT EXISTS (SELECT 1 FROM op WHERE name = NEW.op);
+    SELECT RAISE(ABORT, 'anchor.caps|the anchor has not approved ops of this kind for this Host')
+     WHERE NOT EXISTS (SELECT 1 FROM pairing_may WHERE pairing_id = NEW.pairing_id AND op = NEW.op);
     SELECT RAISE(ABORT, 'op.args|arguments are a JSON array of at most 16384 characters')
      WHERE CASE WHEN json_valid(NEW.args) THEN json_type(NEW.args) <> 'array' ELSE 1 END
         OR length(NEW.args) > 16384;

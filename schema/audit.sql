@@ -51,7 +51,9 @@ BEGIN
     SELECT RAISE(ABORT, 'audit.append_only|the audit is append-only');
 END;
 
+-- (But for rows that retention removes, behind a sealed and exported row: retention.sql.)
 CREATE TRIGGER audit_no_delete BEFORE DELETE ON audit
+WHEN OLD.seq > coalesce((SELECT gone_to FROM retention WHERE entity = 'audit'), 0)
 BEGIN
     SELECT RAISE(ABORT, 'audit.append_only|the audit is append-only');
 END;
@@ -82,15 +84,17 @@ BEGIN
 END;
 
 CREATE TRIGGER audit_seal_no_delete BEFORE DELETE ON audit_seal
+WHEN OLD.seq > coalesce((SELECT gone_to FROM retention WHERE entity = 'audit'), 0)
 BEGIN
     SELECT RAISE(ABORT, 'audit.append_only|a seal is append-only');
 END;
 
 -- Where the audit is copied to, and how far: what comes after `sent` waits. At most audit.outbox
 -- rows wait for the system log; past that the newest are dropped, and the next row that gets in
--- carries their count. Waiting costs no row of its own: only a gap does.
+-- carries their count. Waiting costs no row of its own: only a gap does. The sink export is moved by
+-- bastion audit export --mark: what it has may be removed here one day.
 CREATE TABLE audit_sink (
-    name TEXT    PRIMARY KEY CHECK (name IN ('system-log')),
+    name TEXT    PRIMARY KEY CHECK (name IN ('export', 'system-log')),
     sent INTEGER NOT NULL DEFAULT 0 CHECK (sent >= 0)
 ) STRICT, WITHOUT ROWID;
 

@@ -64,6 +64,13 @@ BEGIN
      WHERE factor_id = NEW.id AND state = 'active';
 END;
 
+CREATE TRIGGER factor_dropped_folders AFTER UPDATE OF state ON factor
+WHEN NEW.state = 'dropped' AND OLD.state = 'active'
+BEGIN
+    UPDATE context_ask SET state = 'dropped', ended_at = NEW.dropped_at
+     WHERE factor_id = NEW.id AND state = 'allowed';
+END;
+
 CREATE TRIGGER factor_stays BEFORE DELETE ON factor
 BEGIN
     SELECT RAISE(ABORT, 'factor.kept|a factor is dropped, not deleted: approvals name it');

@@ -29,6 +29,8 @@ CREATE INDEX grant_by_factor ON grant (factor_id) WHERE state = 'active';
 
 CREATE TRIGGER grant_on_a_persons_word BEFORE INSERT ON grant
 BEGIN
+    SELECT RAISE(ABORT, 'pairing.invalid|this pairing is not served')
+     WHERE EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id);
     SELECT RAISE(ABORT, 'grant.approval|a grant repeats an approval that was given and not used')
      WHERE NOT EXISTS (SELECT 1 FROM approval AS a
            WHERE a.id = NEW.approval_id AND a.state = 'approved' AND a.kind = NEW.kind

@@ -229,7 +229,65 @@ BEGIN
     UPDATE call SET last_seq = NEW.seq WHERE id = NEW.call_id;
 END;
 
+-- The newest checkpoint of its audit that a box has shown: this Host holds it against every later one
+-- (c2sp.org/tlog-witness). A box whose database went back, or was written anew, cannot show how the two fit.
+CREATE TABLE box_witness (
+    box_id  INTEGER PRIMARY KEY REFERENCES host_box (id),
+    state   TEXT    NOT NULL DEFAULT 'followed'
+            CHECK (state IN ('followed', 'behind', 'forked', 'accepted')),
+    size    INTEGER NOT NULL CHECK (size >= 1),                -- rows of the audit that it is of
+    root    BLOB    NOT NULL CHECK (length(root) = 32),
+    note    TEXT    NOT NULL CHECK (length(note) <= 16384),    -- as the box signed it
+    seen_at INTEGER NOT NULL,
+    why     TEXT    CHECK (length(why) <= 512),                -- it does not fit what the box shows now
+    CHECK ((state IN ('behind', 'forked')) = (why IS NOT NULL))
+) STRICT;
+
+CREATE TRIGGER box_witness_born BEFORE INSERT ON box_witness WHEN NEW.state <> 'followed'
+BEGIN
+    SELECT RAISE(ABORT, 'witness.transition|a box begins as followed');
+END;
+
+-- 'accepted' is a person's word that the box may begin anew: the next checkpoint is taken as the first was.
+CREATE TRIGGER box_witness_moves BEFORE UPDATE ON box_witness
+BEGIN
+    SELECT RAISE(ABORT, 'witness.transition|what a Host holds of a box cannot make this move')
+     WHERE NEW.box_id IS NOT OLD.box_id
+        OR (NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM state_rule
+            WHERE entity = 'box_witness' AND from_state = OLD.state AND to_state = NEW.state));
+    SELECT RAISE(ABORT, 'witness.back|what a Host holds of a box only grows, and only when it fits')
+     WHERE OLD.state <> 'accepted'
+       AND (NEW.size < OLD.size OR (NEW.size = OLD.size AND NEW.root IS NOT OLD.root)
+            OR (NEW.state <> 'followed' AND (NEW.size <> OLD.size OR NEW.note IS NOT OLD.note)));
+END;
+
+CREATE TRIGGER box_witness_stays BEFORE DELETE ON box_witness
+BEGIN
+    SELECT RAISE(ABORT, 'witness.back|what a Host holds of a box is not deleted');
+END;
+
+CREATE TRIGGER box_witness_audit_birth AFTER INSERT ON box_witness
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('pairing', 'box_witness', NEW.box_id, NEW.state, '',
+            json_object('box', (SELECT name FROM host_box WHERE id = NEW.box_id), 'size', NEW.size,
+                        'root', lower(hex(NEW.root))));
+END;
+
+CREATE TRIGGER box_witness_audit_move AFTER UPDATE OF state ON box_witness WHEN NEW.state IS NOT OLD.state
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('pairing', 'box_witness', NEW.box_id, NEW.state, '',
+            json_object('box', (SELECT name FROM host_box WHERE id = NEW.box_id), 'size', NEW.size,
+                        'root', lower(hex(NEW.root)), 'from', OLD.state, 'why', coalesce(NEW.why, OLD.why)));
+END;
+
 CREATE VIEW boxes AS
 SELECT b.id, b.name, b.state, b.paired_at, b.heard_at, b.lane,
-       (SELECT count(*) FROM call AS c WHERE c.box_id = b.id) AS asks
-  FROM host_box AS b;
+       (SELECT count(*) FROM call AS c WHERE c.box_id = b.id) AS asks,
+       CASE w.state WHEN 'followed' THEN printf('fits, %d rows', w.size)
+                    WHEN 'behind' THEN 'ROLLED BACK: ' || w.why
+                    WHEN 'forked' THEN 'FORKED: ' || w.why
+                    WHEN 'accepted' THEN 'begins anew on a person''s word'
+                    ELSE 'none shown yet' END AS audit
+  FROM host_box AS b LEFT JOIN box_witness AS w ON w.box_id = b.id;

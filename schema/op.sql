@@ -30,22 +30,33 @@ CREATE TABLE op_run (
     CHECK ((state IN ('queued', 'running')) = (finished_at IS NULL))
 ) STRICT;
 
-CREATE INDEX op_run_live ON op_run (id) WHERE finished_at IS NULL;
+CREATE INDEX op_run_live ON op_run (id, pairing_id) WHERE finished_at IS NULL;
 
+-- Deciding is what the database does most: what says yes or no is read once.
 CREATE TRIGGER op_run_is_allowed BEFORE INSERT ON op_run
 BEGIN
     SELECT CASE
-           WHEN (SELECT state FROM pairing WHERE id = NEW.pairing_id) IS NOT 'active'
+           WHEN b.mode IS NOT 'local' AND NOT EXISTS (SELECT 1 FROM live_anchor)
+           THEN RAISE(ABORT, 'anchor.none|this machine is on a network and no Host is its anchor')
+           WHEN p.state IS NOT 'active'
            THEN RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
-           WHEN NOT EXISTS (SELECT 1 FROM op WHERE name = NEW.op)
+           WHEN EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id)
+           THEN RAISE(ABORT, 'pairing.invalid|this pairing is not served')
+           WHEN o.name IS NULL
            THEN RAISE(ABORT, 'op.unknown|there is no op of this name')
            WHEN EXISTS (SELECT 1 FROM op_run WHERE pairing_id = NEW.pairing_id AND nonce = NEW.nonce)
            THEN RAISE(ABORT, 'op.replayed|this ask was made before')
            WHEN NEW.state <> 'queued'
            THEN RAISE(ABORT, 'op.transition|a run begins as queued')
-           WHEN (SELECT count(*) FROM op_run WHERE finished_at IS NULL)
-             >= (SELECT value FROM setting WHERE name = 'op.live')
-           THEN RAISE(ABORT, 'op.busy|too many runs wait or run already')
+           WHEN (SELECT CASE
+                        WHEN count(*) >= (SELECT value FROM setting WHERE name = 'op.live')
+                        THEN RAISE(ABORT, 'op.busy|too many runs wait or run already')
+                        WHEN count(*) FILTER (WHERE pairing_id = NEW.pairing_id)
+                          >= (SELECT value FROM setting WHERE name = 'op.live_per_host')
+                        THEN RAISE(ABORT, 'op.share|too many runs of this Host wait or run already')
+                        END
+                   FROM op_run WHERE finished_at IS NULL)
+           THEN NULL
            WHEN NEW.op = 'observe:folders'
             AND (SELECT count(*) FROM folder_walk WHERE state = 'stuck')
              >= (SELECT value FROM setting WHERE name = 'folders.stuck')
@@ -56,9 +67,10 @@ BEGIN
            THEN RAISE(ABORT, 'grant.args|a grant for this op is held, but not with these arguments')
            WHEN NEW.grant_id IS NULL
            THEN RAISE(ABORT, 'approval.needed|a person has to approve this first')
-           END;
-    -- The grant is read once: deciding is what the database does most.
-    SELECT CASE
+           WHEN b.mode IS NOT 'local' AND NEW.pairing_id IS NOT (SELECT pairing_id FROM anchor)
+            AND NOT EXISTS (SELECT 1 FROM approved_kinds
+                             WHERE pairing_id = NEW.pairing_id AND class = o.class)
+           THEN RAISE(ABORT, 'anchor.caps|the anchor has not approved ops of this kind for this Host')
            WHEN g.state IS NOT 'active'
            THEN RAISE(ABORT, 'grant.gone|the grant was taken back or is used up')
            WHEN g.pairing_id <> NEW.pairing_id OR g.op <> NEW.op
@@ -72,8 +84,11 @@ BEGIN
            WHEN seal_ok('grant', g.seal_text, g.seal) IS NOT 1
            THEN RAISE(ABORT, 'grant.seal|the record of this grant was changed by another tool')
            END
-      FROM (SELECT NEW.grant_id AS id) AS asked
-      LEFT JOIN grant AS g ON g.id = asked.id
+      FROM (SELECT 1) AS asked
+      LEFT JOIN box AS b ON b.id = 1
+      LEFT JOIN pairing AS p ON p.id = NEW.pairing_id
+      LEFT JOIN op AS o ON o.name = NEW.op
+      LEFT JOIN grant AS g ON g.id = NEW.grant_id
       LEFT JOIN factor AS f ON f.id = g.factor_id;
 END;
 
@@ -86,6 +101,26 @@ BEGIN
     VALUES ('op', 'op_run', NEW.id, NEW.state,
             (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
             json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NEW.grant_id));
+END;
+
+-- The anchor is heard by what it asks for. Once an hour is enough to tell silence, and deciding is
+-- what the database does most.
+CREATE TRIGGER anchor_heard_asking AFTER INSERT ON op_run
+WHEN NEW.pairing_id IS (SELECT pairing_id FROM anchor)
+ AND (SELECT heard_at FROM anchor)
+     <= now_ms() - (SELECT value FROM setting WHERE name = 'anchor.heard_ms')
+BEGIN
+    UPDATE anchor SET heard_at = now_ms();
+END;
+
+-- (What fails at the lane itself was not proven to come from it.)
+CREATE TRIGGER anchor_heard_refused AFTER INSERT ON refused
+WHEN NEW.pairing_id IS (SELECT pairing_id FROM anchor) AND NEW.surface = 'lane'
+ AND NEW.code NOT GLOB 'lane.*'
+ AND (SELECT heard_at FROM anchor)
+     <= now_ms() - (SELECT value FROM setting WHERE name = 'anchor.heard_ms')
+BEGIN
+    UPDATE anchor SET heard_at = now_ms();
 END;
 
 CREATE TRIGGER op_run_moves BEFORE UPDATE ON op_run

@@ -4,4 +4,4 @@ INSERT INTO op (name, class, usage, summary) VALUES
     ('observe:journal', 'observe', 'UNIT [MINUTES 1..60]', 'what a systemd unit logged lately'),
     ('observe:logins', 'observe', '[HOURS 1..168]', 'failed and accepted SSH logins'),
     ('observe:cert', 'observe', 'PORT [SERVER NAME]', 'the certificate that a local TLS listener presents');
-INSERT INTO audit_sink (name, sent) VALUES ('system-log', 0);
+INSERT INTO audit_sink (name, sent) VALUES ('export', 0), ('system-log', 0);

@@ -161,7 +161,7 @@ static void
 say(struct cli *cli, const char *advice)
 {
 	fflush(stdout);
-	if (cli->mode == CLI_JSON)
+	if (cli->mode == CLI_JSON || cli->mode == CLI_JSONL)
 		refuse_json(&cli->refusal, advice);
 	else
 		refuse_person(cli->verb, &cli->refusal, advice);
@@ -214,7 +214,7 @@ cli_usage(struct cli *cli, const char *fmt, ...)
 	va_end(ap);
 	refusal_set(&cli->refusal, "usage.wrong", "%s", why);
 	fflush(stdout);
-	if (cli->mode == CLI_JSON) {
+	if (cli->mode == CLI_JSON || cli->mode == CLI_JSONL) {
 		refuse_json(&cli->refusal, "see bastion help VERB");
 	} else {
 		refuse_person(cli->verb, &cli->refusal, "");

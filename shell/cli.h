@@ -6,7 +6,17 @@
 #include "engine/store/store.h"
 
 /* How rows are shown: --json, --csv, --box; on a terminal a table that fits it is the default. */
-enum cli_mode { CLI_TABLE, CLI_BOX, CLI_JSON, CLI_CSV };
+enum cli_mode {
+	CLI_TABLE,
+	CLI_BOX,
+	CLI_JSON,
+	CLI_CSV,
+	/* Those of bastion sql alone: */
+	CLI_LINE,
+	CLI_MARKDOWN,
+	CLI_JSONL,
+	CLI_QUOTE
+};
 
 /*
  * One run of a verb.  A verb is shell/verb_NAME.c: its help stands in the comment "VERB: name"

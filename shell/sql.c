@@ -1,57 +1,28 @@
 /* sql.c: run, time, and show a person's statements. */
 #include <ctype.h>
+#include <inttypes.h>
 #include <sqlite3.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "shell/sql.h"
+#include "shell/sql_clock.h"
+#include "shell/sql_dot.h"
+#include "shell/sql_file.h"
+#include "shell/sql_query.h"
 #include "shell/table.h"
 #include "shell/text.h"
 
-#define PROGRESS_STEPS 1000 /* of SQLite's machine between two looks at the clock */
-#define BLANKS         " \t\r\n\f\v"
+#define BLANKS " \t\r\n\f\v"
 
-static const char TABLES[] = "SELECT name, type FROM sqlite_schema WHERE type IN ('table', 'view')"
-			     " AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY type, name";
-static const char SCHEMA[] =
-    "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND"
-    " (?1 = '' OR name = ?1 COLLATE NOCASE OR tbl_name = ?1 COLLATE NOCASE)"
-    " ORDER BY tbl_name, type NOT IN ('table', 'view'), name";
+/* What a query may take: room for the longest frame in hexadecimal, and for sorting many of them.
+ */
+#define VALUE_BYTES (64 * 1024 * 1024)
+#define HEAP_BYTES  (512 * 1024 * 1024)
 
-static int64_t
-steady_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
-static int
-look_at_clock(void *ctx)
-{
-	struct sql *s = ctx;
-
-	s->expired = s->limit_ms > 0 && s->spent_ms + steady_ms() - s->began_ms > s->limit_ms;
-	return s->expired || s->interrupted;
-}
-
-/* A step on the clock: only SQLite's time counts, not that of a pager that takes the output. */
-static int
-step(struct sql *s, sqlite3_stmt *stmt)
-{
-	int rc;
-
-	s->began_ms = steady_ms();
-	rc = sqlite3_step(stmt);
-	s->spent_ms += steady_ms() - s->began_ms;
-	return rc;
-}
-
-/* Past blanks, semicolons and comments: to where a statement begins. */
-static const char *
-statement_start(const char *p)
+const char *
+sql_start(const char *p)
 {
 	const char *end;
 
@@ -73,7 +44,7 @@ static int
 refuse_write(struct sql *s, const char *statement)
 {
 	const char *message = sqlite3_errmsg(store_handle(s->db));
-	const char *p = statement_start(statement);
+	const char *p = sql_start(statement);
 	char word[16];
 	size_t n;
 
@@ -119,6 +90,13 @@ refuse_error(struct sql *s, const char *text, const char *statement)
 }
 
 static int
+refuse_size(struct sql *s, const char *what)
+{
+	return refusal_set(s->refusal, "sql.interrupted", "the query made %s", what);
+}
+
+/* ${text} is all that was given, for the place of a fault in it. */
+static int
 failed(struct sql *s, int rc, const char *text, const char *statement)
 {
 	const char *message = sqlite3_errmsg(store_handle(s->db));
@@ -133,6 +111,10 @@ failed(struct sql *s, int rc, const char *text, const char *statement)
 			    s->refusal, "sql.interrupted", "the query was interrupted");
 		return refusal_set(s->refusal, "sql.timeout", "the query took longer than %.1f s",
 		    (double)s->limit_ms / 1000);
+	case SQLITE_TOOBIG:
+		return refuse_size(s, "a value of more than 64 MB");
+	case SQLITE_NOMEM:
+		return refuse_size(s, "more than 512 MB of memory necessary");
 	case SQLITE_BUSY:
 	case SQLITE_LOCKED:
 		return refusal_set(s->refusal, "store.busy", "the database answered: %s", message);
@@ -140,7 +122,6 @@ failed(struct sql *s, int rc, const char *text, const char *statement)
 	case SQLITE_NOTADB:
 		return refusal_set(
 		    s->refusal, "store.corrupt", "the database answered: %s", message);
-	case SQLITE_NOMEM:
 	case SQLITE_IOERR:
 		return refusal_set(
 		    s->refusal, "store.failed", "the database answered: %s", message);
@@ -153,6 +134,52 @@ failed(struct sql *s, int rc, const char *text, const char *statement)
 	}
 }
 
+int
+sql_failed(struct sql *s, int rc, const char *sql)
+{
+	return failed(s, rc, sql, sql);
+}
+
+/* What is refused is the statement, not what stands behind it in the same script. */
+static int
+prepare(struct sql *s, const char *text, const char *at, const char **tail, sqlite3_stmt **stmt)
+{
+	int rc = sqlite3_prepare_v2(store_handle(s->db), at, -1, stmt, tail);
+
+	if (rc != SQLITE_OK)
+		return failed(s, rc, text, at);
+	if (*stmt == NULL)
+		return 0;
+	if (store_shows(s->db, sqlite3_sql(*stmt)) != 0)
+		refusal_set(s->refusal, "sql.refused", "%s", store_refusal(s->db)->why);
+	else if (sql_bind(s, *stmt) == 0)
+		return 0;
+	sqlite3_finalize(*stmt);
+	*stmt = NULL;
+	return -1;
+}
+
+int
+sql_prepare(struct sql *s, const char *sql, const char **tail, sqlite3_stmt **stmt)
+{
+	return prepare(s, sql, sql, tail, stmt);
+}
+
+void
+sql_style(const struct sql *s, struct table_style *style)
+{
+	table_style(s->mode, style);
+	style->times = s->times;
+	style->raw = true;
+	style->null = "NULL";
+	style->quiet = s->talks && table_for_people(s->mode);
+	style->hint = s->talks ? ".mode line shows all of a row" : NULL;
+	if (!s->to_file)
+		return;
+	style->width = 0;
+	style->colour = style->shown = false;
+}
+
 /* Return the last code of SQLite; SQLITE_DONE also when nobody takes the output any more. */
 static int
 show_rows(struct sql *s, sqlite3_stmt *stmt)
@@ -161,170 +188,170 @@ show_rows(struct sql *s, sqlite3_stmt *stmt)
 	struct table *t;
 	int rc;
 
-	table_style(s->mode, &style);
-	style.raw = true;
-	style.null = "NULL";
-	if ((t = table_begin(stdout, stmt, &style)) == NULL)
+	sql_style(s, &style);
+	if ((t = table_begin(s->out, stmt, &style)) == NULL)
 		return SQLITE_NOMEM;
-	while ((rc = step(s, stmt)) == SQLITE_ROW) {
+	while ((rc = sql_step(s, stmt)) == SQLITE_ROW) {
 		if (table_row(t) == -1)
 			rc = SQLITE_NOMEM;
-		if (rc != SQLITE_ROW || ferror(stdout))
+		if (rc != SQLITE_ROW || ferror(s->out))
 			break;
 	}
 	if (rc != SQLITE_DONE && rc != SQLITE_ROW) {
 		table_drop(t);
 		return rc;
 	}
-	table_end(t);
+	s->rows = table_end(t);
+	if (s->rows == 0 && style.quiet)
+		fputs("no rows\n", s->out);
 	return SQLITE_DONE;
+}
+
+/* Rows in their thousands are written while the query runs: that is not its time. */
+static void
+say_time(const struct sql *s, bool rows, int64_t us)
+{
+	if (rows)
+		fprintf(stderr, "%" PRId64 " row%s, ", s->rows, s->rows == 1 ? "" : "s");
+	fprintf(stderr, "%.1f ms\n", (double)us / 1000);
+}
+
+/* Keep the statement for .plan and .watch. */
+static void
+remember(struct sql *s, const char *at, const char *end)
+{
+	char *copy = strndup(at, (size_t)(end - at));
+
+	if (copy == NULL)
+		return;
+	free(s->last);
+	s->last = copy;
 }
 
 /* Run the statement at ${at} of ${text} and store where the next one is in ${*next}. */
 static int
-run_one(struct sql *s, const char *text, const char *at, const char **next)
+run_statement(struct sql *s, const char *text, const char *at, const char **next)
+{
+	int64_t before = s->spent_us;
+	sqlite3_stmt *stmt;
+	bool rows;
+	int rc;
+
+	if (prepare(s, text, at, next, &stmt) == -1)
+		return -1;
+	if (stmt == NULL)
+		return 0;
+	remember(s, at, *next);
+	rows = sqlite3_column_count(stmt) > 0;
+	rc = rows ? show_rows(s, stmt) : sql_step(s, stmt);
+	if (rc != SQLITE_DONE)
+		failed(s, rc, text, at);
+	sqlite3_finalize(stmt);
+	if (rc == SQLITE_DONE && s->timer)
+		say_time(s, rows, s->spent_us - before);
+	return rc == SQLITE_DONE ? 0 : -1;
+}
+
+int
+sql_show(struct sql *s, const char *sql, const char *a, const char *b)
 {
 	sqlite3_stmt *stmt;
 	int rc;
 
-	if (store_shows(s->db, at) != 0)
-		return refusal_set(s->refusal, "sql.refused", "%s", store_refusal(s->db)->why);
-	rc = sqlite3_prepare_v2(store_handle(s->db), at, -1, &stmt, next);
+	rc = sqlite3_prepare_v2(store_handle(s->db), sql, -1, &stmt, NULL);
 	if (rc != SQLITE_OK)
-		return failed(s, rc, text, at);
-	if (stmt == NULL)
-		return 0;
-	rc = sqlite3_column_count(stmt) > 0 ? show_rows(s, stmt) : step(s, stmt);
-	if (rc != SQLITE_DONE)
-		failed(s, rc, text, at);
+		return sql_failed(s, rc, sql);
+	sqlite3_bind_text(stmt, 1, a, -1, SQLITE_STATIC);
+	sqlite3_bind_text(stmt, 2, b, -1, SQLITE_STATIC); /* a query may do without */
+	if ((rc = show_rows(s, stmt)) != SQLITE_DONE)
+		sql_failed(s, rc, sql);
 	sqlite3_finalize(stmt);
 	return rc == SQLITE_DONE ? 0 : -1;
 }
 
+/* A command of the shell ends with its line. */
 static int
-run_all(struct sql *s, const char *text)
+run_dot(struct sql *s, const char *at, const char **next)
 {
-	const char *at = text, *next;
-	int rc = 0;
+	size_t n = strcspn(at, "\r\n");
+	char *line = strndup(at, n);
+	int rc;
 
-	s->spent_ms = 0;
-	s->expired = false;
-	sqlite3_progress_handler(store_handle(s->db), PROGRESS_STEPS, look_at_clock, s);
-	while (rc == 0 && *at != '\0') {
-		rc = run_one(s, text, at, &next);
-		at = next;
-	}
-	sqlite3_progress_handler(store_handle(s->db), 0, NULL, NULL);
+	*next = at + n;
+	if (line == NULL)
+		return refusal_set(s->refusal, "store.failed", "out of memory");
+	rc = sql_dot(s, line);
+	free(line);
 	return rc;
 }
 
+/* A query of the library ends with its line, too. */
 static int
-dot_schema(struct sql *s, const char *name)
+run_named(struct sql *s, const char *at, const char **next)
 {
-	sqlite3_stmt *stmt;
+	size_t n = strcspn(at, "\r\n");
+	char *line = strndup(at, n);
 	int rc;
 
-	rc = sqlite3_prepare_v2(store_handle(s->db), SCHEMA, -1, &stmt, NULL);
-	if (rc != SQLITE_OK)
-		return failed(s, rc, SCHEMA, SCHEMA);
-	sqlite3_bind_text(stmt, 1, name, -1, SQLITE_STATIC);
-	while ((rc = step(s, stmt)) == SQLITE_ROW)
-		printf("%s;\n", (const char *)sqlite3_column_text(stmt, 0));
-	sqlite3_finalize(stmt);
-	return rc == SQLITE_DONE ? 0 : failed(s, rc, SCHEMA, SCHEMA);
+	*next = at + n;
+	if (line == NULL)
+		return refusal_set(s->refusal, "store.failed", "out of memory");
+	rc = sql_query_line(s, line);
+	free(line);
+	return rc;
 }
 
+/* What is behind the last statement, but for blanks, is what SQLite makes of it. */
 static int
-dot_tables(struct sql *s, const char *word)
+run_one(struct sql *s, const char *text, const char *at, const char **next)
 {
-	(void)word;
-	return run_all(s, TABLES);
-}
+	const char *first = sql_start(at);
+	bool is_dot = *first == '.' || *first == '\\';
+	int rc;
 
-static int
-dot_mode(struct sql *s, const char *word)
-{
-	static const struct {
-		const char *name;
-		enum cli_mode mode;
-	} modes[] = {{"table", CLI_TABLE}, {"box", CLI_BOX}, {"json", CLI_JSON}, {"csv", CLI_CSV}};
-	size_t i;
-
-	for (i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
-		if (strcmp(word, modes[i].name) == 0) {
-			s->mode = modes[i].mode;
-			return 0;
-		}
-	}
-	return refusal_set(s->refusal, "sql.error", "a mode is table, box, json or csv");
-}
-
-static int
-dot_quit(struct sql *s, const char *word)
-{
-	(void)s;
-	(void)word;
-	return 1;
-}
-
-static int
-dot_help(struct sql *s, const char *word)
-{
-	(void)s;
-	(void)word;
-	fputs(".tables          tables and views\n"
-	      ".schema [NAME]   what they are made of, with their rules\n"
-	      ".mode MODE       show rows as table, box, json or csv\n"
-	      ".help            this\n"
-	      ".quit            leave, as does Ctrl-D\n"
-	      "A statement ends with a semicolon. Ctrl-C ends a running query.\n",
-	    stdout);
-	return 0;
-}
-
-/* Take the first word of a command off its line; what is left is its argument. */
-static const char *
-dot_split(const char *text, char word[64], char argument[128])
-{
-	size_t n = strcspn(text, BLANKS), m;
-
-	snprintf(word, 64, "%.*s", (int)n, text);
-	text += n;
-	text += strspn(text, BLANKS);
-	m = strcspn(text, BLANKS);
-	snprintf(argument, 128, "%.*s", (int)m, text);
-	text += m;
-	return text + strspn(text, BLANKS);
-}
-
-static int
-run_dot(struct sql *s, const char *text)
-{
-	static const struct {
-		const char *name;
-		bool argument;
-		int (*run)(struct sql *s, const char *argument);
-	} dots[] = {{".exit", false, dot_quit}, {".help", false, dot_help},
-	    {".mode", true, dot_mode}, {".quit", false, dot_quit}, {".schema", true, dot_schema},
-	    {".tables", false, dot_tables}};
-	char word[64], argument[128];
-	const char *rest = dot_split(text, word, argument);
-	size_t i;
-
-	for (i = 0; i < sizeof(dots) / sizeof(dots[0]); i++) {
-		if (strcmp(word, dots[i].name) != 0)
-			continue;
-		if (*rest != '\0' || (*argument != '\0' && !dots[i].argument))
-			return refusal_set(s->refusal, "sql.error", "too many words for %s", word);
-		return dots[i].run(s, argument);
-	}
-	return refusal_set(s->refusal, "sql.error", "there is no command %s; .help has them", word);
+	sql_out_begin(s);
+	sql_clock(s, true);
+	rc = is_dot ? run_dot(s, first, next) : run_statement(s, text, first, next);
+	sql_clock(s, false);
+	return sql_out_end(s, !is_dot) == -1 && rc == 0 ? -1 : rc;
 }
 
 int
 sql_run(struct sql *s, const char *text)
 {
-	const char *first = text + strspn(text, BLANKS);
+	const char *at = text, *next = text;
+	int rc = 0;
 
-	return *first == '.' ? run_dot(s, first) : run_all(s, text);
+	s->spent_us = 0;
+	s->expired = false;
+	while (rc == 0 && *sql_start(at) != '\0') {
+		if (*sql_start(at) == '@') {
+			rc = run_named(s, sql_start(at), &next); /* which comes back here */
+		} else {
+			sql_watchdog(s, true);
+			rc = run_one(s, text, at, &next);
+			sql_watchdog(s, false);
+		}
+		at = next;
+	}
+	return rc;
+}
+
+void
+sql_open(struct sql *s)
+{
+	sqlite3_limit(store_handle(s->db), SQLITE_LIMIT_LENGTH, VALUE_BYTES);
+	sqlite3_hard_heap_limit64(HEAP_BYTES);
+	s->out = stdout;
+}
+
+void
+sql_close(struct sql *s)
+{
+	free(s->last);
+	free(s->params);
+	if (s->kept != NULL)
+		fclose(s->kept);
+	if (s->once != NULL)
+		fclose(s->once);
 }

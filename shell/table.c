@@ -5,44 +5,69 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "shell/table.h"
+#include "shell/table_row.h"
 #include "shell/text.h"
 
-#define GAP       2    /* blanks between the columns of a table */
-#define BOX_GAP   3    /* " │ " */
-#define NARROWEST 3    /* below this a cut text says nothing */
-#define BLOCK     5000 /* rows that set the widths; later ones are shown in blocks of as many */
+#define NARROWEST   3    /* below this a cut text says nothing */
+#define STUMP       8    /* below this it says little */
+#define BLOCK       5000 /* rows that set the widths; later ones are shown in blocks of as many */
+#define BLOCK_BYTES (16L * 1024 * 1024) /* of text end a block as well */
 
-struct column {
-	char *name;
-	int width;    /* of the widest cell or the name */
-	bool time;    /* its integers are times */
-	bool json;    /* its texts are JSON */
-	bool texts;   /* it has values that can be cut; cutting a number or a time would lie */
-	bool numbers; /* it has numbers */
+/* What stands around the cells of a row, and how many columns that takes. */
+struct frame {
+	const char *left, *between, *right;
+	int edges, gap;
 };
 
-struct cell {
-	size_t start; /* in the text of all cells; it ends where the next one starts */
-	int width;
-};
+static const struct {
+	const char *name;
+	enum cli_mode mode;
+} modes[] = {{"table", CLI_TABLE}, {"box", CLI_BOX}, {"line", CLI_LINE}, {"markdown", CLI_MARKDOWN},
+    {"csv", CLI_CSV}, {"json", CLI_JSON}, {"jsonl", CLI_JSONL}, {"quote", CLI_QUOTE}};
 
-struct table {
-	FILE *out;
-	sqlite3_stmt *stmt;
-	struct table_style style;
-	struct column *columns;
-	int count;
-	int shown; /* how many columns there is room for; -1 before that is known */
-	int64_t rows;
-	FILE *text; /* of all cells, for tables */
-	char *bytes;
-	size_t len;
-	struct cell *cells;
-	size_t used, size;
-	sqlite3 *json; /* checks JSON */
-	sqlite3_stmt *json_text;
-};
+#define MODES (sizeof(modes) / sizeof(modes[0]))
+
+const char *
+table_mode_name(size_t i)
+{
+	return i < MODES ? modes[i].name : NULL;
+}
+
+int
+table_mode(const char *name, enum cli_mode *mode)
+{
+	size_t i;
+
+	for (i = 0; i < MODES; i++) {
+		if (strcmp(modes[i].name, name) == 0) {
+			*mode = modes[i].mode;
+			return 0;
+		}
+	}
+	return -1;
+}
+
+/* In these a row waits until the widths of the columns are known. */
+static bool
+aligns(enum cli_mode mode)
+{
+	return mode == CLI_TABLE || mode == CLI_BOX || mode == CLI_MARKDOWN;
+}
+
+bool
+table_for_people(enum cli_mode mode)
+{
+	return aligns(mode) || mode == CLI_LINE;
+}
+
+static const struct frame *
+frame_of(const struct table *t)
+{
+	static const struct frame table = {"", "  ", "", 0, 2}, box = {"│ ", " │ ", " │", 4, 3},
+				  markdown = {"| ", " | ", " |", 4, 3};
+
+	return t->style.mode == CLI_BOX ? &box : t->style.mode == CLI_MARKDOWN ? &markdown : &table;
+}
 
 void
 table_style(enum cli_mode mode, struct table_style *style)
@@ -92,8 +117,7 @@ begin_column(struct table *t, int i)
 		return -1;
 	c->time = strcmp(name, "at") == 0 || ends_with(name, "_at");
 	c->json = strcmp(name, "args") == 0 || strcmp(name, "body") == 0;
-	c->name = t->style.mode == CLI_TABLE || t->style.mode == CLI_BOX ? shown_name(name)
-									 : strdup(name);
+	c->name = table_for_people(t->style.mode) ? shown_name(name) : strdup(name);
 	if (c->name == NULL)
 		return -1;
 	c->width = text_width(c->name, strlen(c->name));
@@ -103,22 +127,9 @@ begin_column(struct table *t, int i)
 static int
 begin_text(struct table *t)
 {
-	if (t->style.mode != CLI_TABLE && t->style.mode != CLI_BOX)
+	if (!aligns(t->style.mode))
 		return 0;
 	return (t->text = open_memstream(&t->bytes, &t->len)) == NULL ? -1 : 0;
-}
-
-static void
-csv_head(struct table *t)
-{
-	int i;
-
-	for (i = 0; i < t->count; i++) {
-		if (i > 0)
-			putc(',', t->out);
-		text_csv(t->out, t->columns[i].name, strlen(t->columns[i].name));
-	}
-	fputs("\r\n", t->out);
 }
 
 struct table *
@@ -132,6 +143,8 @@ table_begin(FILE *out, sqlite3_stmt *stmt, const struct table_style *style)
 	t->out = out;
 	t->stmt = stmt;
 	t->style = *style;
+	if (style->mode == CLI_MARKDOWN)
+		t->style.width = 0; /* it is made to be pasted, whole */
 	t->count = sqlite3_column_count(stmt);
 	t->shown = -1;
 	if ((t->columns = calloc((size_t)t->count + 1, sizeof(*t->columns))) == NULL)
@@ -142,8 +155,7 @@ table_begin(FILE *out, sqlite3_stmt *stmt, const struct table_style *style)
 	}
 	if (begin_text(t) == -1)
 		goto fail;
-	if (style->mode == CLI_CSV)
-		csv_head(t);
+	row_head(t);
 	return t;
 
 fail:
@@ -151,170 +163,8 @@ fail:
 	return NULL;
 }
 
-/* Whether column i is JSON in fact; if so its smallest form is the row of json_text. */
-static bool
-json_fits(struct table *t, int i)
-{
-	if (t->json == NULL && (sqlite3_open(":memory:", &t->json) != SQLITE_OK ||
-				   sqlite3_prepare_v2(t->json, "SELECT json(?1)", -1, &t->json_text,
-				       NULL) != SQLITE_OK))
-		return false;
-	if (t->json_text == NULL)
-		return false;
-	sqlite3_reset(t->json_text);
-	sqlite3_bind_text(t->json_text, 1, (const char *)sqlite3_column_text(t->stmt, i),
-	    sqlite3_column_bytes(t->stmt, i), SQLITE_TRANSIENT);
-	return sqlite3_step(t->json_text) == SQLITE_ROW &&
-	       sqlite3_column_type(t->json_text, 0) == SQLITE_TEXT;
-}
-
-static void
-write_hex(FILE *out, const unsigned char *blob, int len)
-{
-	int i;
-
-	for (i = 0; i < len; i++)
-		fprintf(out, "%02x", blob[i]);
-}
-
-/* An integer as it is, or as the time that it means; true if it was a time. */
-static bool
-write_time(struct table *t, int i, char out[TEXT_TIME_MAX])
-{
-	bool people = t->style.mode == CLI_TABLE || t->style.mode == CLI_BOX;
-
-	if (!t->columns[i].time || (t->style.raw && !people))
-		return false;
-	return text_time(sqlite3_column_int64(t->stmt, i), !people, out);
-}
-
-/* SQLite writes an infinity as Inf, which is no JSON; a number past the range of doubles is. */
-static void
-json_real(struct table *t, int i)
-{
-	const char *s = (const char *)sqlite3_column_text(t->stmt, i);
-
-	if (strcmp(s, "Inf") == 0)
-		s = "9e999";
-	if (strcmp(s, "-Inf") == 0)
-		s = "-9e999";
-	fputs(s, t->out);
-}
-
-static void
-json_value(struct table *t, int i)
-{
-	char when[TEXT_TIME_MAX];
-	const char *s;
-
-	switch (sqlite3_column_type(t->stmt, i)) {
-	case SQLITE_NULL:
-		fputs("null", t->out);
-		return;
-	case SQLITE_INTEGER:
-		if (write_time(t, i, when))
-			text_json(t->out, when, strlen(when));
-		else
-			fputs((const char *)sqlite3_column_text(t->stmt, i), t->out);
-		return;
-	case SQLITE_FLOAT:
-		json_real(t, i);
-		return;
-	case SQLITE_BLOB:
-		putc('"', t->out);
-		write_hex(
-		    t->out, sqlite3_column_blob(t->stmt, i), sqlite3_column_bytes(t->stmt, i));
-		putc('"', t->out);
-		return;
-	default:
-		break;
-	}
-	if (t->columns[i].json && json_fits(t, i)) {
-		fputs((const char *)sqlite3_column_text(t->json_text, 0), t->out);
-		return;
-	}
-	s = (const char *)sqlite3_column_text(t->stmt, i);
-	text_json(t->out, s, (size_t)sqlite3_column_bytes(t->stmt, i));
-}
-
-static void
-json_row(struct table *t)
-{
-	int i;
-
-	fputs(t->rows == 0 ? "[{" : ",\n{", t->out);
-	for (i = 0; i < t->count; i++) {
-		if (i > 0)
-			putc(',', t->out);
-		text_json(t->out, t->columns[i].name, strlen(t->columns[i].name));
-		putc(':', t->out);
-		json_value(t, i);
-	}
-	putc('}', t->out);
-}
-
-/* A field for a person's eyes is first made safe, then quoted. */
 static int
-csv_text(struct table *t, const char *s, size_t len)
-{
-	char *bytes = NULL;
-	size_t shown;
-	FILE *f;
-
-	if (!t->style.shown) {
-		text_csv(t->out, s, len);
-		return 0;
-	}
-	if ((f = open_memstream(&bytes, &shown)) == NULL)
-		return -1;
-	text_show(f, s, len);
-	if (fclose(f) == 0)
-		text_csv(t->out, bytes, shown);
-	free(bytes);
-	return 0;
-}
-
-static int
-csv_value(struct table *t, int i)
-{
-	char when[TEXT_TIME_MAX];
-
-	switch (sqlite3_column_type(t->stmt, i)) {
-	case SQLITE_NULL: /* an empty text is "", NULL is nothing at all */
-		return 0;
-	case SQLITE_BLOB:
-		write_hex(
-		    t->out, sqlite3_column_blob(t->stmt, i), sqlite3_column_bytes(t->stmt, i));
-		return 0;
-	case SQLITE_INTEGER:
-		if (!write_time(t, i, when))
-			break;
-		fputs(when, t->out);
-		return 0;
-	default:
-		break;
-	}
-	return csv_text(t, (const char *)sqlite3_column_text(t->stmt, i),
-	    (size_t)sqlite3_column_bytes(t->stmt, i));
-}
-
-static int
-csv_row(struct table *t)
-{
-	int i;
-
-	for (i = 0; i < t->count; i++) {
-		if (i > 0)
-			putc(',', t->out);
-		if (csv_value(t, i) == -1)
-			return -1;
-	}
-	fputs("\r\n", t->out);
-	return 0;
-}
-
-static int
-add_cell(struct table *t, size_t start, int width)
+add_cell(struct table *t, size_t start, int width, bool null)
 {
 	struct cell *cells;
 
@@ -324,9 +174,23 @@ add_cell(struct table *t, size_t start, int width)
 			return -1;
 		t->cells = cells;
 	}
-	t->cells[t->used].start = start;
-	t->cells[t->used++].width = width;
+	t->cells[t->used++] = (struct cell){start, width, null};
 	return 0;
+}
+
+/* A bar would end the cell. */
+static int
+markdown_text(FILE *out, const char *s, size_t len)
+{
+	const char *end = s + len, *bar;
+	int width = 0;
+
+	while ((bar = memchr(s, '|', (size_t)(end - s))) != NULL) {
+		width += text_show(out, s, (size_t)(bar - s)) + 2;
+		fputs("\\|", out);
+		s = bar + 1;
+	}
+	return width + text_show(out, s, (size_t)(end - s));
 }
 
 static int
@@ -339,7 +203,7 @@ cell_text(struct table *t, int i)
 
 	if (type == SQLITE_NULL)
 		return text_show(t->text, t->style.null, strlen(t->style.null));
-	if (type == SQLITE_INTEGER && write_time(t, i, when))
+	if (type == SQLITE_INTEGER && row_time(t, i, when))
 		return text_show(t->text, when, strlen(when));
 	if (type == SQLITE_INTEGER || type == SQLITE_FLOAT)
 		c->numbers = true;
@@ -347,11 +211,12 @@ cell_text(struct table *t, int i)
 		c->texts = true;
 	if (type == SQLITE_BLOB) {
 		len = sqlite3_column_bytes(t->stmt, i);
-		write_hex(t->text, sqlite3_column_blob(t->stmt, i), len);
+		row_hex(t->text, sqlite3_column_blob(t->stmt, i), len);
 		return len * 2;
 	}
 	s = (const char *)sqlite3_column_text(t->stmt, i);
-	return text_show(t->text, s, (size_t)sqlite3_column_bytes(t->stmt, i));
+	return (t->style.mode == CLI_MARKDOWN ? markdown_text : text_show)(
+	    t->text, s, (size_t)sqlite3_column_bytes(t->stmt, i));
 }
 
 /* What the columns take if none that may be cut is wider than cap. */
@@ -371,8 +236,8 @@ width_under(const struct table *t, int cap, bool all)
 static void
 fit_columns(struct table *t)
 {
-	bool box = t->style.mode == CLI_BOX;
-	int room = t->style.width - (box ? 4 + BOX_GAP * (t->count - 1) : GAP * (t->count - 1));
+	const struct frame *f = frame_of(t);
+	int room = t->style.width - f->edges - f->gap * (t->count - 1);
 	int i, cap = t->style.width;
 	bool all;
 
@@ -385,19 +250,20 @@ fit_columns(struct table *t)
 		if (t->columns[i].width > cap && (all || t->columns[i].texts))
 			t->columns[i].width = cap;
 	}
+	t->stumps = cap < STUMP;
 }
 
 /* How many columns there is room for at all: on a very narrow terminal the last are left out. */
 static int
 columns_shown(const struct table *t)
 {
-	bool box = t->style.mode == CLI_BOX;
-	int i, used = box ? 4 : 0;
+	const struct frame *f = frame_of(t);
+	int i, used = f->edges;
 
 	if (t->style.width == 0)
 		return t->count;
 	for (i = 0; i < t->count; i++) {
-		used += t->columns[i].width + (i == 0 ? 0 : box ? BOX_GAP : GAP);
+		used += t->columns[i].width + (i == 0 ? 0 : f->gap);
 		if (used > t->style.width)
 			return i == 0 ? 1 : i;
 	}
@@ -411,74 +277,114 @@ blanks(FILE *out, int n)
 		fprintf(out, "%*s", n, "");
 }
 
+static bool
+to_the_right(const struct column *c)
+{
+	return c->numbers && !c->texts && !c->time;
+}
+
+/* ${look} is what a terminal is told before the text, NULL for nothing. */
 static void
-write_cell(struct table *t, int i, int shown, const char *s, size_t len, int width)
+write_cell(struct table *t, int i, const char *s, size_t len, int width, const char *look)
 {
 	const struct column *c = &t->columns[i];
-	bool last = i == shown - 1 && t->style.mode == CLI_TABLE;
-	bool right = c->numbers && !c->texts && !c->time;
+	bool last = i == t->shown - 1 && t->style.mode == CLI_TABLE;
 	int pad = width < c->width ? c->width - width : 0;
 
-	if (right)
+	if (to_the_right(c))
 		blanks(t->out, pad);
+	if (look != NULL)
+		fputs(look, t->out);
 	if (t->style.width == 0)
 		fwrite(s, 1, len, t->out);
 	else
 		text_clip(t->out, s, len, c->width);
-	if (!right && !last)
+	if (look != NULL)
+		fputs("\033[0m", t->out);
+	if (!to_the_right(c) && !last)
 		blanks(t->out, pad);
-	if (i < shown - 1)
-		fputs(t->style.mode == CLI_BOX ? " │ " : "  ", t->out);
+	if (i < t->shown - 1)
+		fputs(frame_of(t)->between, t->out);
 }
 
 static void
-write_head(struct table *t, int shown)
+write_head(struct table *t)
 {
+	const char *name;
 	int i;
 
-	fputs(t->style.mode == CLI_BOX ? "│ " : "", t->out);
-	for (i = 0; i < shown; i++) {
-		fputs(t->style.colour ? "\033[1m" : "", t->out);
-		write_cell(t, i, shown, t->columns[i].name, strlen(t->columns[i].name),
-		    text_width(t->columns[i].name, strlen(t->columns[i].name)));
-		fputs(t->style.colour ? "\033[0m" : "", t->out);
+	fputs(frame_of(t)->left, t->out);
+	for (i = 0; i < t->shown; i++) {
+		name = t->columns[i].name;
+		write_cell(t, i, name, strlen(name), text_width(name, strlen(name)),
+		    t->style.colour ? "\033[1m" : NULL);
 	}
-	fputs(t->style.mode == CLI_BOX ? " │\n" : "\n", t->out);
+	fprintf(t->out, "%s\n", frame_of(t)->right);
 }
 
 static void
-write_rule(struct table *t, int shown, const char *left, const char *cross, const char *right)
+write_rule(struct table *t, const char *left, const char *cross, const char *right)
 {
 	int i, j;
 
 	if (t->style.mode != CLI_BOX)
 		return;
 	fputs(left, t->out);
-	for (i = 0; i < shown; i++) {
+	for (i = 0; i < t->shown; i++) {
 		for (j = 0; j < t->columns[i].width + 2; j++)
 			fputs("─", t->out);
-		fputs(i < shown - 1 ? cross : right, t->out);
+		fputs(i < t->shown - 1 ? cross : right, t->out);
 	}
 	putc('\n', t->out);
 }
 
+/* The second line of a Markdown table: which columns stand to the right. */
 static void
-write_row(struct table *t, size_t first, int shown)
+write_sides(struct table *t)
 {
-	const struct cell *c;
-	size_t end;
-	int i;
+	int i, j;
 
-	fputs(t->style.mode == CLI_BOX ? "│ " : "", t->out);
-	for (i = 0; i < shown; i++) {
-		c = &t->cells[first + (size_t)i];
-		end = first + (size_t)i + 1 < t->used ? c[1].start : t->len;
-		write_cell(t, i, shown, t->bytes + c->start, end - c->start, c->width);
+	if (t->style.mode != CLI_MARKDOWN)
+		return;
+	putc('|', t->out);
+	for (i = 0; i < t->shown; i++) {
+		for (j = 0; j < t->columns[i].width + 1; j++)
+			putc('-', t->out);
+		fputs(to_the_right(&t->columns[i]) ? ":|" : "-|", t->out);
 	}
-	fputs(t->style.mode == CLI_BOX ? " │\n" : "\n", t->out);
+	putc('\n', t->out);
 }
 
-/* The first block sets the widths.  Memory stays bounded however many rows there are. */
+static const char *
+cell_look(struct table *t, int i, const struct cell *c, size_t len)
+{
+	bool marked =
+	    t->style.mark != NULL && t->style.mark(t->style.mark_ctx, i, t->bytes + c->start, len);
+
+	if (marked)
+		return "\033[7m";
+	return c->null && t->style.colour ? "\033[2m" : NULL;
+}
+
+static void
+write_row(struct table *t, size_t first)
+{
+	const struct cell *c;
+	size_t end, len;
+	int i;
+
+	fputs(frame_of(t)->left, t->out);
+	for (i = 0; i < t->shown; i++) {
+		c = &t->cells[first + (size_t)i];
+		end = first + (size_t)i + 1 < t->used ? c[1].start : t->len;
+		len = end - c->start;
+		write_cell(t, i, t->bytes + c->start, len, c->width, cell_look(t, i, c, len));
+	}
+	fprintf(t->out, "%s\n", frame_of(t)->right);
+}
+
+/* Write the rows that are kept.  The first block sets the widths.  Memory stays bounded however
+ * many rows there are. */
 static int
 write_block(struct table *t)
 {
@@ -489,12 +395,13 @@ write_block(struct table *t)
 	if (t->shown == -1) {
 		fit_columns(t);
 		t->shown = columns_shown(t);
-		write_rule(t, t->shown, "┌", "┬", "┐");
-		write_head(t, t->shown);
-		write_rule(t, t->shown, "├", "┼", "┤");
+		write_rule(t, "┌", "┬", "┐");
+		write_head(t);
+		write_rule(t, "├", "┼", "┤");
+		write_sides(t);
 	}
 	for (first = 0; first < t->used; first += (size_t)t->count)
-		write_row(t, first, t->shown);
+		write_row(t, first);
 	t->used = 0;
 	fclose(t->text);
 	free(t->bytes);
@@ -502,44 +409,58 @@ write_block(struct table *t)
 	return begin_text(t);
 }
 
+/* What the reader does not see. */
+static void
+write_loss(struct table *t)
+{
+	char loss[64];
+
+	if (t->shown < t->count) {
+		snprintf(loss, sizeof(loss), "… columns left out: %d", t->count - t->shown);
+		text_clip(t->out, loss, strlen(loss), t->style.width);
+		putc('\n', t->out);
+	}
+	if (t->style.hint != NULL && (t->stumps || t->shown < t->count)) {
+		text_clip(t->out, t->style.hint, strlen(t->style.hint), t->style.width);
+		putc('\n', t->out);
+	}
+}
+
 static void
 write_table(struct table *t)
 {
 	if (t->count == 0 || (t->rows == 0 && t->style.quiet))
 		return;
-	if (write_block(t) == 0)
-		write_rule(t, t->shown, "└", "┴", "┘");
+	if (write_block(t) == -1)
+		return;
+	write_rule(t, "└", "┴", "┘");
+	write_loss(t);
 }
 
 static int
 keep_row(struct table *t)
 {
-	long start;
+	long start = 0;
 	int i, width;
 
 	for (i = 0; i < t->count; i++) {
 		if ((start = ftell(t->text)) == -1)
 			return -1;
 		width = cell_text(t, i);
-		if (add_cell(t, (size_t)start, width) == -1)
+		if (add_cell(t, (size_t)start, width,
+			sqlite3_column_type(t->stmt, i) == SQLITE_NULL) == -1)
 			return -1;
 		if (t->shown == -1 && width > t->columns[i].width)
 			t->columns[i].width = width;
 	}
-	return t->used < (size_t)t->count * BLOCK ? 0 : write_block(t);
+	return t->used < (size_t)t->count * BLOCK && start < BLOCK_BYTES ? 0 : write_block(t);
 }
 
 int
 table_row(struct table *t)
 {
-	int done = 0;
+	int done = aligns(t->style.mode) ? keep_row(t) : row_write(t);
 
-	if (t->style.mode == CLI_JSON)
-		json_row(t);
-	else if (t->style.mode == CLI_CSV)
-		done = csv_row(t);
-	else
-		done = keep_row(t);
 	t->rows++;
 	return done;
 }
@@ -551,7 +472,7 @@ table_end(struct table *t)
 
 	if (t->style.mode == CLI_JSON)
 		fputs(rows == 0 ? "[]\n" : "]\n", t->out);
-	else if (t->style.mode != CLI_CSV)
+	if (aligns(t->style.mode))
 		write_table(t);
 	table_drop(t);
 	return rows;

@@ -1,4 +1,4 @@
-/* table.h: the rows of a query as a table for people, or as JSON or CSV for programs. */
+/* table.h: the rows of a query as a table for people, or as JSON, CSV or SQL for programs. */
 #ifndef SHELL_TABLE_H
 #define SHELL_TABLE_H
 
@@ -11,15 +11,38 @@
 struct sqlite3_stmt;
 struct table;
 
+/* How people see a column of times. */
+enum table_times { TIMES_LOCAL, TIMES_UTC, TIMES_RAW };
+
 struct table_style {
 	enum cli_mode mode;
+	enum table_times times;
 	int width;        /* of the terminal; 0: no limit */
 	bool colour;      /* a bold head */
 	bool quiet;       /* no head where there are no rows */
-	bool raw;         /* JSON and CSV keep times as the integers that they are */
+	bool raw;         /* modes for programs keep times as the integers that they are */
 	bool shown;       /* CSV goes to a person's eyes: escape what a terminal obeys */
-	const char *null; /* for NULL in tables */
+	const char *null; /* for NULL where people read */
+	const char *hint; /* said below a table that had to be cut to stumps; NULL: nothing */
+	/* Asked of each cell that is written, in order; true to show it in reverse.  NULL: none. */
+	bool (*mark)(void *ctx, int column, const char *s, size_t len);
+	void *mark_ctx;
 };
+
+/**
+ * table_mode(name, mode), table_mode_name(i):
+ * Store the mode called ${name} in ${*mode}; return 0, or -1 where there is none.  The name of
+ * number ${i}, from 0; NULL past the last.
+ */
+int table_mode(const char *name, enum cli_mode *mode);
+const char *table_mode_name(size_t i);
+
+/**
+ * table_for_people(mode):
+ * Return whether people read ${mode}: then times are dates, NULL is visible, and what a terminal
+ * would obey is escaped.  The others are exact.
+ */
+bool table_for_people(enum cli_mode mode);
 
 /**
  * table_style(mode, style):
@@ -37,9 +60,10 @@ struct table *table_begin(FILE *out, struct sqlite3_stmt *stmt, const struct tab
 
 /**
  * table_row(t):
- * Take the row that the statement stands on.  JSON and CSV are written at once, tables at the end:
- * their columns are as wide as their widest cell, and where the terminal is too narrow the widest
- * texts are cut with an ellipsis.  Return 0, or -1 without memory.
+ * Take the row that the statement stands on.  Tables are written at the end or in large
+ * blocks: their columns are as wide as their widest cell, and where the terminal is too narrow the
+ * widest texts are cut with an ellipsis (not in Markdown, which is made to be pasted).  The other
+ * modes are written at once, whole.  Return 0, or -1 without memory.
  */
 int table_row(struct table *t);
 

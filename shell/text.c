@@ -7,6 +7,8 @@
 
 #include "shell/text.h"
 
+#define JOINER "\xe2\x80\x8d" /* U+200D */
+
 static bool
 continues(char c)
 {
@@ -78,17 +80,37 @@ show_escape(FILE *out, int32_t rune, unsigned char byte)
 	return fprintf(out, "\\U%06x", (unsigned)rune);
 }
 
+/* What a variation selector turns from a letter's width to an emoji's. */
+static bool
+can_be_emoji(int32_t rune)
+{
+	return rune == 0xa9 || rune == 0xae || (rune >= 0x203c && rune <= 0x3299) ||
+	       rune >= 0x1f000;
+}
+
+/* The columns that ${rune} adds behind ${before}; -1 for what has no width. */
+static int
+rune_width(int32_t rune, int32_t before)
+{
+	if (rune < 0)
+		return -1;
+	if (rune == 0xfe0f)
+		return can_be_emoji(before) && wcwidth((wchar_t)before) == 1 ? 1 : 0;
+	return wcwidth((wchar_t)rune);
+}
+
 int
 text_show(FILE *out, const char *s, size_t len)
 {
 	const char *end = s + len;
 	int columns = 0, width;
-	int32_t rune;
+	int32_t rune, before = 0;
 	size_t n;
 
 	for (; s < end; s += n) {
 		n = text_next(s, end, &rune);
-		width = rune < 0 || is_hidden(rune) ? -1 : wcwidth((wchar_t)rune);
+		width = is_hidden(rune) ? -1 : rune_width(rune, before);
+		before = rune;
 		if (width < 0) {
 			columns += show_escape(out, rune, (unsigned char)*s);
 			continue;
@@ -99,29 +121,23 @@ text_show(FILE *out, const char *s, size_t len)
 	return columns;
 }
 
-static int
-rune_width(int32_t rune)
-{
-	int width = rune < 0 ? 1 : wcwidth((wchar_t)rune);
-
-	return width < 0 ? 1 : width;
-}
-
 /* How many bytes of the text fit into so many columns. */
 static size_t
 fitting(const char *s, size_t len, int width, int *columns)
 {
 	const char *p = s, *end = s + len;
-	int32_t rune;
+	int32_t rune, before = 0;
 	size_t n;
 	int w;
 
 	for (*columns = 0; p < end; p += n) {
 		n = text_next(p, end, &rune);
-		w = rune_width(rune);
+		w = rune_width(rune, before);
+		w = w < 0 ? 1 : w;
 		if (w > width - *columns)
 			break;
 		*columns += w;
+		before = rune;
 	}
 	return (size_t)(p - s);
 }
@@ -144,11 +160,14 @@ text_clip(FILE *out, const char *s, size_t len, int width)
 	if (width < 1)
 		return 0;
 	n = fitting(s, len, width, &columns);
-	if (n < len)
-		n = fitting(s, len, width - 1, &columns);
-	fwrite(s, 1, n, out);
-	if (n == len)
+	if (n == len) {
+		fwrite(s, 1, n, out);
 		return columns;
+	}
+	n = fitting(s, len, width - 1, &columns);
+	while (n >= 3 && memcmp(s + n - 3, JOINER, 3) == 0)
+		n -= 3; /* it would join the ellipsis */
+	fwrite(s, 1, n, out);
 	fputs("…", out);
 	return columns + 1;
 }
@@ -208,6 +227,45 @@ text_csv(FILE *out, const char *s, size_t len)
 		putc(s[i], out);
 	}
 	putc('"', out);
+}
+
+/* Whether all of it is UTF-8 (RFC 3629). */
+static bool
+is_text(const char *s, size_t len)
+{
+	const char *end = s + len;
+	int32_t rune = 0;
+
+	while (s < end && rune >= 0)
+		s += text_next(s, end, &rune);
+	return rune >= 0;
+}
+
+void
+text_sql(FILE *out, const char *s, size_t len)
+{
+	const char *end = s + len;
+	int32_t rune;
+	size_t n;
+
+	if (!is_text(s, len)) {
+		fputs("CAST(X'", out);
+		for (; s < end; s++)
+			fprintf(out, "%02x", (unsigned char)*s);
+		fputs("' AS TEXT)", out);
+		return;
+	}
+	putc('\'', out);
+	for (; s < end; s += n) {
+		n = text_next(s, end, &rune);
+		if (rune == '\'')
+			fputs("''", out);
+		else if (is_hidden(rune))
+			fprintf(out, "'||char(%" PRId32 ")||'", rune);
+		else
+			fwrite(s, 1, n, out);
+	}
+	putc('\'', out);
 }
 
 bool

@@ -26,7 +26,9 @@ int text_show(FILE *out, const char *s, size_t len);
 
 /**
  * text_width(s, len):
- * Return the number of terminal columns of what text_show made at ${s}.
+ * Return the number of terminal columns of what text_show made at ${s}: none for marks that
+ * combine, two for wide characters and emoji.  Terminals disagree about emoji that are joined to
+ * one; this is the most that any of them takes, since text of a Host must not overrun its line.
  */
 int text_width(const char *s, size_t len);
 
@@ -49,6 +51,13 @@ void text_json(FILE *out, const char *s, size_t len);
  * Write the text as one field of RFC 4180, quoted where it has to be, otherwise byte for byte.
  */
 void text_csv(FILE *out, const char *s, size_t len);
+
+/**
+ * text_sql(out, s, len):
+ * Write the text as an SQL expression that gives the same bytes: controls and what an eye would not
+ * see as char(27), text that is not UTF-8 as a cast of its bytes.
+ */
+void text_sql(FILE *out, const char *s, size_t len);
 
 /**
  * text_time(ms, utc, out):

@@ -1,6 +1,5 @@
-/* verb_audit.c: what happened on this machine: to read, to check, to take away. */
+/* verb_audit.c: what happened on this machine: to read, and to look for. */
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -10,12 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/crypto/checkpoint.h"
 #include "engine/crypto/key.h"
-#include "engine/state/audit.h"
-#include "engine/state/audit_export.h"
-#include "shell/cli.h"
+#include "engine/state/audit_search.h"
 #include "shell/text.h"
 #include "shell/verb.h"
+#include "shell/audit_words.h"
 
 /* What a person reads of a body: name=value, without NULLs, long digests by their beginning. */
 #define AUDIT_DETAIL                                                                \
@@ -52,16 +51,21 @@ static const char AUDIT_AFTER[] =
     " WHERE (:entity IS NULL OR entity = :entity) AND (:id IS NULL OR entity_id = :id)"
     " ORDER BY seq DESC LIMIT :n)";
 
-static const char AUDIT_HEAD[] = "SELECT coalesce(max(seq), 0) FROM audit";
+/* What was found, the oldest first. */
+#define FOUND " FROM audit WHERE seq IN (SELECT value FROM json_each(:found)) ORDER BY seq"
+static const char AUDIT_FOUND[] = "SELECT " AUDIT_COLUMNS FOUND;
+static const char AUDIT_FOUND_LINES[] =
+    "SELECT *," AUDIT_DETAIL " FROM (SELECT " AUDIT_COLUMNS FOUND ") ORDER BY seq";
 
-/* What was asked for. */
-struct audit_options {
-	int64_t rows;
-	int64_t since;
-	bool follow, host;
-	const char *entity, *id;
-	const char *key; /* in hexadecimal; NULL: this machine's own */
-};
+/* SQLite would take a number for a day of its own calendar, and words like now. */
+static const char AUDIT_TIME[] =
+    "SELECT coalesce(CAST(round((julianday(:text) - 2440587.5) * 86400000) AS INTEGER), -1)"
+    " WHERE :text GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*'";
+static const char AUDIT_SINCE[] = "SELECT coalesce((SELECT min(seq) FROM audit WHERE at >= :ms),"
+				  "                (SELECT coalesce(max(seq), 0) + 1 FROM audit))";
+static const char AUDIT_UNTIL[] = "SELECT coalesce(max(seq), -1) FROM audit WHERE at <= :ms";
+
+static const char AUDIT_HEAD[] = "SELECT coalesce(max(seq), 0) FROM audit";
 
 static const struct option options[] = {
     {"rows", required_argument, NULL, 'n'},
@@ -69,7 +73,11 @@ static const struct option options[] = {
     {"entity", required_argument, NULL, 'e'},
     {"key", required_argument, NULL, 'k'},
     {"since", required_argument, NULL, 's'},
+    {"until", required_argument, NULL, 'u'},
+    {"format", required_argument, NULL, 'F'},
+    {"checkpoint", required_argument, NULL, 'c'},
     {"host", no_argument, NULL, 'H'},
+    {"mark", no_argument, NULL, 'm'},
     {NULL, 0, NULL, 0},
 };
 
@@ -92,12 +100,25 @@ take_option(void *ctx, int val, const char *arg)
 	case 'n':
 		return read_count(arg, &o->rows);
 	case 's':
-		return read_count(arg, &o->since);
+		o->since = arg;
+		return 0;
+	case 'u':
+		o->until = arg;
+		return 0;
+	case 'F':
+		o->format = arg;
+		return 0;
+	case 'c':
+		o->checkpoint = arg;
+		return 0;
 	case 'f':
 		o->follow = true;
 		return 0;
 	case 'H':
 		o->host = true;
+		return 0;
+	case 'm':
+		o->mark = true;
 		return 0;
 	case 'k':
 		o->key = arg;
@@ -108,21 +129,17 @@ take_option(void *ctx, int val, const char *arg)
 	}
 }
 
-/* The machine's public key: from the option, or from the key file, never from the database. */
-static int
-load_key(struct cli *cli, const struct audit_options *o, unsigned char pk[32])
+int
+audit_key_load(struct cli *cli, const struct audit_options *o, unsigned char pk[32])
 {
 	struct key *key;
 	char path[PATH_MAX];
-	size_t len;
 
-	if (o->key != NULL) {
-		if (strlen(o->key) != 64 ||
-		    sodium_hex2bin(pk, 32, o->key, 64, NULL, &len, NULL) != 0 || len != 32)
-			return refusal_set(
-			    &cli->refusal, "usage.wrong", "a key is 64 hexadecimal digits");
+	if (o->key != NULL && checkpoint_key_read(o->key, pk) == 0)
 		return 0;
-	}
+	if (o->key != NULL)
+		return refusal_set(&cli->refusal, "usage.wrong",
+		    "a key is what bastion audit key shows, or 64 hexadecimal digits");
 	if (cli->home.fd == -1 && home_open(&cli->home, cli->role, false, &cli->refusal) == -1)
 		return -1;
 	home_path(&cli->home, "bastion.key", path);
@@ -130,6 +147,56 @@ load_key(struct cli *cli, const struct audit_options *o, unsigned char pk[32])
 		return -1;
 	key_public(key, KEY_IDENTITY, pk);
 	key_free(key);
+	return 0;
+}
+
+/* The time that ${text} tells, ms UTC: "2026-11-29T17:40", or "2h" for two hours ago. */
+static int
+read_time(struct cli *cli, const char *text, int64_t *ms)
+{
+	struct stmt *q;
+	int64_t ago;
+
+	if (cli_duration(text, &ago) == 0) {
+		*ms = store_now(cli->db) - ago;
+		return 0;
+	}
+	if ((q = store_sql(cli->db, AUDIT_TIME)) == NULL)
+		return -1;
+	stmt_text(q, ":text", text);
+	if ((*ms = stmt_value(q, -1)) != -1)
+		return 0;
+	return refusal_set(store_refusal(cli->db), "usage.wrong",
+	    "a row's number, a time (2026-11-29, 2026-11-29T17:40, UTC) or how long ago (90s, 2h, 7d)");
+}
+
+/* The row that ${text} names; the first or the last of a time where it names one. */
+static int
+read_row(struct cli *cli, const char *text, const char *of_time, int64_t *row)
+{
+	struct stmt *q;
+	int64_t ms;
+
+	if (read_count(text, row) == 0)
+		return 0;
+	if (read_time(cli, text, &ms) == -1 || (q = store_sql(cli->db, of_time)) == NULL)
+		return -1;
+	stmt_int(q, ":ms", ms);
+	return (*row = stmt_value(q, -2)) == -2 ? -1 : 0;
+}
+
+int
+audit_range(struct cli *cli, const struct audit_options *o, int64_t *since, int64_t *until)
+{
+	*since = 1;
+	*until = 0;
+	if ((o->since != NULL && read_row(cli, o->since, AUDIT_SINCE, since) == -1) ||
+	    (o->until != NULL && read_row(cli, o->until, AUDIT_UNTIL, until) == -1))
+		return -1;
+	if (*since < 1)
+		*since = 1;
+	if (o->until != NULL && *until == 0)
+		*until = -1;
 	return 0;
 }
 
@@ -201,9 +268,8 @@ show_rows(struct cli *cli, const struct audit_options *o, int64_t *after)
 	return n;
 }
 
-/* Wait for the bell, with the slow tick beneath it.  Return false when nobody reads any more. */
-static bool
-wait_for_more(struct cli *cli, int bell, int tick)
+bool
+audit_bell(struct cli *cli, int bell, int tick)
 {
 	struct pollfd on[2];
 
@@ -231,7 +297,7 @@ follow(struct cli *cli, const struct audit_options *o, int64_t after)
 	do {
 		if (show_rows(cli, o, &after) == -1)
 			return -1;
-	} while (wait_for_more(cli, bell, tick));
+	} while (audit_bell(cli, bell, tick));
 	return 0;
 }
 
@@ -289,188 +355,61 @@ audit_tail(struct cli *cli, struct audit_options *o, int argc, char **argv)
 	return rc == -1 ? cli_refuse(cli) : 0;
 }
 
-static void
-show_progress(void *ctx, int64_t done, int64_t total)
-{
-	(void)ctx;
-	if (total > 0)
-		fprintf(stderr, "\rchecked %" PRId64 " of %" PRId64 " rows", done, total);
-	else
-		fprintf(stderr, "\rchecked %" PRId64 " rows", done);
-}
-
-/* A database begins with its maker's words; anything else is taken for an export. */
+/* The words may have come as one argument or as several. */
 static int
-verify_file(struct cli *cli, const char *path, const unsigned char *pk,
-    const struct audit_progress *progress, struct audit_report *report)
+join_words(struct cli *cli, int argc, char **argv, char words[AUDIT_SEARCH_WORDS + 1])
 {
-	static const char magic[16] = "SQLite format 3";
-	char begin[sizeof(magic)];
-	size_t len;
-	FILE *f;
-	int rc;
+	size_t len = 0;
+	int i;
 
-	if ((f = fopen(path, "re")) == NULL)
-		return refusal_errno(&cli->refusal, "store.missing", path);
-	len = fread(begin, 1, sizeof(begin), f);
-	if (len != sizeof(begin) || memcmp(begin, magic, sizeof(magic)) != 0) {
-		rewind(f);
-		rc = audit_export_verify(f, pk, progress, report, &cli->refusal);
-		fclose(f);
-		return rc;
+	for (i = 0; i < argc; i++) {
+		len += (size_t)snprintf(
+		    words + len, AUDIT_SEARCH_WORDS + 1 - len, "%s%s", i == 0 ? "" : " ", argv[i]);
+		if (len > AUDIT_SEARCH_WORDS)
+			return refusal_set(&cli->refusal, "audit.search",
+			    "more than %d bytes to look for", AUDIT_SEARCH_WORDS);
 	}
-	fclose(f);
-	if ((cli->db = store_open_file(path, ROLE_READER, NULL, &cli->refusal)) == NULL)
-		return -1;
-	return audit_verify(cli->db, pk, progress, report);
-}
-
-static void
-say_report(const struct audit_report *p)
-{
-	char from[TEXT_TIME_MAX], to[TEXT_TIME_MAX], sealed[TEXT_TIME_MAX], head[65];
-
-	text_time(p->first_at, false, from);
-	text_time(p->last_at, false, to);
-	text_time(p->sealed_at, false, sealed);
-	sodium_bin2hex(head, sizeof(head), p->head, sizeof(p->head));
-	if (p->bad != 0)
-		printf("bad: %s\n", p->what);
-	printf("%s: %" PRId64 " rows, %" PRId64 " seals", p->bad != 0 ? "good before it" : "good",
-	    p->rows, p->seals);
-	if (p->rows > 0)
-		printf(", from %s to %s", from, to);
-	putchar('\n');
-	if (p->first > 1)
-		printf("the file begins at row %" PRId64 ": what came before is not in it\n",
-		    p->first);
-	if (p->sealed == 0)
-		printf("no seal vouches for them\n");
-	else
-		printf("sealed up to row %" PRId64 " at %s, head %s\n", p->sealed, sealed, head);
-	if (p->sealed != 0 && p->behind > 0)
-		printf(
-		    "%" PRId64 " rows behind that seal are chained, not signed yet\n", p->behind);
-}
-
-static void
-say_time(const char *name, int64_t ms)
-{
-	char when[TEXT_TIME_MAX];
-
-	text_time(ms, true, when);
-	if (ms == 0)
-		printf(",\"%s\":null", name);
-	else
-		printf(",\"%s\":\"%s\"", name, when);
-}
-
-static void
-say_report_json(const struct audit_report *p)
-{
-	char head[65];
-
-	sodium_bin2hex(head, sizeof(head), p->head, sizeof(p->head));
-	printf("{\"good\":%s,\"rows\":%" PRId64 ",\"seals\":%" PRId64 ",\"first\":%" PRId64
-	       ",\"last\":%" PRId64,
-	    p->bad == 0 ? "true" : "false", p->rows, p->seals, p->first, p->last);
-	say_time("first_at", p->first_at);
-	say_time("last_at", p->last_at);
-	printf(",\"sealed\":%" PRId64, p->sealed);
-	say_time("sealed_at", p->sealed_at);
-	printf(",\"head\":\"%s\",\"behind\":%" PRId64 ",\"bad\":", head, p->behind);
-	if (p->bad == 0)
-		fputs("null,\"what\":null}\n", stdout);
-	else
-		printf("%" PRId64 ",\"what\":\"%s\"}\n", p->bad, p->what);
-}
-
-static int
-audit_check_all(struct cli *cli, struct audit_options *o, int argc, char **argv)
-{
-	static const struct audit_progress shown = {.fn = show_progress};
-	const struct audit_progress *progress;
-	struct audit_report report;
-	unsigned char pk[32];
-	int rc;
-
-	if (argc > 1)
-		return cli_usage(cli, "unexpected word: %s", argv[1]);
-	progress = isatty(STDERR_FILENO) && cli->mode != CLI_JSON ? &shown : NULL;
-	if ((argc == 0 && cli_open(cli, ROLE_READER) != 0) || load_key(cli, o, pk) == -1)
-		return cli_refuse(cli);
-	if (argc == 0)
-		rc = audit_verify(cli->db, pk, progress, &report);
-	else
-		rc = verify_file(cli, argv[0], pk, progress, &report);
-	if (progress != NULL)
-		fputs("\r\033[K", stderr);
-	if (rc == -1)
-		return cli_refuse(cli);
-	if (cli->mode == CLI_JSON)
-		say_report_json(&report);
-	else
-		say_report(&report);
-	return rc == AUDIT_BAD ? 1 : 0;
-}
-
-/* A file that a program could take for the whole export exists only once it is one. */
-static int64_t
-export_to(struct cli *cli, const struct audit_options *o, const char *path)
-{
-	int64_t rows;
-	FILE *f;
-	int fd;
-
-	if ((fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) == -1)
-		return refusal_errno(&cli->refusal, "store.failed", path);
-	if ((f = fdopen(fd, "w")) == NULL) {
-		refusal_errno(&cli->refusal, "store.failed", path);
-		close(fd);
-		unlink(path);
-		return -1;
-	}
-	rows = audit_export(cli->db, o->since, f);
-	if (rows != -1 && fsync(fd) == -1)
-		rows = refusal_errno(&cli->refusal, "store.failed", path);
-	if (fclose(f) != 0 && rows != -1)
-		rows = refusal_errno(&cli->refusal, "store.failed", path);
-	if (rows == -1)
-		unlink(path);
-	return rows;
-}
-
-static int
-audit_take_away(struct cli *cli, struct audit_options *o, int argc, char **argv)
-{
-	int64_t rows;
-
-	if (argc > 1)
-		return cli_usage(cli, "unexpected word: %s", argv[1]);
-	if (cli_open(cli, ROLE_READER) != 0)
-		return cli_refuse(cli);
-	if (argc == 0 || strcmp(argv[0], "-") == 0)
-		return audit_export(cli->db, o->since, stdout) == -1 ? cli_refuse(cli) : 0;
-	if ((rows = export_to(cli, o, argv[0])) == -1)
-		return cli_refuse(cli);
-	printf(cli->mode == CLI_JSON ? "{\"rows\":%" PRId64 "}\n" : "%" PRId64 " rows\n", rows);
 	return 0;
 }
 
 static int
-audit_key(struct cli *cli, struct audit_options *o, int argc, char **argv)
+show_found(struct cli *cli, const char *found)
 {
-	unsigned char pk[32];
-	char hex[65];
+	struct stmt *q;
+	int n;
 
-	if (argc > 0)
-		return cli_usage(cli, "unexpected word: %s", argv[0]);
-	o->key = NULL;
-	if (load_key(cli, o, pk) == -1)
+	if ((q = store_sql(cli->db, cli->mode == CLI_TABLE ? AUDIT_FOUND_LINES : AUDIT_FOUND)) ==
+	    NULL)
+		return -1;
+	stmt_text(q, ":found", found);
+	if (cli->mode != CLI_TABLE)
+		return cli_show(cli, q) < 0 ? -1 : 0;
+	while ((n = stmt_step(q)) == 1)
+		show_line(q);
+	return n;
+}
+
+/* As grep: exit code 1 where nothing was found. */
+static int
+audit_search_word(struct cli *cli, struct audit_options *o, int argc, char **argv)
+{
+	struct audit_search search = {.entity = o->entity, .rows = o->rows};
+	char words[AUDIT_SEARCH_WORDS + 1] = "", *found;
+	int n;
+
+	if (search.rows > AUDIT_SEARCH_ROWS)
+		return cli_usage(cli, "-n shows at most %d rows", AUDIT_SEARCH_ROWS);
+	search.words = words;
+	if (join_words(cli, argc, argv, words) == -1 || cli_open(cli, ROLE_READER) != 0 ||
+	    audit_range(cli, o, &search.since, &search.until) == -1 ||
+	    (n = audit_search(cli->db, &search, &found)) == -1)
 		return cli_refuse(cli);
-	sodium_bin2hex(hex, sizeof(hex), pk, sizeof(pk));
-	printf(cli->mode == CLI_JSON ? "{\"key\":\"%s\"}\n" : "%s\n", hex);
-	return 0;
+	if (show_found(cli, found) == -1)
+		n = -1;
+	free(found);
+	if (n == 0 && cli->mode == CLI_TABLE)
+		fputs("no row has these words\n", stderr);
+	return n == -1 ? cli_refuse(cli) : n == 0;
 }
 
 static const struct {
@@ -478,39 +417,61 @@ static const struct {
 	int (*run)(struct cli *cli, struct audit_options *o, int argc, char **argv);
 } subs[] = {
     {"tail", audit_tail},
-    {"verify", audit_check_all},
-    {"export", audit_take_away},
-    {"key", audit_key},
+    {"search", audit_search_word},
+    {"verify", audit_verify_word},
+    {"export", audit_export_word},
+    {"key", audit_key_word},
+    {"checkpoint", audit_checkpoint_word},
+    {"prove", audit_prove_word},
+    {"consistency", audit_consistency_word},
 };
 
 /*
  * VERB: audit
  *
  * usage: bastion audit [tail] [-n ROWS] [-f] [--entity ENTITY [ID]] [--json]
- *        bastion audit verify [FILE] [--key KEY] [--json]
- *        bastion audit export [--since SEQ] [FILE]
+ *        bastion audit search WORDS [-n ROWS] [--entity ENTITY] [--since WHEN] [--until WHEN]
+ *        bastion audit export [FILE] [--format jsonl|csv|cef|ecs] [--since WHEN] [--until WHEN]
+ *                             [--follow | --mark]
+ *        bastion audit verify [FILE] [--checkpoint FILE] [--key KEY] [--json]
+ *        bastion audit checkpoint [ROWS]
+ *        bastion audit prove ROW
+ *        bastion audit consistency OLD [NEW]
  *        bastion audit key
  *
- * Show what happened on this machine, check that nobody changed it, or take it away.
+ * Show what happened on this machine, look for it, take it away, or prove that nobody changed it.
  *
  * tail shows the last rows (20 unless -n says otherwise): when, who, what. -f goes on as more is
  * written; with --json it then writes one object a line. --entity keeps to the rows of one kind,
  * or of one thing: --entity grant 3.
  *
- * verify computes every hash anew and checks every seal with the machine's public key, taken from
- * its key file or from --key. FILE is a copy of a database or an export. The exit code is 0 for a
- * whole chain; 1 for one that is not, with the first row that is wrong. Rows behind the last seal
- * are vouched for by the chain alone, and a file that was cut off together with its seals looks
- * like a younger one: keep the head that verify shows in another place, and compare.
+ * search shows the newest rows that have all the WORDS in them, in any case. "words in a row" stay
+ * together, begin* stands for all that begin so, OR between two takes either, NOT before one
+ * leaves rows with it out. The exit code is 1 where there is none. WHEN is the number of a row, a
+ * time in UTC (2026-11-29, 2026-11-29T17:40), or how long ago (90s, 2h, 7d).
  *
- * export writes one JSON object a line, which sha256sum or a few lines of Python can check; key
- * shows the public key that this takes. With --host, all of them are about the Host on this
- * machine.
+ * export writes one row a line: jsonl has all it takes to check the chain elsewhere, csv has a
+ * header, cef and ecs are what collectors of logs take as they are. With --follow it goes on as
+ * more is written; jsonl then waits for the seal that vouches for the rows. With --mark it says
+ * that the rows of FILE are kept elsewhere, so that they may go from here once they are as old as
+ * the setting retention.audit allows.
+ *
+ * verify computes every hash anew and checks every seal and checkpoint with the machine's public
+ * key, taken from its key file or from --key. FILE is a copy of a database, an export in jsonl, or
+ * a proof. With --checkpoint the chain must also be the one that this older checkpoint is of, so
+ * keep one in another place: it shows rows that were cut off together with their seals. The exit
+ * code is 0 for a whole chain; 1 for one that is not, with the first row that is wrong.
+ *
+ * checkpoint prints the newest signed checkpoint of the audit's hash tree
+ * (c2sp.org/tlog-checkpoint), or the one of so many ROWS. prove prints a proof that a row is under
+ * the newest one (c2sp.org/tlog-proof), consistency a proof that the one of NEW rows goes on from
+ * OLD rows without a change. key prints the public key that all of this takes, as signed notes have
+ * it. With --host, all of them are about the Host on this machine.
  */
 int
 verb_audit(struct cli *cli, int argc, char **argv)
 {
-	struct audit_options o = {.rows = 20, .since = 1};
+	struct audit_options o = {.rows = 20};
 	int first;
 	size_t i;
 

@@ -5,8 +5,9 @@
 
 #include "shell/cli.h"
 
-static const char BOXES[] = "SELECT id, name, state, paired_at, heard_at, asks, lane FROM boxes"
-			    " WHERE state = 'active' OR :all ORDER BY name, id";
+static const char BOXES[] =
+    "SELECT id, name, state, paired_at, heard_at, asks, audit, lane FROM boxes"
+    " WHERE state = 'active' OR :all ORDER BY name, id";
 
 static int
 boxes_option(void *ctx, int val, const char *arg)
@@ -24,7 +25,9 @@ boxes_option(void *ctx, int val, const char *arg)
  *
  * usage: bastion host boxes [--all] [--json]
  *
- * List the machines that are paired with this Host; with --all, those that are gone as well.
+ * List the machines that are paired with this Host; with --all, those that are gone as well. Each
+ * shows with every answer that its audit goes on from what it has shown before; audit says whether
+ * it does. One that was rolled back or forked has another database than it had: find out why.
  */
 int
 verb_host_boxes(struct cli *cli, int argc, char **argv)

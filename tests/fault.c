@@ -7,12 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tests/fault.h"
 
 #define SECTOR 512
-#define DISKS  8
+#define DISKS  16
 
 /* A sector as it was when the file was synced last. */
 struct sector {
@@ -347,6 +348,88 @@ vfs_delete(sqlite3_vfs *vfs, const char *path, int sync_dir)
 	if ((rc = fault.real->xDelete(fault.real, path, sync_dir)) == SQLITE_OK)
 		disk_forget(disk_find(path));
 	return rc;
+}
+
+/* Where ${name} of the directory ${dir} is, as SQLite would say it. */
+static void
+path_of(int dir, const char *name, char out[PATH_MAX])
+{
+	char link[64], at[PATH_MAX];
+	ssize_t n = -1;
+
+	if (name[0] != '/' && dir != AT_FDCWD) {
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", dir);
+		n = readlink(link, at, sizeof(at) - 1);
+	}
+	if (n > 0)
+		snprintf(out, PATH_MAX, "%.*s/%s", (int)n, at, name);
+	else
+		snprintf(out, PATH_MAX, "%s", name);
+}
+
+static bool
+name_fails(void)
+{
+	int rc = fault.real == NULL ? SQLITE_OK : fails(FAULT_NAME, SQLITE_IOERR);
+
+	if (rc == SQLITE_OK)
+		return false;
+	errno = rc == SQLITE_FULL ? ENOSPC : EIO;
+	return true;
+}
+
+/* What is not synced yet of a file goes with it to its new name. */
+static void
+disk_rename(int from, const char *a, int to, const char *b)
+{
+	char path[PATH_MAX];
+	struct disk *d;
+
+	path_of(to, b, path);
+	disk_forget(disk_find(path));
+	path_of(from, a, path);
+	d = disk_find(path);
+	if (d->path[0] != '\0')
+		path_of(to, b, d->path);
+}
+
+/* These stand before the ones of the C library, for all that is linked into a test. */
+int
+renameat2(int from, const char *a, int to, const char *b, unsigned flags)
+{
+	if (name_fails())
+		return -1;
+	if (syscall(SYS_renameat2, from, a, to, b, flags) != 0)
+		return -1;
+	if (fault.real != NULL)
+		disk_rename(from, a, to, b);
+	return 0;
+}
+
+int
+renameat(int from, const char *a, int to, const char *b)
+{
+	return renameat2(from, a, to, b, 0);
+}
+
+int
+linkat(int from, const char *a, int to, const char *b, int flags)
+{
+	return name_fails() ? -1 : (int)syscall(SYS_linkat, from, a, to, b, flags);
+}
+
+int
+unlinkat(int dir, const char *name, int flags)
+{
+	char path[PATH_MAX];
+
+	if (name_fails() || syscall(SYS_unlinkat, dir, name, flags) != 0)
+		return -1;
+	if (fault.real != NULL) {
+		path_of(dir, name, path);
+		disk_forget(disk_find(path));
+	}
+	return 0;
 }
 
 void

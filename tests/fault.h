@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* Operations of SQLite on its files. */
+/* Operations on the files of the database: SQLite's, and ours on their names. */
 enum fault_op {
 	FAULT_READ = 1,
 	FAULT_WRITE = 2,
@@ -13,7 +13,8 @@ enum fault_op {
 	FAULT_OPEN = 16,
 	FAULT_DELETE = 32,
 	FAULT_LOCK = 64,
-	FAULT_SHM = 128
+	FAULT_SHM = 128,
+	FAULT_NAME = 256 /* ours, on the directory: rename, link, unlink */
 };
 
 #define FAULT_EXIT 99 /* of the process whose power went */
@@ -31,7 +32,8 @@ struct fault_plan {
 /**
  * fault_install(plan):
  * Stand between SQLite and its default VFS from now on, in this process, with ${plan}.  No file of
- * SQLite may be open.  Syncs are not passed on: only what this VFS loses is lost.
+ * SQLite may be open.  Syncs are not passed on: only what this VFS loses is lost.  A name that was
+ * changed stays changed.
  */
 void fault_install(const struct fault_plan *plan);
 

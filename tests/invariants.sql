@@ -26,13 +26,27 @@ SELECT 'refused with a code that nobody knows' AS name, id || ': ' || code AS de
 
 SELECT 'setting out of bounds' AS name, name AS detail FROM setting WHERE value NOT BETWEEN low AND high;
 
--- Audit: numbered without a gap, each row chained to the one before it, each seal on its row.
+-- Audit: numbered without a gap from where retention removed it, each row chained to the one before
+-- it, each seal on its row.
 SELECT 'audit gap' AS name, count(*) || ' rows up to ' || max(seq) AS detail
-  FROM audit HAVING count(*) > 0 AND (count(*) <> max(seq) OR min(seq) <> 1);
+  FROM audit, retention AS r WHERE r.entity = 'audit'
+HAVING count(*) > 0 AND (count(*) <> max(seq) - r.gone_to OR min(seq) <> r.gone_to + 1);
 
 SELECT 'audit chain' AS name, 'row ' || l.seq AS detail
   FROM audit_line AS l LEFT JOIN audit AS before ON before.seq = l.seq - 1
- WHERE l.prev IS NOT coalesce(before.hash, zeroblob(32)) OR l.hash IS NOT chain_hash(l.prev, l.line);
+ WHERE l.hash IS NOT chain_hash(l.prev, l.line)
+    OR (l.prev IS NOT coalesce(before.hash, zeroblob(32))
+        AND l.seq IS NOT (SELECT gone_to + 1 FROM retention WHERE entity = 'audit' AND gone_to > 0));
+
+SELECT 'audit removed too far' AS name, 'to row ' || gone_to AS detail
+  FROM retention WHERE entity = 'audit' AND gone_to > 0
+   AND gone_to >= coalesce((SELECT max(b.seq) FROM audit_base AS b JOIN audit AS a ON a.seq = b.seq
+                              JOIN audit_seal AS s ON s.seq = b.seq
+                             WHERE a.hash = b.head AND s.head = b.head), 0);
+
+SELECT 'audit leaves removed' AS name, 'to row ' || gone_to AS detail
+  FROM retention WHERE entity = 'audit'
+   AND gone_to > coalesce((SELECT (max(n) + 1) * 256 FROM audit_tile WHERE level = 0), 0);
 
 SELECT 'audit seal' AS name, 'row ' || s.seq AS detail
   FROM audit_seal AS s LEFT JOIN audit AS a ON a.seq = s.seq
@@ -58,12 +72,14 @@ SELECT 'sink ahead of the audit' AS name, name AS detail FROM audit_sink
 WITH thing (entity, id, state) AS (
     SELECT 'approval', id, state FROM approval
      UNION ALL SELECT 'grant', id, state FROM grant
+     UNION ALL SELECT 'context_ask', id, state FROM context_ask
      UNION ALL SELECT 'op_run', id, state FROM op_run
      UNION ALL SELECT 'instance', id, state FROM instance
      UNION ALL SELECT 'actor', id, state FROM actor_run WHERE state <> 'starting'
      UNION ALL SELECT 'pairing', id, state FROM pairing
      UNION ALL SELECT 'factor', id, state FROM factor
      UNION ALL SELECT 'invitation', id, state FROM invitation
+     UNION ALL SELECT 'amendment', id, state FROM amendment
      UNION ALL SELECT 'host_box', id, state FROM host_box
      UNION ALL SELECT 'mcp_token', id, state FROM mcp_token
      UNION ALL SELECT 'call', id, CASE state WHEN 'sent' THEN 'asked' ELSE state END FROM call)
@@ -71,12 +87,16 @@ SELECT 'state without an audit row' AS name, entity || ' ' || id || ' is ' || st
   FROM thing AS t
  WHERE state IS NOT (SELECT action FROM audit AS a
                       WHERE a.entity = t.entity AND a.entity_id = CAST(t.id AS TEXT)
-                      ORDER BY seq DESC LIMIT 1);
+                      ORDER BY seq DESC LIMIT 1)
+   AND ((SELECT gone_to FROM retention WHERE entity = 'audit') = 0
+        OR EXISTS (SELECT 1 FROM audit AS a
+                    WHERE a.entity = t.entity AND a.entity_id = CAST(t.id AS TEXT)));
 
 -- State machines: a state is one that a move leads to, and a final one has its time.
 WITH thing (entity, id, state) AS (
     SELECT 'approval', id, state FROM approval
      UNION ALL SELECT 'grant', id, state FROM grant
+     UNION ALL SELECT 'context_ask', id, state FROM context_ask
      UNION ALL SELECT 'op_run', id, state FROM op_run
      UNION ALL SELECT 'folder_walk', op_run_id, state FROM folder_walk
      UNION ALL SELECT 'instance', id, state FROM instance
@@ -84,6 +104,7 @@ WITH thing (entity, id, state) AS (
      UNION ALL SELECT 'pairing', id, state FROM pairing
      UNION ALL SELECT 'factor', id, state FROM factor
      UNION ALL SELECT 'invitation', id, state FROM invitation
+     UNION ALL SELECT 'amendment', id, state FROM amendment
      UNION ALL SELECT 'host_box', id, state FROM host_box
      UNION ALL SELECT 'mcp_token', id, state FROM mcp_token
      UNION ALL SELECT 'call', id, state FROM call)
@@ -94,6 +115,8 @@ SELECT 'state that no move leads to' AS name, entity || ' ' || id || ' is ' || s
 WITH ended (entity, id, state, is_final, at) AS (
     SELECT 'approval', id, state, state <> 'pending', decided_at FROM approval
      UNION ALL SELECT 'grant', id, state, state <> 'active', ended_at FROM grant
+     UNION ALL SELECT 'context_ask', id, state, state NOT IN ('pending', 'allowed'), ended_at
+                 FROM context_ask
      UNION ALL SELECT 'op_run', id, state, state NOT IN ('queued', 'running'), finished_at FROM op_run
      UNION ALL SELECT 'instance', id, state, state IN ('ended', 'lost'), ended_at FROM instance
      UNION ALL SELECT 'actor_run', id, state, state NOT IN ('starting', 'running'), ended_at
@@ -101,6 +124,7 @@ WITH ended (entity, id, state, is_final, at) AS (
      UNION ALL SELECT 'pairing', id, state, state = 'revoked', ended_at FROM pairing
      UNION ALL SELECT 'factor', id, state, state = 'dropped', dropped_at FROM factor
      UNION ALL SELECT 'invitation', id, state, state <> 'open', ended_at FROM invitation
+     UNION ALL SELECT 'amendment', id, state, state <> 'pending', ended_at FROM amendment
      UNION ALL SELECT 'host_box', id, state, state = 'gone', gone_at FROM host_box
      UNION ALL SELECT 'mcp_token', id, state, state = 'dropped', dropped_at FROM mcp_token
      UNION ALL SELECT 'call', id, state, state NOT IN ('asked', 'sent'), finished_at FROM call)
@@ -139,6 +163,11 @@ SELECT 'burned approval' AS name, 'approval ' || a.id || ' has ' || count(g.id) 
 
 SELECT 'grant without a burned approval' AS name, 'grant ' || g.id || ': ' || a.state AS detail
   FROM grant AS g JOIN approval AS a ON a.id = g.approval_id WHERE a.state <> 'burned';
+
+-- Amendments: none is half made, and what was proved is what was asked.
+SELECT 'amendment' AS name, 'amendment ' || id || ' is ' || state AS detail
+  FROM amendment
+ WHERE state = 'running' OR (state = 'done' AND decided_digest IS NOT sha256(terms));
 
 -- Grants: uses never exceed, a spent one has all of its uses, and each run is paid for once.
 SELECT 'uses' AS name, 'grant ' || g.id || ' is ' || g.state || ' with ' || count(u.op_run_id) || ' of '
@@ -180,13 +209,58 @@ SELECT 'queued run of a revoked pairing' AS name, 'op_run ' || r.id AS detail
   FROM op_run AS r JOIN pairing AS p ON p.id = r.pairing_id
  WHERE r.state = 'queued' AND p.state = 'revoked';
 
--- Answers: frames from 1 to last_seq, without a gap.
+-- The anchor: of a networked machine, and whoever asks beside it asks on its word.
+SELECT 'anchor of a local machine' AS name, 'pairing ' || pairing_id AS detail
+  FROM anchor WHERE (SELECT mode FROM box) <> 'networked';
+
+SELECT 'anchor without an audit row' AS name, reason AS detail
+  FROM anchor WHERE reason IS NOT (SELECT action FROM audit WHERE entity = 'anchor'
+                                    ORDER BY seq DESC LIMIT 1);
+
+SELECT 'pairing that no anchor approved' AS name, 'pairing ' || p.id AS detail
+  FROM pairing AS p JOIN anchor AS a
+ WHERE p.state = 'active' AND p.id <> a.pairing_id AND p.terms_id IS NULL AND p.since > a.claimed_at;
+
+SELECT 'terms of another pairing' AS name, 'pairing ' || p.id AS detail
+  FROM pairing AS p JOIN anchor_terms AS t ON t.id = p.terms_id
+ WHERE t.pairing_id <> p.id OR t.kind <> 'pairing_grant'
+    OR signed_by('bastion-anchor-1', t.signer, t.terms, t.signature) IS NOT 1;
+
+SELECT 'consent that was not used' AS name, 'consent ' || id AS detail
+  FROM pairing_consent WHERE used = 0;
+
+-- Answers: frames from 1 to last_seq, without a gap, but where retention removes them.
 SELECT 'frames of a run' AS name, 'op_run ' || r.id || ' has ' || count(o.seq) || ' of ' || r.last_seq
        AS detail
   FROM op_run AS r LEFT JOIN op_output AS o ON o.op_run_id = r.id
+ WHERE r.id > (SELECT gone_to FROM retention WHERE entity = 'op_output')
  GROUP BY r.id HAVING count(o.seq) <> r.last_seq OR coalesce(max(o.seq), 0) <> r.last_seq;
 
 SELECT 'frames of a call' AS name, 'call ' || c.id || ' has ' || count(o.seq) || ' of ' || c.last_seq
        AS detail
   FROM call AS c LEFT JOIN call_output AS o ON o.call_id = c.id
+ WHERE c.id > (SELECT gone_to FROM retention WHERE entity = 'call_output')
  GROUP BY c.id HAVING count(o.seq) <> c.last_seq OR coalesce(max(o.seq), 0) <> c.last_seq;
+
+-- Shared folders: what was allowed is what was asked, of the one who asked, sealed by this machine.
+SELECT 'ask digest' AS name, 'context_ask ' || id AS detail
+  FROM context_ask WHERE digest IS NOT sha256(terms);
+
+SELECT 'shared folder' AS name, 'context_ask ' || id AS detail
+  FROM context_ask WHERE state = 'allowed'
+   AND (folder_uid IS NOT uid
+        OR seal_ok('folder', json_array('folder', id, pairing_id, uid, root, name, folder_dev,
+                   folder_ino, factor_id, decided_at), seal) = 0);
+
+SELECT 'folder of a revoked pairing' AS name, 'context_ask ' || c.id AS detail
+  FROM context_ask AS c JOIN pairing AS p ON p.id = c.pairing_id
+ WHERE c.state IN ('pending', 'allowed') AND p.state = 'revoked';
+
+SELECT 'folder of a dropped factor' AS name, 'context_ask ' || c.id AS detail
+  FROM context_ask AS c JOIN factor AS f ON f.id = c.factor_id
+ WHERE c.state = 'allowed' AND f.state = 'dropped'
+   AND EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'factor_dropped_folders');
+
+-- Endpoints: a revoked pairing has none.
+SELECT 'endpoint of a revoked pairing' AS name, 'pairing ' || p.id AS detail
+  FROM pairing_endpoint AS e JOIN pairing AS p ON p.id = e.pairing_id WHERE p.state = 'revoked';

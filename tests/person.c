@@ -44,12 +44,14 @@ int64_t
 person_host(struct scratch *s, const char *name)
 {
 	unsigned char key[32];
-	int64_t id;
+	struct pairing_offer offer = {
+	    .host = name, .host_key = key, .peer_uid = 1000, .by_uid = 1000, .answer = "yes"};
+	struct pairing_made made;
 
 	crypto_hash_sha256(key, (const unsigned char *)name, strlen(name));
-	if (pairing_add(scratch_open(s, ROLE_PERSON), name, key, 1000, &id) != 0)
+	if (pairing_add(scratch_open(s, ROLE_PERSON), &offer, &made) != 0)
 		fail_msg("%s", store_refusal(s->db)->why);
-	return id;
+	return made.id;
 }
 
 void

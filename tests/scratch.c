@@ -220,3 +220,32 @@ scratch_drop(struct scratch *s)
 	snprintf(command, sizeof(command), "rm -rf %s", s->dir);
 	assert_int_equal(system(command), 0);
 }
+
+static void
+anything(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	(void)n;
+	sqlite3_result_value(c, v[0]);
+}
+
+void
+scratch_endpoint(struct scratch *s, int64_t pairing_id, int ord, const char *text, size_t len)
+{
+	sqlite3 *handle = store_handle(scratch_open(s, ROLE_MIGRATE));
+	struct stmt *q;
+
+	assert_int_equal(
+	    sqlite3_create_function(handle, "endpoint_text", 1,
+		SQLITE_UTF8 | SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, NULL, anything, NULL, NULL),
+	    SQLITE_OK);
+	assert_int_equal(store_begin(s->db), 0);
+	assert_non_null(
+	    q = store_sql(s->db, "INSERT INTO pairing_endpoint VALUES (:id, :ord, :text)"));
+	stmt_int(q, ":id", pairing_id);
+	stmt_int(q, ":ord", ord);
+	stmt_text_n(q, ":text", text, len);
+	if (stmt_run_one(q) != 0 || store_commit(s->db) != 0)
+		fail_msg("%s", store_refusal(s->db)->why);
+	store_close(s->db);
+	s->db = NULL;
+}

@@ -70,4 +70,10 @@ void scratch_check(struct scratch *s);
  */
 void scratch_drop(struct scratch *s);
 
+/**
+ * scratch_endpoint(s, pairing_id, ord, text, len):
+ * Store ${text} as an endpoint of the pairing, whatever it is, as a version that took anything did.
+ */
+void scratch_endpoint(struct scratch *s, int64_t pairing_id, int ord, const char *text, size_t len);
+
 #endif

@@ -16,7 +16,6 @@
 
 #include "engine/actor/actor.h"
 #include "engine/actor/backoff.h"
-#include "engine/actor/lock.h"
 #include "engine/actor/loop.h"
 #include "engine/actor/notify.h"
 #include "engine/actor/spawn.h"
@@ -26,6 +25,7 @@
 #include "engine/state/audit.h"
 #include "engine/state/birth.h"
 #include "engine/state/instance.h"
+#include "engine/store/restore.h"
 
 #define REASON_MAX 128
 
@@ -439,20 +439,18 @@ own_run(const struct supervisor *sup, struct refusal *r)
 	return 0;
 }
 
-static int
-take_lock(struct supervisor *sup, struct refusal *r)
+/* So is the one for the socket of all users; without it they cannot ask, which the actor says. */
+static void
+own_ask(const struct supervisor *sup)
 {
-	int64_t holder;
+	char path[HOME_ASK_MAX + 1];
+	struct refusal r;
+	struct stat st;
 
-	if ((sup->lock = lock_take(sup->home.fd, "bastion.lock", &holder, r)) >= 0)
-		return 0;
-	if (sup->lock != LOCK_BUSY)
-		return -1;
-	if (holder == 0)
-		return refusal_set(
-		    r, "instance.running", "another process serves %s", sup->home.state);
-	return refusal_set(r, "instance.running", "the process %" PRId64 " already serves %s",
-	    holder, sup->home.state);
+	snprintf(path, sizeof(path), "%s-ask", sup->home.run);
+	if (geteuid() != sup->who.uid && lstat(path, &st) != 0 &&
+	    home_ask(&sup->home, path, &r) == 0 && lchown(path, sup->who.uid, sup->who.gid) == -1)
+		rmdir(path);
 }
 
 /*
@@ -478,10 +476,16 @@ supervisor_prepare(
 		return -1;
 	if (sup->who.uid == 0)
 		say("the actors run as root: make a user bastion, or name one with --user");
-	if (own_state(sup, r) == -1 || own_run(sup, r) == -1 ||
-	    privilege_lend(&sup->who, r) == -1 || home_run(&sup->home, r) == -1)
+	if (own_state(sup, r) == -1 || own_run(sup, r) == -1)
 		return -1;
-	if (take_lock(sup, r) == -1 || take_keys(sup, r) == -1 ||
+	if (sup->home.role == HOME_BOX)
+		own_ask(sup);
+	if (privilege_lend(&sup->who, r) == -1 || home_run(&sup->home, r) == -1)
+		return -1;
+	if ((sup->lock = instance_lock(&sup->home, r)) == -1)
+		return -1;
+	restore_tidy(&sup->home);
+	if (take_keys(sup, r) == -1 ||
 	    birth_database(&sup->home, NULL, &sup->keys, options->migrate, r) == -1)
 		return -1;
 	if ((sup->db = store_open(&sup->home, ROLE_SUPERVISOR, &sup->keys, r)) == NULL)

@@ -1,6 +1,9 @@
 /* instance.c: rows of the daemon's life. */
+#include <fcntl.h>
 #include <inttypes.h>
+#include <unistd.h>
 
+#include "engine/actor/lock.h"
 #include "engine/state/instance.h"
 #include "engine/state/process.h"
 
@@ -34,6 +37,28 @@ static const char RUN_END[] =
 static const char RUN_LEASES[] =
     "UPDATE lease SET process_id = NULL, expires_at = NULL"
     " WHERE process_id = (SELECT process_id FROM actor_run WHERE id = :id)";
+
+int
+instance_lock(const struct home *home, struct refusal *r)
+{
+	int64_t holder;
+	int fd;
+
+	/* Where root looks first, the file is made for the daemon's user all the same. */
+	if (faccessat(home->fd, "bastion.lock", F_OK, AT_SYMLINK_NOFOLLOW) == -1) {
+		if ((fd = home_file(home, "bastion.lock", r)) == -1)
+			return -1;
+		close(fd);
+	}
+	if ((fd = lock_take(home->fd, "bastion.lock", &holder, r)) >= 0)
+		return fd;
+	if (fd != LOCK_BUSY)
+		return -1;
+	if (holder == 0)
+		return refusal_set(r, "instance.running", "another process serves %s", home->state);
+	return refusal_set(r, "instance.running", "the process %" PRId64 " already serves %s",
+	    holder, home->state);
+}
 
 /* Run the one statement ${sql} about the row ${id} as a transaction. */
 /* What the next start would close anyway need not outlive a power loss. */

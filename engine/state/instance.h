@@ -13,6 +13,14 @@ struct instance_exit {
 };
 
 /**
+ * instance_lock(home, r):
+ * Take the kernel-held lock that a daemon has while it serves ${home}: as the daemon, or to be sure
+ * that there is none.  Return a descriptor that holds it until it is closed, or -1 with
+ * instance.running, which names the holder, store.lock, store.readonly or store.full.
+ */
+int instance_lock(const struct home *home, struct refusal *r);
+
+/**
  * instance_begin(db, role, run_dir, id):
  * In one transaction: set the instance that is still open to lost, which closes whatever it left
  * open, and begin a new one of ours with the next epoch.  Store its id in ${*id}.  The caller holds

@@ -8,13 +8,18 @@
 
 #include "engine/actor/loop.h"
 #include "engine/state/audit.h"
+#include "engine/state/audit_search.h"
+#include "engine/state/audit_tree.h"
 #include "engine/state/keeper.h"
 #include "engine/state/outbox.h"
+#include "engine/state/retention.h"
 
 static const char KEEPER_DUE[] =
     "SELECT min(at) FROM (SELECT min(expires_at) AS at FROM approval WHERE state = 'pending'"
     " UNION ALL SELECT min(expires_at) FROM grant WHERE state = 'active'"
-    " UNION ALL SELECT min(expires_at) FROM invitation WHERE state = 'open')"
+    " UNION ALL SELECT min(expires_at) FROM context_ask WHERE state = 'pending'"
+    " UNION ALL SELECT min(expires_at) FROM invitation WHERE state = 'open'"
+    " UNION ALL SELECT min(approved_until) FROM approved_pairings)"
     " HAVING min(at) IS NOT NULL";
 
 static const char KEEPER_APPROVALS[] =
@@ -25,9 +30,17 @@ static const char KEEPER_GRANTS[] =
     "UPDATE grant SET state = 'expired', ended_at = now_ms(), end_reason = 'ran out'"
     " WHERE state = 'active' AND expires_at <= now_ms()";
 
+static const char KEEPER_CONTEXT[] = "UPDATE context_ask SET state = 'expired', ended_at = now_ms()"
+				     " WHERE state = 'pending' AND expires_at <= now_ms()";
+
 static const char KEEPER_INVITATIONS[] =
     "UPDATE invitation SET state = 'expired', ended_at = now_ms()"
     " WHERE state = 'open' AND expires_at <= now_ms()";
+
+/* A Host whose approval ran out waits for its anchor again. */
+static const char KEEPER_PAIRINGS[] =
+    "UPDATE pairing SET state = 'pending' WHERE id IN"
+    " (SELECT pairing_id FROM approved_pairings WHERE approved_until <= now_ms())";
 
 #define NEVER INT64_MAX
 
@@ -40,6 +53,7 @@ struct keeper {
 	bool log_full;   /* its descriptor is in the loop */
 	bool draining;
 	int64_t checkpoint_at;          /* on loop_now()'s clock, 0: nothing to fold */
+	int64_t retention_at;           /* on the same clock */
 	bool failed;                    /* something did, in this pass */
 	char failing[REFUSAL_CODE_MAX]; /* said already */
 };
@@ -80,7 +94,9 @@ expire_all(struct store *db)
 		return -1;
 	if (stmt_run(store_sql(db, KEEPER_APPROVALS)) == -1 ||
 	    stmt_run(store_sql(db, KEEPER_GRANTS)) == -1 ||
-	    stmt_run(store_sql(db, KEEPER_INVITATIONS)) == -1)
+	    stmt_run(store_sql(db, KEEPER_CONTEXT)) == -1 ||
+	    stmt_run(store_sql(db, KEEPER_INVITATIONS)) == -1 ||
+	    stmt_run(store_sql(db, KEEPER_PAIRINGS)) == -1)
 		return store_rollback(db);
 	return store_commit(db);
 }
@@ -103,11 +119,15 @@ keeper_expire(struct actor_env *env)
 	return due > 0 ? due : 1;
 }
 
-/* Seal what waits long enough.  Return the milliseconds until something does. */
+/*
+ * Seal what waits long enough.  Return the milliseconds until something does.  A tree that is far
+ * behind grows a little at each pass, so that the rest of the work goes on.
+ */
 static int64_t
 keeper_seal(struct actor_env *env)
 {
 	int64_t rows, since, every, left;
+	int more;
 
 	if ((rows = audit_unsealed(env->db, &since)) == -1)
 		return keeper_failed(env, "sealing the audit");
@@ -117,8 +137,24 @@ keeper_seal(struct actor_env *env)
 	left = earlier(since + every - store_now(env->db), every);
 	if (left > 0)
 		return left;
+	if ((more = audit_tree_extend(env->db)) != 0)
+		return more == 1 ? 0 : keeper_failed(env, "the tree of the audit");
 	return audit_seal(env->db, "interval") == -1 ? keeper_failed(env, "sealing the audit")
 						     : NEVER;
+}
+
+/* Index what was sealed, some rows a pass. */
+static int64_t
+keeper_index(struct actor_env *env)
+{
+	switch (audit_index(env->db)) {
+	case 0:
+		return NEVER;
+	case 1:
+		return 0;
+	default:
+		return keeper_failed(env, "the words of the audit");
+	}
 }
 
 static void
@@ -181,6 +217,30 @@ keeper_checkpoint(struct actor_env *env)
 	return every;
 }
 
+/* Remove what was kept for long enough, a little at a time.  Return the milliseconds until then. */
+static int64_t
+keeper_retain(struct actor_env *env)
+{
+	struct keeper *k = env->ctx;
+	int64_t wait;
+
+	if (k->retention_at > loop_now())
+		return k->retention_at - loop_now();
+	switch (retention_step(env->db)) {
+	case 0:
+		wait = store_setting(env->db, "retention.look_ms");
+		break;
+	case 1:
+		/* Others write in between. */
+		wait = store_setting(env->db, "keeper.gather_ms");
+		break;
+	default:
+		wait = keeper_failed(env, "retention");
+	}
+	k->retention_at = loop_now() + wait;
+	return wait;
+}
+
 static void
 keeper_pass(void *ctx)
 {
@@ -193,8 +253,10 @@ keeper_pass(void *ctx)
 	k->failed = false;
 	next = keeper_expire(env);
 	next = earlier(next, keeper_seal(env));
+	next = earlier(next, keeper_index(env));
 	next = earlier(next, keeper_ship(env));
 	next = earlier(next, keeper_checkpoint(env));
+	next = earlier(next, keeper_retain(env));
 	if (!k->failed)
 		k->failing[0] = '\0';
 	loop_cancel(env->loop, k->timer);

@@ -1,128 +1,233 @@
-/* pairing.c: add, take back and find pairings. */
+/* pairing.c: add, renew, take back and find pairings. */
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/state/pairing.h"
 
+static const char CONSENT[] =
+    "INSERT INTO pairing_consent (host_name, host_key, answer, by_uid, at)"
+    " VALUES (:host, :key, :answer, :by, now_ms())";
+
 static const char INSERT[] =
     "INSERT INTO pairing (host_name, transport, host_key, peer_uid, state, since)"
-    " VALUES (:host, 'unix', :key, :uid, 'active', now_ms()) RETURNING id";
+    " VALUES (:host, 'unix', :key, :uid,"
+    "    iif(EXISTS (SELECT 1 FROM anchor), 'pending', 'active'), now_ms()) RETURNING id";
 
 /* A name has one row for good; what was revoked comes back by way of pending. */
 static const char REVIVE[] =
     "UPDATE pairing SET state = 'pending', host_key = :key, peer_uid = :uid, since = now_ms(),"
-    " ended_at = NULL WHERE host_name = :host AND state = 'revoked' RETURNING id";
+    " ended_at = NULL, renewed_at = NULL, terms_id = NULL"
+    " WHERE host_name = :host AND state = 'revoked' RETURNING id";
 
-static const char ACTIVATE[] = "UPDATE pairing SET state = 'active' WHERE id = :id";
+static const char ACTIVATE[] = "UPDATE pairing SET state = 'active' WHERE id = :id"
+			       " AND state = 'pending' AND NOT EXISTS (SELECT 1 FROM anchor)";
+
+static const char RENEW[] = "UPDATE pairing SET peer_uid = :uid, renewed_at = now_ms()"
+			    " WHERE host_name = :host AND host_key = :key AND state <> 'revoked'"
+			    " RETURNING id";
+
+static const char TAKEN[] = "SELECT count(*) FROM pairing WHERE host_name = :host"
+			    " AND state <> 'revoked'";
+
+/* The first Host of a machine on a network; not one of several, which a person would have to name.
+ */
+static const char FIRST[] =
+    "INSERT INTO anchor (id, pairing_id, host_key, reason, claimed_at, by_uid, heard_at)"
+    " SELECT 1, id, host_key, 'paired', now_ms(), :by, now_ms() FROM pairing"
+    "  WHERE id = :id AND :by = 0 AND (SELECT mode FROM box) = 'networked'"
+    "    AND NOT EXISTS (SELECT 1 FROM anchor)"
+    "    AND (SELECT count(*) FROM pairing WHERE state <> 'revoked') = 1 RETURNING id";
+
+static const char STATE[] = "SELECT state FROM pairing WHERE id = :id";
 
 static const char COUNT[] =
-    "SELECT p.id,"
-    " (SELECT count(*) FROM grant WHERE pairing_id = p.id AND state = 'active'),"
+    "SELECT (SELECT count(*) FROM grant WHERE pairing_id = p.id AND state = 'active'),"
     " (SELECT count(*) FROM approval WHERE pairing_id = p.id AND state = 'pending'),"
     " (SELECT count(*) FROM op_run WHERE pairing_id = p.id AND state = 'queued'"
-    "   AND finished_at IS NULL)"
-    " FROM pairing AS p WHERE p.host_name = :host AND p.state <> 'revoked'";
+    "   AND finished_at IS NULL),"
+    " p.id IS (SELECT pairing_id FROM anchor)"
+    " FROM pairing AS p WHERE p.id = :id AND p.state <> 'revoked'";
 
 static const char REVOKE[] =
     "UPDATE pairing SET state = 'revoked', ended_at = now_ms() WHERE id = :id";
 
-static const char FIND[] = "SELECT id, host_name, host_key, peer_uid, state FROM pairing"
-			   " WHERE host_key = :key AND state <> 'revoked'";
+static const char FIND[] =
+    "SELECT p.id, p.host_name, p.host_key, p.peer_uid, s.state, coalesce(s.reason, '')"
+    "  FROM pairing AS p JOIN pairing_status AS s ON s.id = p.id"
+    " WHERE p.host_key = :key AND p.state <> 'revoked'";
 
-/* Run REVIVE or INSERT; 1 with ${*id}, 0 if no row was changed, or -1. */
+/* What stands before what was revoked. */
+static const char PICK[] =
+    "SELECT s.id, s.host, p.host_key, s.peer_uid, s.state, s.reason"
+    "  FROM pairing_status AS s JOIN pairing AS p ON p.id = s.id"
+    " WHERE CASE WHEN :name IS NULL THEN p.state <> 'revoked'"
+    "            WHEN EXISTS (SELECT 1 FROM pairing WHERE host_name = :name) THEN s.host = :name"
+    "            ELSE s.handle = :name END"
+    " ORDER BY p.state = 'revoked', s.host";
+
+/* Run a statement over ${offer} that returns an id: 1 with it in ${*id}, 0 if it did nothing, -1.
+ */
 static int
-pairing_write(struct store *db, const char *sql, const char *host, const unsigned char *key,
-    int64_t uid, int64_t *id)
+offer_write(struct store *db, const char *sql, const struct pairing_offer *offer, int64_t *id)
 {
 	struct stmt *q;
 	int rc;
 
 	if ((q = store_sql(db, sql)) == NULL)
 		return -1;
-	stmt_text(q, ":host", host);
-	stmt_blob(q, ":key", key, 32);
-	stmt_int(q, ":uid", uid);
+	stmt_text(q, ":host", offer->host);
+	stmt_blob(q, ":key", offer->host_key, 32);
+	stmt_int(q, ":uid", offer->peer_uid);
 	if ((rc = stmt_step(q)) != 1)
 		return rc;
 	*id = stmt_get_int(q, 0);
 	return stmt_run(q) == 0 ? 1 : -1;
 }
 
-/* Within a transaction: make the pairing, or make it again. */
+/* A person's word that a second Host may ask; the schema says what is one. */
 static int
-pairing_enter(
-    struct store *db, const char *host, const unsigned char *key, int64_t uid, int64_t *id)
+consent_write(struct store *db, const struct pairing_offer *offer)
+{
+	struct stmt *q;
+
+	if ((q = store_sql(db, CONSENT)) == NULL)
+		return -1;
+	stmt_text(q, ":host", offer->host);
+	stmt_blob(q, ":key", offer->host_key, 32);
+	stmt_text(q, ":answer", offer->answer);
+	stmt_int(q, ":by", offer->by_uid);
+	return stmt_run_one(q);
+}
+
+static int
+offer_renew(struct store *db, const struct pairing_offer *offer, int64_t *id)
+{
+	struct stmt *q;
+	int rc;
+
+	if ((rc = offer_write(db, RENEW, offer, id)) != 0)
+		return rc == 1 ? 0 : -1;
+	if ((q = store_sql(db, TAKEN)) == NULL)
+		return -1;
+	stmt_text(q, ":host", offer->host);
+	if (stmt_value(q, 0) > 0)
+		return refusal_set(store_refusal(db), "pairing.key",
+		    "a Host of this name is paired here with another key");
+	return refusal_set(store_refusal(db), "pairing.unknown",
+	    "no Host of this name is paired here, so there is none to replace");
+}
+
+/* A new row, or the old one of this name again. */
+static int
+offer_enter(struct store *db, const struct pairing_offer *offer, int64_t *id)
 {
 	struct stmt *q;
 	int revived;
 
-	if ((revived = pairing_write(db, REVIVE, host, key, uid, id)) == -1)
+	if (offer->answer != NULL && consent_write(db, offer) != 0)
+		return -1;
+	if ((revived = offer_write(db, REVIVE, offer, id)) == -1)
 		return -1;
 	if (revived == 0)
-		return pairing_write(db, INSERT, host, key, uid, id) == 1 ? 0 : -1;
+		return offer_write(db, INSERT, offer, id) == 1 ? 0 : -1;
 	if ((q = store_sql(db, ACTIVATE)) == NULL)
 		return -1;
 	stmt_int(q, ":id", *id);
-	return stmt_run_one(q);
+	return stmt_run(q);
+}
+
+/* Where it is the first on a network, make it the anchor. */
+static int
+offer_anchor(struct store *db, const struct pairing_offer *offer, struct pairing_made *made)
+{
+	struct stmt *q;
+	int rc;
+
+	if ((q = store_sql(db, FIRST)) == NULL)
+		return -1;
+	stmt_int(q, ":id", made->id);
+	stmt_int(q, ":by", offer->by_uid);
+	if ((rc = stmt_step(q)) != 1)
+		return rc;
+	made->anchor = true;
+	return stmt_run(q);
+}
+
+/* Within a transaction: make the pairing, make it again, or renew it. */
+static int
+offer_take(struct store *db, const struct pairing_offer *offer, struct pairing_made *made)
+{
+	struct stmt *q;
+
+	if ((offer->replace ? offer_renew(db, offer, &made->id)
+			    : offer_enter(db, offer, &made->id)) != 0)
+		return -1;
+	made->anchor = false;
+	if (!offer->replace && offer_anchor(db, offer, made) != 0)
+		return -1;
+	if ((q = store_sql(db, STATE)) == NULL)
+		return -1;
+	stmt_int(q, ":id", made->id);
+	if (stmt_step(q) != 1)
+		return -1;
+	snprintf(made->state, sizeof(made->state), "%s", stmt_get_text(q, 0));
+	stmt_done(q);
+	return 0;
 }
 
 int
-pairing_check(
-    struct store *db, const char *host, const unsigned char host_key[32], int64_t peer_uid)
+pairing_check(struct store *db, const struct pairing_offer *offer)
 {
-	int64_t id;
+	struct pairing_made made;
 	int rc;
 
 	if (store_begin(db) != 0)
 		return -1;
-	rc = pairing_enter(db, host, host_key, peer_uid, &id);
+	rc = offer_take(db, offer, &made);
 	store_rollback(db);
 	return rc;
 }
 
 int
-pairing_add(struct store *db, const char *host, const unsigned char host_key[32], int64_t peer_uid,
-    int64_t *id)
+pairing_add(struct store *db, const struct pairing_offer *offer, struct pairing_made *made)
 {
 	if (store_begin(db) != 0)
 		return -1;
-	if (pairing_enter(db, host, host_key, peer_uid, id) != 0)
+	if (offer_take(db, offer, made) != 0)
 		return store_rollback(db);
 	return store_commit(db);
 }
 
-/* Find the pairing of ${host} and what hangs on it; its id, or -1. */
-static int64_t
-pairing_count(struct store *db, const char *host, struct pairing_end *end)
+/* What hangs on the pairing ${id}. */
+static int
+pairing_count(struct store *db, int64_t id, struct pairing_end *end)
 {
 	struct stmt *q;
-	int64_t id;
 	int rc;
 
 	if ((q = store_sql(db, COUNT)) == NULL)
 		return -1;
-	stmt_text(q, ":host", host);
+	stmt_int(q, ":id", id);
 	if ((rc = stmt_step(q)) != 1)
 		return rc == -1 ? -1
 				: refusal_set(store_refusal(db), "pairing.unknown",
 				      "no Host of this name is paired here");
-	id = stmt_get_int(q, 0);
-	end->grants = stmt_get_int(q, 1);
-	end->questions = stmt_get_int(q, 2);
-	end->runs = stmt_get_int(q, 3);
+	end->grants = stmt_get_int(q, 0);
+	end->questions = stmt_get_int(q, 1);
+	end->runs = stmt_get_int(q, 2);
+	end->anchor = stmt_get_int(q, 3) != 0;
 	stmt_done(q);
-	return id;
+	return 0;
 }
 
 int
-pairing_revoke(struct store *db, const char *host, struct pairing_end *end)
+pairing_revoke(struct store *db, int64_t id, struct pairing_end *end)
 {
 	struct stmt *q;
-	int64_t id;
 
 	if (store_begin(db) != 0)
 		return -1;
-	if ((id = pairing_count(db, host, end)) == -1 || (q = store_sql(db, REVOKE)) == NULL)
+	if (pairing_count(db, id, end) == -1 || (q = store_sql(db, REVOKE)) == NULL)
 		return store_rollback(db);
 	stmt_int(q, ":id", id);
 	if (stmt_run_one(q) != 0)
@@ -130,10 +235,23 @@ pairing_revoke(struct store *db, const char *host, struct pairing_end *end)
 	return store_commit(db);
 }
 
+static void
+pairing_read(struct stmt *q, struct pairing *pairing)
+{
+	const void *key;
+
+	pairing->id = stmt_get_int(q, 0);
+	snprintf(pairing->host, sizeof(pairing->host), "%s", stmt_get_text(q, 1));
+	if ((key = stmt_get_blob(q, 2, 32)) != NULL)
+		memcpy(pairing->host_key, key, 32);
+	pairing->peer_uid = stmt_get_int(q, 3);
+	snprintf(pairing->state, sizeof(pairing->state), "%s", stmt_get_text(q, 4));
+	snprintf(pairing->reason, sizeof(pairing->reason), "%s", stmt_get_text(q, 5));
+}
+
 int
 pairing_find(struct store *db, const unsigned char host_key[32], struct pairing *pairing)
 {
-	const void *key;
 	struct stmt *q;
 	int rc;
 
@@ -142,12 +260,49 @@ pairing_find(struct store *db, const unsigned char host_key[32], struct pairing 
 	stmt_blob(q, ":key", host_key, 32);
 	if ((rc = stmt_step(q)) != 1)
 		return rc;
-	pairing->id = stmt_get_int(q, 0);
-	snprintf(pairing->host, sizeof(pairing->host), "%s", stmt_get_text(q, 1));
-	if ((key = stmt_get_blob(q, 2, 32)) != NULL)
-		memcpy(pairing->host_key, key, 32);
-	pairing->peer_uid = stmt_get_int(q, 3);
-	snprintf(pairing->state, sizeof(pairing->state), "%s", stmt_get_text(q, 4));
+	pairing_read(q, pairing);
 	stmt_done(q);
 	return 1;
+}
+
+/* Refuse with the names of all that ${q} still has to give, after the one in ${first}. */
+static int
+pairing_several(struct store *db, struct stmt *q, const struct pairing *first)
+{
+	char names[400];
+	size_t n;
+
+	n = (size_t)snprintf(names, sizeof(names), "%s, %s", first->host, stmt_get_text(q, 1));
+	while (stmt_step(q) == 1 && strcmp(stmt_get_text(q, 4), "revoked") != 0) {
+		if (n + 68 > sizeof(names)) {
+			snprintf(names + n, sizeof(names) - n, " and more");
+			break;
+		}
+		n += (size_t)snprintf(names + n, sizeof(names) - n, ", %s", stmt_get_text(q, 1));
+	}
+	stmt_done(q);
+	return refusal_set(
+	    store_refusal(db), "pairing.several", "more than one Host could be meant: %s", names);
+}
+
+int
+pairing_pick(struct store *db, const char *name, struct pairing *pairing)
+{
+	struct stmt *q;
+	int rc;
+
+	if ((q = store_sql(db, PICK)) == NULL)
+		return -1;
+	stmt_text(q, ":name", name);
+	if ((rc = stmt_step(q)) != 1)
+		return rc == -1 ? -1
+				: refusal_set(store_refusal(db), "pairing.unknown",
+				      name == NULL ? "no Host is paired here: pair one first"
+						   : "no Host of this name is paired here");
+	pairing_read(q, pairing);
+	if ((rc = stmt_step(q)) == 1 && strcmp(stmt_get_text(q, 4), "revoked") != 0)
+		return pairing_several(db, q, pairing);
+	if (rc == 1)
+		stmt_done(q);
+	return rc == -1 ? -1 : 0;
 }

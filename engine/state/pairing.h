@@ -2,6 +2,8 @@
 #ifndef ENGINE_STATE_PAIRING_H
 #define ENGINE_STATE_PAIRING_H
 
+#include <stdbool.h>
+
 #include "engine/store/store.h"
 
 #define PAIRING_LANE                                                                \
@@ -13,37 +15,57 @@ struct pairing {
 	char host[65];
 	unsigned char host_key[32]; /* Ed25519, public */
 	int64_t peer_uid;           /* who served the Host's socket when it paired */
-	char state[16];             /* "active", "pending" */
+	char state[16];   /* "active", "pending"; of pairing_pick "revoked", "invalid" too */
+	char reason[128]; /* of pairing_pick: why it is invalid, or "" */
+};
+
+/* A Host that wants to be paired, and on whose word. */
+struct pairing_offer {
+	const char *host;
+	const unsigned char *host_key; /* 32 bytes: what it signs with */
+	int64_t peer_uid;              /* who serves its socket */
+	int64_t by_uid;     /* who pairs it, by the kernel's word; 0 has machine authority */
+	bool replace;       /* it is paired already, and is paired anew */
+	const char *answer; /* what was typed at a terminal when asked for a second Host; or NULL */
+};
+
+/* What came of it. */
+struct pairing_made {
+	int64_t id;
+	char state[16]; /* "active"; "pending" where the anchor has to approve it */
+	bool anchor;    /* it became the anchor of this machine with it */
 };
 
 /* What was allowed to a Host and ended with its pairing. */
 struct pairing_end {
 	int64_t grants, questions, runs;
+	bool anchor; /* it held the anchor of this machine, which now answers nobody */
 };
 
 /**
- * pairing_check(db, host, host_key, peer_uid):
+ * pairing_check(db, offer):
  * Whether pairing_add would do it, tried and undone.  Return 0 or -1 as that would.
  */
-int pairing_check(
-    struct store *db, const char *host, const unsigned char host_key[32], int64_t peer_uid);
+int pairing_check(struct store *db, const struct pairing_offer *offer);
 
 /**
- * pairing_add(db, host, host_key, peer_uid, id):
- * Let the Host ${host}, which signs with ${host_key} and was served by ${peer_uid}, ask from now
- * on; store the pairing's id in ${*id}.  A Host that was unpaired takes up its old row, with the
- * new key; what it was granted before stays dropped.  Return 0, or -1 with the refusal of ${db} and
- * nothing changed: pairing.exists, pairing.second, pairing.key.
+ * pairing_add(db, offer, made):
+ * Let the Host of ${offer} ask from now on; store in ${made} what it is then.  With an anchor a
+ * pairing waits for that one's approval.  The first Host of a machine on a network becomes its
+ * anchor in the same transaction, where root pairs it.  A Host that was unpaired takes up its old
+ * row, with the new key and a new age; what it was granted before stays dropped.  With replace the
+ * Host keeps state, age, key and grants, and only who serves it is taken anew.  Return 0, or -1
+ * with the refusal of ${db} and nothing changed: pairing.exists, pairing.second (a local machine
+ * has a Host, and the answer is no plain yes), pairing.key, pairing.unknown (nothing to replace).
  */
-int pairing_add(struct store *db, const char *host, const unsigned char host_key[32],
-    int64_t peer_uid, int64_t *id);
+int pairing_add(struct store *db, const struct pairing_offer *offer, struct pairing_made *made);
 
 /**
- * pairing_revoke(db, host, end):
- * Take the pairing of ${host} back, and with it every grant, open question and run that waits;
- * count them in ${end}.  Return 0, or -1 with the refusal of ${db}: pairing.unknown.
+ * pairing_revoke(db, id, end):
+ * Take the pairing ${id} back, and with it every grant, open question and run that waits; count
+ * them in ${end}.  Return 0, or -1 with the refusal of ${db}: pairing.unknown.
  */
-int pairing_revoke(struct store *db, const char *host, struct pairing_end *end);
+int pairing_revoke(struct store *db, int64_t id, struct pairing_end *end);
 
 /**
  * pairing_find(db, host_key, pairing):
@@ -51,5 +73,14 @@ int pairing_revoke(struct store *db, const char *host, struct pairing_end *end);
  * ${pairing} filled, 0 for nobody, -1 on failure.
  */
 int pairing_find(struct store *db, const unsigned char host_key[32], struct pairing *pairing);
+
+/**
+ * pairing_pick(db, name, pairing):
+ * Find the one pairing that ${name} means: a full name, or else a handle (the name up to its first
+ * dot); NULL means the only Host that is paired.  What was revoked is found by its name where no
+ * other has it.  None is ever picked of several.  Return 0 with ${pairing} filled, or -1 with the
+ * refusal of ${db}: pairing.unknown, pairing.several, which lists them.
+ */
+int pairing_pick(struct store *db, const char *name, struct pairing *pairing);
 
 #endif

@@ -6,7 +6,9 @@
 
 #include "engine/actor/identity.h"
 #include "engine/clock.h"
+#include "engine/crypto/checkpoint.h"
 #include "engine/crypto/key.h"
+#include "engine/endpoint.h"
 #include "engine/store/function.h"
 
 /* What the text of a seal is for; the key that makes it follows from that. */
@@ -16,6 +18,7 @@ static const struct {
 } seals[] = {
     {"grant", "bastion-grant-1", KEY_GRANT},
     {"audit", "bastion-audit-1", KEY_IDENTITY},
+    {"folder", "bastion-folder-1", KEY_GRANT},
 };
 
 int64_t
@@ -143,6 +146,24 @@ seal_ok(sqlite3_context *c, int n, sqlite3_value **v)
 	sqlite3_result_int(c, 1);
 }
 
+/* Whether the owner of the key signed the text, for the purpose that the domain names. */
+static void
+signed_by(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	const char *domain = (const char *)sqlite3_value_text(v[0]);
+	const unsigned char *pk = sqlite3_value_blob(v[1]);
+	const unsigned char *text = sqlite3_value_text(v[2]);
+	const unsigned char *signature = sqlite3_value_blob(v[3]);
+
+	(void)n;
+	if (domain == NULL || text == NULL || pk == NULL || signature == NULL ||
+	    sqlite3_value_bytes(v[1]) != KEY_PUBLIC_SIZE ||
+	    sqlite3_value_bytes(v[3]) != KEY_SIGN_SIZE)
+		return;
+	sqlite3_result_int(
+	    c, key_verify(pk, domain, text, (size_t)sqlite3_value_bytes(v[2]), signature) == 0);
+}
+
 static void
 seal_sign(sqlite3_context *c, int n, sqlite3_value **v)
 {
@@ -164,6 +185,61 @@ seal_sign(sqlite3_context *c, int n, sqlite3_value **v)
 	sqlite3_result_blob(c, seal, sizeof(seal), SQLITE_TRANSIENT);
 }
 
+/* The endpoint in its one spelling, or NULL for what is none. */
+static void
+endpoint_text(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	const char *text = (const char *)sqlite3_value_text(v[0]);
+	struct endpoint e;
+
+	(void)n;
+	if (text != NULL && endpoint_parse(text, (size_t)sqlite3_value_bytes(v[0]), &e, NULL) == 0)
+		sqlite3_result_text(c, e.text, -1, SQLITE_TRANSIENT);
+}
+
+/* The checkpoint that columns tell of.  Return 0, or -1 where they tell of none. */
+static int
+checkpoint_of(sqlite3_value **v, struct checkpoint *cp)
+{
+	if (sqlite3_value_type(v[0]) != SQLITE_INTEGER || sqlite3_value_int64(v[0]) < 1 ||
+	    sqlite3_value_type(v[1]) != SQLITE_BLOB || sqlite3_value_bytes(v[1]) != MERKLE_HASH)
+		return -1;
+	cp->size = (uint64_t)sqlite3_value_int64(v[0]);
+	memcpy(cp->root, sqlite3_value_blob(v[1]), MERKLE_HASH);
+	return 0;
+}
+
+static void
+checkpoint_ok(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	const struct function_context *ctx = sqlite3_user_data(c);
+	struct checkpoint cp;
+
+	(void)n;
+	if (!ctx->keys.present || checkpoint_of(v, &cp) != 0 ||
+	    sqlite3_value_type(v[2]) != SQLITE_BLOB || sqlite3_value_bytes(v[2]) != KEY_SIGN_SIZE)
+		return;
+	sqlite3_result_int(
+	    c, checkpoint_verify(ctx->keys.identity, &cp, sqlite3_value_blob(v[2])) == 0);
+}
+
+static void
+checkpoint_seal(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	const struct function_context *ctx = sqlite3_user_data(c);
+	unsigned char signature[KEY_SIGN_SIZE];
+	struct checkpoint cp;
+
+	(void)n;
+	if (ctx->keys.secret == NULL || checkpoint_of(v, &cp) != 0 ||
+	    checkpoint_sign(ctx->keys.secret, &cp, signature) != 0) {
+		sqlite3_result_error(
+		    c, "audit.checkpoint|this process holds no key to sign with", -1);
+		return;
+	}
+	sqlite3_result_blob(c, signature, sizeof(signature), SQLITE_TRANSIENT);
+}
+
 int
 function_register(struct sqlite3 *handle, struct function_context *ctx)
 {
@@ -177,8 +253,12 @@ function_register(struct sqlite3 *handle, struct function_context *ctx)
 	    {"sha256", 1, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, sha256},
 	    {"chain_hash", 2, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, chain_hash},
 	    {"process_alive", 3, SQLITE_INNOCUOUS, process_alive},
+	    {"endpoint_text", 1, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, endpoint_text},
 	    {"seal_ok", 3, SQLITE_INNOCUOUS, seal_ok},
+	    {"signed_by", 4, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, signed_by},
 	    {"seal_sign", 2, SQLITE_DIRECTONLY, seal_sign},
+	    {"checkpoint_ok", 3, SQLITE_INNOCUOUS, checkpoint_ok},
+	    {"checkpoint_sign", 2, SQLITE_DIRECTONLY, checkpoint_seal},
 	};
 	size_t i;
 

@@ -18,8 +18,10 @@ struct function_context {
 /**
  * function_register(handle, ctx):
  * Register on ${handle}: now_ms(), acting(), sha256(x), chain_hash(prev, line), process_alive(boot,
- * pid, ticks), seal_ok(kind, text, seal), and seal_sign(kind, text) for statements that we write
- * ourselves.  ${ctx} must outlive ${handle}.  Return 0 or -1.
+ * pid, ticks), endpoint_text(text), seal_ok(kind, text, seal), signed_by(domain, key, text,
+ * signature), checkpoint_ok(size, root, signature), and, for statements that we write ourselves,
+ * seal_sign(kind, text) and checkpoint_sign(size, root).  ${ctx} must outlive ${handle}.
+ * Return 0 or -1.
  */
 int function_register(struct sqlite3 *handle, struct function_context *ctx);
 

@@ -195,6 +195,27 @@ home_run(const struct home *home, struct refusal *r)
 	return 0;
 }
 
+int
+home_ask(const struct home *home, char path[HOME_ASK_MAX + 1], struct refusal *r)
+{
+	struct stat st;
+	int fd, rc = 0;
+
+	snprintf(path, HOME_ASK_MAX + 1, "%s-ask", home->run);
+	if (mkdir(path, 0755) != 0 && errno != EEXIST)
+		return refusal_errno(r, "store.directory", path);
+	if ((fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) == -1)
+		return refusal_errno(r, "store.directory", path);
+	if (fstat(fd, &st) != 0 ||
+	    (st.st_uid == geteuid() && (st.st_mode & 07777) != 0755 && fchmod(fd, 0755) != 0))
+		rc = refusal_errno(r, "store.directory", path);
+	else if (st.st_uid != geteuid())
+		rc = refusal_set(r, "store.directory", "%s belongs to user %u, not to us (user %u)",
+		    path, (unsigned)st.st_uid, (unsigned)geteuid());
+	close(fd);
+	return rc;
+}
+
 void
 home_path(const struct home *home, const char *name, char out[PATH_MAX])
 {

@@ -12,6 +12,7 @@
 enum home_role { HOME_BOX, HOME_HOST };
 
 #define HOME_RUN_MAX 90 /* a socket's name must still fit in sun_path behind it */
+#define HOME_ASK_MAX (HOME_RUN_MAX + 4)
 
 /*
  * A home: the state directory, held open by a handle, with bastion.db, bastion.key, bastion.lock,
@@ -48,6 +49,14 @@ int home_at(struct home *home, const char *state, const char *run, enum home_rol
  * Make sure that the directory for sockets exists, is ours and is 0700.  Return 0, or -1 with ${r}.
  */
 int home_run(const struct home *home, struct refusal *r);
+
+/**
+ * home_ask(home, path, r):
+ * Make sure that the directory "RUN-ask" beside the one for sockets exists, is ours and is 0755:
+ * any user may reach the socket in it, nobody but us may write there.  Store its name in ${path}.
+ * Return 0, or -1 with ${r} store.directory.
+ */
+int home_ask(const struct home *home, char path[HOME_ASK_MAX + 1], struct refusal *r);
 
 /**
  * home_networked(type):

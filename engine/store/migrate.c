@@ -1,4 +1,5 @@
 /* migrate.c: create a database, or bring an older one up to date. */
+#include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
 #include <sqlite3.h>
@@ -12,12 +13,14 @@
 
 #define APPLICATION_ID "0x6273746e" /* "bstn" */
 
+static const char STEPS[] = "SELECT version, name, sha256 FROM schema_step ORDER BY version";
+
 static const char STEP_DONE[] = "INSERT INTO schema_step (version, name, sha256, applied_at)"
 				" VALUES (:version, :name, sha256(CAST(:text AS BLOB)), now_ms())";
 
 /* A check that answers anything but what it should is a refusal. */
-static int
-sound(struct store *db)
+int
+migrate_sound(struct store *db)
 {
 	struct stmt *q;
 
@@ -38,23 +41,64 @@ sound(struct store *db)
 	return 0;
 }
 
-static int
-step_known(struct store *db, int version)
+int
+migrate_known(struct store *db, int version)
 {
 	unsigned char digest[32];
 
+	if (version > embedded_versions)
+		return refusal_set(store_refusal(db), "store.newer",
+		    "the database has schema version %d, this bastion knows up to %d", version,
+		    embedded_versions);
 	if (migrate_digest(store_handle(db), digest) != 0 ||
 	    memcmp(digest, embedded_digest[version - 1], 32) != 0)
 		return refusal_set(store_refusal(db), "store.foreign",
-		    "after step %d the tables are not those of that version: was the database changed by hand?",
+		    "its tables are not those of schema version %d: was it changed by hand?",
 		    version);
 	return 0;
 }
 
-static int
-version_of(struct store *db)
+int
+migrate_version_of(struct store *db)
 {
 	return (int)stmt_value(store_sql(db, "PRAGMA user_version"), -1);
+}
+
+void
+migrate_sha256(int version, unsigned char sha256[32])
+{
+	const struct embedded *step = &embedded_migration[version - 1];
+
+	crypto_hash_sha256(sha256, (const unsigned char *)step->text,
+	    (unsigned long long)(step->end - step->text));
+}
+
+/* A step that was applied with another text may have left other rows, whatever its tables are. */
+static int
+steps_unedited(struct store *db, int from)
+{
+	unsigned char sha256[32];
+	const void *applied;
+	struct stmt *q;
+	int n, version;
+
+	if ((q = store_sql(db, STEPS)) == NULL)
+		return -1;
+	while ((n = stmt_step(q)) == 1) {
+		version = (int)stmt_get_int(q, 0);
+		if (version < 1 || version > from)
+			continue;
+		migrate_sha256(version, sha256);
+		applied = stmt_get_blob(q, 2, sizeof(sha256));
+		if (applied != NULL && memcmp(applied, sha256, sizeof(sha256)) == 0)
+			continue;
+		refusal_set(store_refusal(db), "migrate.edited",
+		    "step %d was applied as %s with another text than this bastion has for it",
+		    version, stmt_get_text(q, 1));
+		stmt_done(q);
+		return -1;
+	}
+	return n;
 }
 
 /* One step, whole or not at all. */
@@ -68,7 +112,7 @@ step_take(struct store *db, int version)
 	if (store_begin(db) != 0)
 		return -1;
 	/* Behind the gate, another process may have taken this step meanwhile. */
-	if (version_of(db) >= version) {
+	if (migrate_version_of(db) >= version) {
 		store_rollback(db);
 		return 0;
 	}
@@ -79,47 +123,51 @@ step_take(struct store *db, int version)
 	stmt_int(q, ":version", version);
 	stmt_text(q, ":name", step->name);
 	stmt_text_n(q, ":text", step->text, (size_t)(step->end - step->text));
-	if (stmt_run_one(q) != 0 || step_known(db, version) != 0 || sound(db) != 0)
+	if (stmt_run_one(q) != 0 || migrate_known(db, version) != 0 || migrate_sound(db) != 0)
 		return store_rollback(db);
 	return store_commit(db);
 }
 
-/* A copy by SQLite's own backup, looked through before it is trusted. */
+/* Check ${path}, a copy that was just made. */
 static int
-copy_before(const struct home *home, struct store *db, int version)
+copy_checked(
+    const char *path, const struct backup_watch *watch, struct backup_copy *held, struct refusal *r)
 {
-	char name[64], path[PATH_MAX];
-	sqlite3_backup *backup;
 	struct store *copy;
-	sqlite3 *to;
 	int rc;
 
-	snprintf(name, sizeof(name), "bastion.db.before-%d", version + 1);
-	home_path(home, name, path);
-	if (unlinkat(home->fd, name, 0) == 0)
-		fsync(home->fd);
-	close(openat(home->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-	if (sqlite3_open_v2(path, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW, NULL) !=
-		SQLITE_OK ||
-	    (backup = sqlite3_backup_init(to, "main", store_handle(db), "main")) == NULL) {
-		sqlite3_close(to);
-		return refusal_set(
-		    store_refusal(db), "store.failed", "%s could not be written", path);
-	}
-	sqlite3_backup_step(backup, -1);
-	rc = sqlite3_backup_finish(backup);
-	sqlite3_close(to);
-	if (rc != SQLITE_OK)
-		return refusal_set(store_refusal(db),
-		    rc == SQLITE_FULL ? "store.full" : "store.failed", "%s: %s", path,
-		    sqlite3_errstr(rc));
-	if ((copy = store_open_file(path, ROLE_MIGRATE, NULL, store_refusal(db))) == NULL)
+	if ((copy = store_open_file(path, ROLE_MIGRATE, NULL, r)) == NULL)
 		return -1;
-	rc = sound(copy);
-	if (rc != 0)
-		*store_refusal(db) = *store_refusal(copy);
+	if ((rc = backup_check(copy, NULL, watch, held)) != 0)
+		*r = *store_refusal(copy);
 	store_close(copy);
 	return rc;
+}
+
+/* A copy beside the database, looked through before it is trusted and has its name. */
+static int
+copy_before(const struct home *home, struct store *db, const struct backup_watch *watch,
+    struct migrate_report *report)
+{
+	static const char making[] = "bastion.db.copying";
+	struct refusal *r = store_refusal(db);
+	char path[PATH_MAX];
+	int64_t bytes;
+
+	if ((bytes = backup_size(db)) < 0 || backup_fits(home, bytes, r) != 0 ||
+	    backup_into(home, making, store_handle(db), watch, r) != 0)
+		return -1;
+	home_path(home, making, path);
+	snprintf(report->copy, sizeof(report->copy), "bastion.db.before-%d", report->from + 1);
+	if (copy_checked(path, watch, &report->held, r) == 0) {
+		report->held.bytes = bytes;
+		if (renameat(home->fd, making, home->fd, report->copy) == 0 && fsync(home->fd) == 0)
+			return 0;
+		refusal_errno(r, backup_code(errno), report->copy);
+	}
+	unlinkat(home->fd, making, 0);
+	report->copy[0] = '\0';
+	return -1;
 }
 
 /*
@@ -129,8 +177,8 @@ copy_before(const struct home *home, struct store *db, int version)
 static int
 born(const struct home *home, struct store *db)
 {
-	static const char log[] =
-	    "PRAGMA journal_mode = WAL; PRAGMA application_id = " APPLICATION_ID;
+	static const char log[] = "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;"
+				  "PRAGMA application_id = " APPLICATION_ID;
 	int fd, rc;
 
 	if ((fd = home_file(home, "bastion.gate", store_refusal(db))) == -1)
@@ -142,34 +190,54 @@ born(const struct home *home, struct store *db)
 	return rc;
 }
 
+/* What is there must be what was made by our steps, and no newer. */
 static int
-migrate_steps(const struct home *home, struct store *db)
+begins_well(struct store *db, int from)
 {
-	int from = version_of(db), version;
-
 	if (from < 0)
 		return -1;
-	if (from > embedded_versions)
-		return refusal_set(store_refusal(db), "store.newer",
-		    "the database has schema version %d, this bastion knows up to %d", from,
-		    embedded_versions);
-	if (from == 0 && born(home, db) != 0)
-		return -1;
-	if (from > 0 && (step_known(db, from) != 0 ||
-			    (from < embedded_versions && copy_before(home, db, from) != 0)))
-		return -1;
-	for (version = from + 1; version <= embedded_versions; version++)
+	return from == 0 || (migrate_known(db, from) == 0 && steps_unedited(db, from) == 0) ? 0
+											    : -1;
+}
+
+static int
+take_steps(struct store *db, int from, const struct backup_watch *watch)
+{
+	int version;
+
+	for (version = from + 1; version <= embedded_versions; version++) {
+		if (watch != NULL)
+			watch->fn(watch->ctx, embedded_migration[version - 1].name, 0, 0);
 		if (step_take(db, version) != 0)
 			return -1;
+	}
 	return embedded_versions - from;
 }
 
+static int
+migrate_steps(const struct home *home, struct store *db, const struct backup_watch *watch,
+    struct migrate_report *report)
+{
+	report->from = migrate_version_of(db);
+	report->to = embedded_versions;
+	if (begins_well(db, report->from) != 0)
+		return -1;
+	if (report->from == 0 && born(home, db) != 0)
+		return -1;
+	if (report->from > 0 && report->from < embedded_versions &&
+	    copy_before(home, db, watch, report) != 0)
+		return -1;
+	return take_steps(db, report->from, watch);
+}
+
 int
-migrate_up(const struct home *home, struct refusal *r)
+migrate_run(const struct home *home, const struct backup_watch *watch,
+    struct migrate_report *report, struct refusal *r)
 {
 	struct store *db;
 	int fd, steps;
 
+	memset(report, 0, sizeof(*report));
 	/* Made here, not by SQLite, so that it is 0600 and its owner's from the first moment. */
 	if (faccessat(home->fd, "bastion.db", F_OK, 0) != 0) {
 		if ((fd = home_file(home, "bastion.db", r)) == -1)
@@ -179,7 +247,33 @@ migrate_up(const struct home *home, struct refusal *r)
 	if ((db = store_open(home, ROLE_MIGRATE, NULL, r)) == NULL)
 		return -1;
 	store_acting(db, "system:migrate");
-	if ((steps = migrate_steps(home, db)) < 0)
+	if ((steps = migrate_steps(home, db, watch, report)) < 0)
+		*r = *store_refusal(db);
+	store_close(db);
+	return steps;
+}
+
+int
+migrate_up(const struct home *home, struct refusal *r)
+{
+	struct migrate_report report;
+
+	return migrate_run(home, NULL, &report, r);
+}
+
+int
+migrate_file(const char *path, struct refusal *r)
+{
+	struct store *db;
+	int from, steps = -1;
+
+	if ((db = store_open_file(path, ROLE_MIGRATE, NULL, r)) == NULL)
+		return -1;
+	store_acting(db, "system:migrate");
+	from = migrate_version_of(db);
+	if (begins_well(db, from) == 0)
+		steps = take_steps(db, from, NULL);
+	if (steps < 0)
 		*r = *store_refusal(db);
 	store_close(db);
 	return steps;
@@ -195,7 +289,7 @@ migrate_version(const struct home *home, int *version, struct refusal *r)
 		return 0;
 	if ((db = store_open(home, ROLE_MIGRATE, NULL, r)) == NULL)
 		return -1;
-	if ((*version = version_of(db)) < 0)
+	if ((*version = migrate_version_of(db)) < 0)
 		*r = *store_refusal(db);
 	store_close(db);
 	return *version < 0 ? -1 : 0;

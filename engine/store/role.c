@@ -1,27 +1,37 @@
 /* role.c: the authorizer: which tables a role writes, which secret columns it reads. */
 #include <sqlite3.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/store/role.h"
 
+/* What was denied last: SQLite's own message does not name the table. */
+static _Thread_local char denied[96];
+
 enum { INS = 1, UPD = 2, DEL = 4 };
 
 #define BIT(role) (1u << (role))
+#define OURS      (~(BIT(ROLE_READER) | BIT(ROLE_AMEND))) /* who runs no statement of a person */
 
 /* Who may write what.  A table that is not here is written by triggers or migrations alone. */
 static const struct {
 	const char *table;
 	unsigned ops, roles;
 } writes[] = {
-    {"setting", UPD, BIT(ROLE_PERSON)},
+    {"setting", UPD, BIT(ROLE_PERSON) | BIT(ROLE_AMEND)},
     {"factor", INS | UPD, BIT(ROLE_PERSON)},
     {"factor_try", INS, BIT(ROLE_PERSON)},
     {"approval", INS, BIT(ROLE_NET)},
     {"approval", UPD, BIT(ROLE_PERSON) | BIT(ROLE_KEEPER)},
     {"grant", INS, BIT(ROLE_PERSON)},
-    {"grant", UPD, BIT(ROLE_PERSON) | BIT(ROLE_KEEPER)},
-    {"pairing", INS | UPD, BIT(ROLE_PERSON)},
+    {"grant", UPD, BIT(ROLE_PERSON) | BIT(ROLE_KEEPER) | BIT(ROLE_AMEND)},
+    {"mode_change", INS, BIT(ROLE_PERSON)},
+    {"pairing", INS, BIT(ROLE_PERSON)},
+    {"pairing", UPD, BIT(ROLE_PERSON) | BIT(ROLE_KEEPER) | BIT(ROLE_AMEND)},
+    {"pairing_consent", INS, BIT(ROLE_PERSON)},
+    {"anchor", INS | UPD, BIT(ROLE_PERSON)},
+    {"anchor_terms", INS, BIT(ROLE_PERSON) | BIT(ROLE_NET)},
     {"invitation", INS, BIT(ROLE_PERSON)},
     {"invitation", UPD, BIT(ROLE_PERSON) | BIT(ROLE_NET) | BIT(ROLE_KEEPER)},
     {"host_box", INS, BIT(ROLE_NET)},
@@ -29,16 +39,35 @@ static const struct {
     {"call", INS, BIT(ROLE_NET)},
     {"call", UPD, BIT(ROLE_NET) | BIT(ROLE_LINK) | BIT(ROLE_KEEPER)},
     {"call_output", INS, BIT(ROLE_LINK)},
+    {"call_output", DEL, BIT(ROLE_KEEPER)},
     {"op_run", INS, BIT(ROLE_NET)},
     {"op_run", UPD, BIT(ROLE_NET) | BIT(ROLE_WORKER)},
     {"op_output", INS, BIT(ROLE_WORKER)},
+    {"op_output", DEL, BIT(ROLE_KEEPER)},
     {"folder_walk", INS | UPD, BIT(ROLE_WORKER)},
     {"mcp_token", INS | UPD, BIT(ROLE_PERSON)},
+    {"context_ask", INS, BIT(ROLE_NET)},
+    {"context_ask", UPD, BIT(ROLE_NET) | BIT(ROLE_PERSON) | BIT(ROLE_KEEPER)},
     {"refused", INS, BIT(ROLE_NET) | BIT(ROLE_PERSON)},
     {"audit_seal", INS, BIT(ROLE_KEEPER) | BIT(ROLE_PERSON)},
-    {"audit_sink", UPD, BIT(ROLE_KEEPER)},
-    {"process", INS, ~0u & ~BIT(ROLE_READER)},
-    {"lease", INS | UPD, ~0u & ~BIT(ROLE_READER)},
+    {"audit_sink", UPD, BIT(ROLE_KEEPER) | BIT(ROLE_PERSON)},
+    {"audit_base", INS, BIT(ROLE_KEEPER)},
+    {"retention", UPD, BIT(ROLE_KEEPER)},
+    {"backup", INS, BIT(ROLE_PERSON)},
+    {"audit_tile", INS, BIT(ROLE_KEEPER) | BIT(ROLE_PERSON)},
+    {"audit_checkpoint", INS, BIT(ROLE_KEEPER) | BIT(ROLE_PERSON)},
+    {"audit_word", INS, BIT(ROLE_KEEPER)},
+    /* Below audit_word, by FTS5's own statements; those of others are refused (defensive). */
+    {"audit_word_data", INS | DEL, BIT(ROLE_KEEPER)},
+    {"audit_word_idx", INS | DEL, BIT(ROLE_KEEPER)},
+    {"audit_word_docsize", INS | DEL, BIT(ROLE_KEEPER)},
+    {"audit_word_config", INS | DEL, BIT(ROLE_KEEPER)},
+    {"box_witness", INS, BIT(ROLE_LINK)},
+    {"box_witness", UPD, BIT(ROLE_LINK) | BIT(ROLE_PERSON)},
+    {"process", INS, OURS},
+    {"lease", INS, OURS},
+    {"lease", UPD, OURS | BIT(ROLE_AMEND)},
+    {"amendment", INS | UPD, BIT(ROLE_PERSON)},
     {"instance", INS | UPD, BIT(ROLE_SUPERVISOR)},
     {"actor_run", INS | UPD, BIT(ROLE_SUPERVISOR)},
 };
@@ -60,6 +89,7 @@ static const struct {
 	bool argument;
 } looks[] = {
     {"application_id", false},
+    {"auto_vacuum", false},
     {"collation_list", false},
     {"compile_options", false},
     {"data_version", false},
@@ -93,7 +123,7 @@ role_writes(enum store_role role, unsigned op, const char *table)
 	return false;
 }
 
-static bool
+bool
 role_reads(enum store_role role, const char *table, const char *column)
 {
 	size_t i;
@@ -105,15 +135,34 @@ role_reads(enum store_role role, const char *table, const char *column)
 	return true;
 }
 
-/* A role of ours may also choose how durable its next transaction is: FULL or NORMAL, never OFF. */
+/* What a statement may call.  An amendment decides nothing, so it seals nothing. */
+static bool
+function_allowed(enum store_role role, const char *name)
+{
+	/* Both take the address of code. */
+	if (sqlite3_stricmp(name, "load_extension") == 0 ||
+	    sqlite3_stricmp(name, "fts3_tokenizer") == 0)
+		return false;
+	return role != ROLE_AMEND || sqlite3_stricmp(name, "seal_sign") != 0;
+}
+
+/*
+ * A role of ours may also choose how durable its next transaction is: FULL or NORMAL, never OFF.
+ * The keeper gives free pages back to the disk.
+ */
 static bool
 pragma_allowed(enum store_role role, const char *name, const char *argument)
 {
 	size_t i;
 
+	/* FTS5 asks for the version of the data when a statement names its table. */
+	if (role == ROLE_AMEND)
+		return argument == NULL && sqlite3_stricmp("data_version", name) == 0;
 	for (i = 0; i < sizeof(looks) / sizeof(looks[0]); i++)
 		if (sqlite3_stricmp(looks[i].name, name) == 0)
 			return argument == NULL || looks[i].argument;
+	if (role == ROLE_KEEPER && sqlite3_stricmp("incremental_vacuum", name) == 0)
+		return true;
 	return role != ROLE_READER && sqlite3_stricmp("synchronous", name) == 0 &&
 	       argument != NULL &&
 	       (strcmp(argument, "FULL") == 0 || strcmp(argument, "NORMAL") == 0);
@@ -131,6 +180,21 @@ declares_virtual(int action, const char *table)
 }
 
 static int
+write_decide(enum store_role role, int action, const char *table)
+{
+	unsigned op = action == SQLITE_INSERT ? INS : action == SQLITE_UPDATE ? UPD : DEL;
+
+	if (role_writes(role, op, table))
+		return SQLITE_OK;
+	snprintf(denied, sizeof(denied), "%s %s",
+	    op == INS   ? "INSERT INTO"
+	    : op == UPD ? "UPDATE"
+			: "DELETE FROM",
+	    table);
+	return SQLITE_DENY;
+}
+
+static int
 role_decide(
     void *ctx, int action, const char *a, const char *b, const char *database, const char *inner)
 {
@@ -140,15 +204,13 @@ role_decide(
 	switch (action) {
 	case SQLITE_SELECT:
 	case SQLITE_RECURSIVE:
+		return SQLITE_OK;
 	case SQLITE_TRANSACTION:
 	case SQLITE_SAVEPOINT:
-		return SQLITE_OK;
+		/* The transaction of an amendment is ours to end. */
+		return role != ROLE_AMEND ? SQLITE_OK : SQLITE_DENY;
 	case SQLITE_FUNCTION:
-		/* Both take the address of code. */
-		return sqlite3_stricmp(b, "load_extension") == 0 ||
-			       sqlite3_stricmp(b, "fts3_tokenizer") == 0
-			   ? SQLITE_DENY
-			   : SQLITE_OK;
+		return function_allowed(role, b) ? SQLITE_OK : SQLITE_DENY;
 	case SQLITE_READ:
 		return role_reads(role, a, b) ? SQLITE_OK : SQLITE_IGNORE;
 	case SQLITE_PRAGMA:
@@ -158,13 +220,7 @@ role_decide(
 	case SQLITE_DELETE:
 		if ((inner != NULL && role != ROLE_READER) || declares_virtual(action, a))
 			return SQLITE_OK;
-		return role_writes(role,
-			   action == SQLITE_INSERT   ? INS
-			   : action == SQLITE_UPDATE ? UPD
-						     : DEL,
-			   a)
-			   ? SQLITE_OK
-			   : SQLITE_DENY;
+		return write_decide(role, action, a);
 	default:
 		return SQLITE_DENY;
 	}
@@ -173,9 +229,10 @@ role_decide(
 int
 role_install(struct sqlite3 *handle, enum store_role role)
 {
-	static enum store_role of[] = {ROLE_READER, ROLE_PERSON, ROLE_NET, ROLE_LINK, ROLE_WORKER,
-	    ROLE_KEEPER, ROLE_SUPERVISOR, ROLE_MIGRATE};
+	static enum store_role of[] = {ROLE_READER, ROLE_PERSON, ROLE_AMEND, ROLE_NET, ROLE_LINK,
+	    ROLE_WORKER, ROLE_KEEPER, ROLE_SUPERVISOR, ROLE_MIGRATE};
 
+	denied[0] = '\0';
 	if (role == ROLE_MIGRATE)
 		return 0;
 	return sqlite3_set_authorizer(handle, role_decide, &of[role]) == SQLITE_OK ? 0 : -1;
@@ -252,4 +309,35 @@ role_shows(enum store_role role, const char *sql)
 		}
 	}
 	return !(using && column) && !(natural && table);
+}
+
+void
+role_amends(char *out, size_t size)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < sizeof(writes) / sizeof(writes[0]); i++)
+		if ((writes[i].roles & BIT(ROLE_AMEND)) != 0 && n < size)
+			n += (size_t)snprintf(
+			    out + n, size - n, "%s%s", n == 0 ? "" : ", ", writes[i].table);
+}
+
+bool
+role_forces(const char *sql)
+{
+	struct word word;
+	bool update = false;
+
+	while ((sql = word_next(sql, &word)) != NULL) {
+		if (update && !word.quoted && sqlite3_stricmp(word.text, "or") == 0)
+			return true;
+		update = !word.quoted && sqlite3_stricmp(word.text, "update") == 0;
+	}
+	return false;
+}
+
+const char *
+role_denied(void)
+{
+	return denied;
 }

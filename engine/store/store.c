@@ -20,6 +20,8 @@
 
 #define STATEMENTS 128
 #define WAL_PAGES  8000 /* the keeper checkpoints; this is the net beneath it */
+#define WAL_KEPT \
+	"33554432" /* bytes: a log that a long reader made longer is cut to this after it */
 
 struct stmt {
 	struct store *db;
@@ -46,7 +48,8 @@ struct store {
 /* Setting up is ours; what a role may do begins after it. */
 static const char SETUP[] = "PRAGMA foreign_keys = ON; PRAGMA recursive_triggers = ON;"
 			    "PRAGMA secure_delete = ON; PRAGMA cell_size_check = ON;"
-			    "PRAGMA temp_store = MEMORY; PRAGMA synchronous = FULL;";
+			    "PRAGMA temp_store = MEMORY; PRAGMA synchronous = FULL;"
+			    "PRAGMA journal_size_limit = " WAL_KEPT ";";
 
 /* What an SQLite failure is called among our refusals. */
 static const char *
@@ -162,6 +165,9 @@ store_setup(struct store *db, const char *path, enum store_role role)
 		return -1;
 	sqlite3_wal_autocheckpoint(db->handle, WAL_PAGES);
 	if (role != ROLE_MIGRATE && schema_known(db) != 0)
+		return -1;
+	/* A restore that was cut short may have left the database without its log. */
+	if (role == ROLE_SUPERVISOR && store_exec(db, "PRAGMA journal_mode = WAL") != 0)
 		return -1;
 	/* SQLite opens a file that it may not write all the same, and would say so at the first
 	 * write. */
@@ -279,6 +285,16 @@ store_acting(struct store *db, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(db->ctx.acting, sizeof(db->ctx.acting), fmt, ap);
 	va_end(ap);
+}
+
+void
+store_become(struct store *db, enum store_role role)
+{
+	/* Nobody becomes one who may more than a person, nor leaves a role that only reads. */
+	if ((db->role != ROLE_PERSON && db->role != ROLE_AMEND) ||
+	    (role != ROLE_PERSON && role != ROLE_AMEND) || role_install(db->handle, role) != 0)
+		abort();
+	db->role = role;
 }
 
 /* The pragma acts when it is compiled, and only between transactions: so just before one, where it

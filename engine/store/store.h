@@ -19,6 +19,7 @@ struct stmt;
 enum store_role {
 	ROLE_READER,     /* a person who looks: bastion sql, status, audit */
 	ROLE_PERSON,     /* a person who decides: approve, pair, factor, grants */
+	ROLE_AMEND,      /* the statement of a person who amends: bastion sql -w */
 	ROLE_NET,        /* the actor that serves sockets */
 	ROLE_LINK,       /* the actor that calls out */
 	ROLE_WORKER,     /* the actor that runs things */
@@ -70,6 +71,13 @@ struct refusal *store_refusal(struct store *db);
  * Say who acts from now on, for the audit: "person:alice(1000)", "host:laptop", "actor:worker".
  */
 void store_acting(struct store *db, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/**
+ * store_become(db, role):
+ * From now on let ${db}, opened as ROLE_PERSON, do what ${role} may: ROLE_AMEND, while a statement
+ * runs that the person wrote, and ROLE_PERSON again.  What was prepared before is judged anew.
+ */
+void store_become(struct store *db, enum store_role role);
 
 /**
  * store_begin(db):

@@ -8,6 +8,7 @@
 
 #include "engine/clock.h"
 #include "engine/state/approval.h"
+#include "engine/state/audit_proof.h"
 #include "engine/state/pairing.h"
 #include "engine/worker/observe.h"
 #include "net/host/net.h"
@@ -27,10 +28,23 @@ static const char ASK[] =
     "  AND coalesce(json_type(:body, '$.anew'), 'true') IN ('true', 'false')"
     "  AND coalesce(json_type(:body, '$.wait_ms'), 'integer') = 'integer'"
     "  AND NOT EXISTS (SELECT 1 FROM json_each(:body)"
-    "    WHERE key NOT IN ('op', 'args', 'uses', 'ttl_ms', 'anew', 'wait_ms'))"
+    "    WHERE key NOT IN ('op', 'args', 'uses', 'ttl_ms', 'anew', 'wait_ms', 'witness'))"
     "  AND NOT EXISTS (SELECT 1 FROM json_each(:body, '$.args') WHERE type <> 'text'),"
     "  min(max(coalesce(:body ->> '$.wait_ms', 0), 0),"
     "    (SELECT value FROM setting WHERE name = 'lane.wait_ms'))";
+
+/* What the Host holds of this box's audit: 0 where it does not ask, 1 where it holds nothing yet.
+ */
+static const char HELD[] =
+    "SELECT CASE WHEN json_type(:body, '$.witness') IS NULL THEN 0"
+    "            WHEN json_type(:body, '$.witness') = 'null' THEN 1"
+    "            WHEN json_type(:body, '$.witness') = 'object'"
+    "             AND json_type(:body, '$.witness.size') = 'integer'"
+    "             AND :body ->> '$.witness.size' >= 1"
+    "             AND json_type(:body, '$.witness.root') = 'text' THEN 2 ELSE -1 END,"
+    "  :body ->> '$.witness.size', :body ->> '$.witness.root'";
+
+static const char WITNESS[] = "SELECT json_object('w', :text) || char(10)";
 
 static const char WORDS[] = "SELECT value FROM json_each(:body, '$.args')";
 
@@ -90,9 +104,10 @@ struct ask {
 	int64_t uses, ttl_ms; /* 0: the box's default */
 	bool anew, proven;    /* signed by the Host that it names */
 	struct refusal held;  /* why it does not run */
+	char *witness;        /* that this audit goes on from what the Host holds of it, or NULL */
 	int64_t run, approval;
 	int64_t wait_ms;          /* for a person; 0: not at all */
-	bool begun;               /* its question was sent as the first frame */
+	bool begun;               /* the answer was begun, with its question */
 	struct ask *next, **self; /* of those that wait for a person */
 	uint64_t timer;
 };
@@ -117,8 +132,7 @@ hex_only(const char *text, size_t len)
 	return strlen(text) == len && strspn(text, "0123456789abcdef") == len ? 0 : -1;
 }
 
-/* The pairing whose key signed this very request, not long ago, from the user that it paired as. */
-static int
+int
 lane_who(struct net *net, struct http_exchange *x, const char *path, struct pairing *pairing,
     char nonce[SIGN_NONCE_HEX], struct refusal *r)
 {
@@ -151,6 +165,8 @@ lane_who(struct net *net, struct http_exchange *x, const char *path, struct pair
 	if (sign_check(pk, &request, signature) != 0)
 		return refusal_set(r, "lane.signature",
 		    "the signature is not that of %s for this request", pairing->host);
+	if (strcmp(pairing->state, "invalid") == 0)
+		return refusal_set(r, "pairing.invalid", "this pairing is not served");
 	skew = request.time - clock_now();
 	if (skew > store_setting(net->env->db, "lane.skew_ms") ||
 	    skew < -store_setting(net->env->db, "lane.skew_ms"))
@@ -230,10 +246,71 @@ ask_read(struct net *net, struct ask *ask, const char *body, size_t len, struct 
 	if (!good)
 		return refusal_set(r, "op.args",
 		    "an ask is {\"op\":text,\"args\":[text…],\"uses\":n,\"ttl_ms\":n,\"anew\":bool,"
-		    "\"wait_ms\":n}");
+		    "\"wait_ms\":n,\"witness\":object}");
 	if (observe_find(ask->op) == NULL)
 		return refusal_set(r, "op.unknown", "there is no op of this name");
 	return words_read(net, ask, body, len, r);
+}
+
+/*
+ * Whether this audit is the one that the Host knows.
+ */
+
+/* Store what the Host holds in ${cp}.  Return 0 where it does not ask, 1 for nothing, 2, or -1. */
+static int
+held_read(struct net *net, const char *body, size_t len, struct checkpoint *cp, struct refusal *r)
+{
+	struct stmt *q;
+	size_t n;
+	int kind;
+
+	if ((q = store_sql(net->env->db, HELD)) == NULL)
+		return -1;
+	stmt_text_n(q, ":body", body, len);
+	if (stmt_step(q) != 1) {
+		*r = *store_refusal(net->env->db);
+		return -1;
+	}
+	kind = (int)stmt_get_int(q, 0);
+	cp->size = (uint64_t)stmt_get_int(q, 1);
+	if (kind == 2 && (hex_only(stmt_get_text(q, 2), 2 * MERKLE_HASH) != 0 ||
+			     sodium_hex2bin(cp->root, MERKLE_HASH, stmt_get_text(q, 2),
+				 2 * MERKLE_HASH, NULL, &n, NULL) != 0))
+		kind = -1;
+	stmt_done(q);
+	if (kind == -1)
+		refusal_set(r, "op.args",
+		    "a witness is null or {\"size\":rows,\"root\":64 hexadecimal digits}");
+	return kind;
+}
+
+/*
+ * Show that our audit goes on from the checkpoint that the Host holds, or find that it does not:
+ * then this is an older database, or another one, and nothing runs on its word.
+ */
+static int
+ask_witness(struct ask *ask, const char *body, size_t len, struct refusal *r)
+{
+	struct store *db = ask->net->env->db;
+	struct checkpoint held;
+	size_t text_len;
+	FILE *out;
+	int kind, rc;
+
+	if ((kind = held_read(ask->net, body, len, &held, r)) < 1)
+		return kind;
+	if ((out = open_memstream(&ask->witness, &text_len)) == NULL)
+		return refusal_errno(r, "store.failed", "the proof for the Host");
+	rc = audit_witness(db, ask->net->env->keys.identity, kind == 2 ? &held : NULL, out);
+	if (rc == -1)
+		*r = *store_refusal(db);
+	if (fclose(out) != 0 && rc == 0)
+		rc = refusal_errno(r, "store.failed", "the proof for the Host");
+	if (rc != 0) {
+		free(ask->witness);
+		ask->witness = NULL;
+	}
+	return rc == -1 ? -1 : 0;
 }
 
 /*
@@ -320,15 +397,48 @@ ask_refuse(struct ask *ask, const struct refusal *r)
 	net_refuse(ask->net, ask->x, r, ask->approval != 0 ? extra : NULL);
 }
 
+/* The first line of an answer: {"w":proof}; NULL where there is no proof, or no memory for it. */
+static char *
+witness_line(struct ask *ask)
+{
+	char *line = NULL;
+	struct stmt *q;
+
+	if (ask->witness == NULL || (q = store_sql(ask->net->env->db, WITNESS)) == NULL)
+		return NULL;
+	stmt_text(q, ":text", ask->witness);
+	if (stmt_step(q) != 1)
+		return NULL;
+	line = strdup(stmt_get_text(q, 0));
+	stmt_done(q);
+	return line;
+}
+
+static void
+ask_answer(struct ask *ask)
+{
+	char *line = witness_line(ask);
+
+	watch_begin(ask->net, ask->x, &ANSWER, ask->run, 0, line);
+	free(line);
+}
+
 static void
 ask_gone(void *ctx)
 {
 	((struct ask *)ctx)->x = NULL;
 }
 
+static void
+ask_free(struct ask *ask)
+{
+	free(ask->witness);
+	free(ask);
+}
+
 /*
- * Waiting for a person: the first frame is {"q":question}, and the answer goes on once it is
- * approved.  The ask keeps its nonce, which no run has used yet.
+ * Waiting for a person: the frame {"q":question} comes behind the witness alone, and the answer
+ * goes on once it is approved.  The ask keeps its nonce, which no run has used yet.
  */
 
 static void
@@ -345,7 +455,7 @@ static void
 hold_gone(void *ctx)
 {
 	hold_leave(ctx);
-	free(ctx);
+	ask_free(ctx);
 }
 
 /* The answer was begun, so its end is two frames: why, and the exit. */
@@ -371,7 +481,7 @@ hold_end(struct ask *ask, const struct refusal *r)
 {
 	hold_leave(ask);
 	hold_refuse(ask, r);
-	free(ask);
+	ask_free(ask);
 }
 
 static void
@@ -387,7 +497,7 @@ static bool
 hold_begin(struct ask *ask)
 {
 	struct net *net = ask->net;
-	char frame[40];
+	char frame[40], *witness;
 
 	if (ask->wait_ms == 0 || strcmp(ask->held.code, "approval.needed") != 0 ||
 	    net->nheld >= store_setting(net->env->db, "lane.waits"))
@@ -403,6 +513,10 @@ hold_begin(struct ask *ask)
 	http_on_close(ask->x, hold_gone, ask);
 	if (http_stream_begin(ask->x, 200, "application/x-ndjson") != 0)
 		return true;
+	/* A Host that holds a checkpoint takes no other frame before it is shown. */
+	if ((witness = witness_line(ask)) != NULL)
+		http_stream_write(ask->x, witness, strlen(witness));
+	free(witness);
 	snprintf(frame, sizeof(frame), "{\"q\":%" PRId64 "}\n", ask->approval);
 	http_stream_write(ask->x, frame, strlen(frame));
 	return true;
@@ -480,8 +594,8 @@ ask_done(struct commit_job *job)
 	else if (ask->x != NULL && ask->begun)
 		watch_go_on(ask->net, ask->x, &ANSWER, ask->run);
 	else if (ask->x != NULL)
-		watch_begin(ask->net, ask->x, &ANSWER, ask->run, 0, NULL);
-	free(ask);
+		ask_answer(ask);
+	ask_free(ask);
 }
 
 /* Who asks for what.  Return 0, or -1 with why it does not come to a decision. */
@@ -498,7 +612,9 @@ ask_take(struct ask *ask, struct refusal *r)
 	body = http_body(ask->x, &len);
 	if (http_json_check(body, len, (unsigned)store_setting(db, "http.depth"), r) != 0)
 		return -1;
-	return ask_read(ask->net, ask, body, len, r);
+	if (ask_read(ask->net, ask, body, len, r) != 0)
+		return -1;
+	return ask_witness(ask, body, len, r);
 }
 
 /* What names a Host that is paired here leaves a row, whatever becomes of it. */
@@ -516,7 +632,7 @@ lane_ask(struct http_exchange *x, void *ctx)
 		ask->held = r;
 	if (ask->pairing.id == 0) {
 		net_refuse(net, x, &r, NULL);
-		free(ask);
+		ask_free(ask);
 		return 0;
 	}
 	http_on_close(x, ask_gone, ask);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/clock.h"
+#include "engine/crypto/checkpoint.h"
 #include "net/host/enroll_client.h"
 #include "net/host/link.h"
 #include "net/host/sign.h"
@@ -17,9 +18,12 @@
 /* In the words of the index call_live: the history of asks is long. */
 static const char ASKED[] =
     "SELECT c.id, c.nonce, b.id, b.lane, b.peer_uid,"
-    "  json_object('op', c.op, 'args', json(c.args), 'anew', json(iif(c.anew, 'true', 'false')))"
-    "  AS body, c.uses, c.ttl_ms, c.wait_ms"
+    "  json_object('op', c.op, 'args', json(c.args), 'anew', json(iif(c.anew, 'true', 'false')),"
+    "              'witness', json(iif(w.size IS NULL, NULL,"
+    "                json_object('size', w.size, 'root', lower(hex(w.root))))))"
+    "  AS body, c.uses, c.ttl_ms, b.box_key, w.size, w.root, c.wait_ms"
     "  FROM call AS c JOIN host_box AS b ON b.id = c.box_id"
+    "  LEFT JOIN box_witness AS w ON w.box_id = b.id AND w.state <> 'accepted'"
     " WHERE c.state IN ('asked', 'sent') AND c.state = 'asked' ORDER BY c.id LIMIT 1";
 
 static const char BODY[] =
@@ -56,7 +60,24 @@ static const char OVER[] = "SELECT finished_at IS NOT NULL FROM call WHERE id = 
 static const char EXIT[] =
     "SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM json_each(:frame) WHERE key = 'x') THEN NULL"
     " WHEN json_type(:frame, '$.x') = 'integer' AND (:frame ->> '$.x') BETWEEN 0 AND 255"
-    " THEN :frame ->> '$.x' ELSE 256 END";
+    " THEN :frame ->> '$.x' ELSE 256 END,"
+    "       CASE WHEN json_type(:frame, '$.w') = 'text' THEN :frame ->> '$.w' END";
+
+/* What the box has shown goes on from what is held; most asks show what is held already. */
+static const char FOLLOWED[] =
+    "INSERT INTO box_witness (box_id, size, root, note, seen_at)"
+    " VALUES (:box, :size, :root, :note, now_ms()) ON CONFLICT (box_id) DO UPDATE"
+    "   SET state = 'followed', size = excluded.size, root = excluded.root, note = excluded.note,"
+    "       seen_at = excluded.seen_at, why = NULL"
+    " WHERE box_witness.size <> excluded.size OR box_witness.state <> 'followed'";
+
+/* It does not, as we found or as the box says itself. */
+static const char ASTRAY[] =
+    "UPDATE box_witness SET state = substr(:code, 9), why = :why"
+    " WHERE box_id = :box AND :code IN ('witness.behind', 'witness.forked')"
+    "   AND state <> 'accepted'";
+
+static const char REFUSAL[] = "SELECT :e ->> '$.error.code', substr(:e ->> '$.error.why', 1, 512)";
 
 static const char IS_REFUSAL[] =
     "SELECT json_type(:e, '$.error.code') = 'text'"
@@ -91,6 +112,10 @@ struct carried {
 	char *text;
 	size_t len, size, line_max;
 	int64_t exit_code; /* -1: no exit frame yet */
+	unsigned char box_key[32];
+	struct checkpoint held, shown; /* of the box's audit; size 0: none */
+	char *note;                    /* of ${shown} */
+	bool begun;                    /* a frame has come */
 	struct refusal refusal;
 };
 
@@ -102,10 +127,87 @@ carried_free(struct carried *c)
 	*c->self = c->next;
 	if (c->next != NULL)
 		c->next->self = c->self;
+	free(c->note);
 	free(c->text);
 	free(c);
 	if (link->draining && link->carried == NULL)
 		loop_stop(link->env->loop);
+}
+
+/*
+ * Whether the box's audit is the one that we know.
+ */
+
+/* Hold what the box shows, the proof ${text}, against what we hold.  Return 0, or -1 with why it
+ * does not fit. */
+static int
+witness_check(struct carried *c, const char *text)
+{
+	struct checkpoint_proof proof;
+	struct checkpoint shown;
+
+	if (checkpoint_proof_read(text, strlen(text), &proof, &c->refusal) != 0 ||
+	    checkpoint_read(c->box_key, proof.note, proof.note_len, &shown, &c->refusal) != 0)
+		return -1;
+	if (proof.kind != PROOF_CONSISTENCY || shown.size == 0)
+		return refusal_set(&c->refusal, "proof.form", "this is no proof of consistency");
+	if (shown.size < c->held.size)
+		return refusal_set(&c->refusal, "witness.behind",
+		    "the box has shown a checkpoint of %" PRIu64
+		    " rows of its audit, and shows one of %" PRIu64
+		    " now: its database is an older one",
+		    c->held.size, shown.size);
+	if (proof.number != c->held.size ||
+	    (c->held.size != 0 && merkle_extended(c->held.size, c->held.root, shown.size,
+				      shown.root, &proof.proof) != 0))
+		return refusal_set(&c->refusal, "witness.forked",
+		    "the box cannot show that its audit of %" PRIu64
+		    " rows goes on from the one of %" PRIu64
+		    ": its database is another one, or was written anew",
+		    shown.size, c->held.size);
+	if ((c->note = strndup(proof.note, proof.note_len)) == NULL)
+		return refusal_set(&c->refusal, "call.failed", "out of memory");
+	c->shown = shown;
+	return 0;
+}
+
+/* The first frame: with it a box that has shown its audit before goes on to do so. */
+static int
+witness_take(struct carried *c, const char *text)
+{
+	if (text != NULL && c->begun)
+		return refusal_set(&c->refusal, "call.failed",
+		    "the box showed its audit in the middle of an answer");
+	c->begun = true;
+	if (text != NULL)
+		return witness_check(c, text);
+	if (c->held.size != 0 && c->shown.size == 0)
+		return refusal_set(&c->refusal, "witness.missing",
+		    "the box does not show the checkpoint of its audit any more");
+	return 0;
+}
+
+/* What came of it, in the transaction that ends the ask. */
+static int
+witness_keep(struct carried *c)
+{
+	struct store *db = c->link->env->db;
+	struct stmt *q;
+
+	if (c->note != NULL && c->shown.size != 0) {
+		if ((q = store_sql(db, FOLLOWED)) == NULL)
+			return -1;
+		stmt_int(q, ":size", (int64_t)c->shown.size);
+		stmt_blob(q, ":root", c->shown.root, MERKLE_HASH);
+		stmt_text(q, ":note", c->note);
+	} else {
+		if ((q = store_sql(db, ASTRAY)) == NULL)
+			return -1;
+		stmt_text(q, ":code", c->refusal.code);
+		stmt_text(q, ":why", c->refusal.why);
+	}
+	stmt_int(q, ":box", c->box);
+	return stmt_run(q);
 }
 
 /*
@@ -119,6 +221,8 @@ line_keep(struct carried *c, const char *line, size_t len)
 	struct store *db = c->link->env->db;
 	struct stmt *q;
 	int64_t exit_code;
+	bool shown;
+	int good;
 
 	if (http_json_check(line, len, c->link->depth, &c->refusal) != 0)
 		return -1;
@@ -130,7 +234,11 @@ line_keep(struct carried *c, const char *line, size_t len)
 	if (stmt_step(q) != 1)
 		return -1;
 	exit_code = stmt_is_null(q, 0) ? -1 : stmt_get_int(q, 0);
+	shown = !stmt_is_null(q, 1);
+	good = witness_take(c, shown ? stmt_get_text(q, 1) : NULL);
 	stmt_done(q);
+	if (good != 0 || shown)
+		return good;
 	if (exit_code > 255)
 		return refusal_set(
 		    &c->refusal, "call.failed", "the box answered with an exit that is none");
@@ -217,6 +325,22 @@ answer_chunk(void *ctx, struct http_call *call, const char *data, size_t len)
 	return store_commit(db);
 }
 
+/* What the box says of its refusal. */
+static int
+refusal_read(struct carried *c)
+{
+	struct stmt *q;
+
+	if ((q = store_sql(c->link->env->db, REFUSAL)) == NULL)
+		return -1;
+	stmt_text_n(q, ":e", c->text, c->len);
+	if (stmt_step(q) != 1)
+		return -1;
+	refusal_set(&c->refusal, stmt_get_text(q, 0), "%s", stmt_get_text(q, 1));
+	stmt_done(q);
+	return 0;
+}
+
 static struct stmt *
 ending(struct carried *c, int status, const struct refusal *failed)
 {
@@ -233,7 +357,8 @@ ending(struct carried *c, int status, const struct refusal *failed)
 		if ((q = store_sql(db, IS_REFUSAL)) == NULL)
 			return NULL;
 		stmt_text_n(q, ":e", c->text, c->len);
-		if (stmt_value(q, 0) == 1 && (q = store_sql(db, REFUSED)) != NULL) {
+		if (stmt_value(q, 0) == 1 && refusal_read(c) == 0 &&
+		    (q = store_sql(db, REFUSED)) != NULL) {
 			stmt_text_n(q, ":e", c->text, c->len);
 			return q;
 		}
@@ -264,6 +389,8 @@ carried_end(struct carried *c, int status, const struct refusal *failed)
 			stmt_int(q, ":id", c->id);
 			bad = stmt_run_one(q);
 		}
+		if (bad == 0)
+			bad = witness_keep(c);
 		if (bad == 0 && failed == NULL && (q = store_sql(db, HEARD)) != NULL) {
 			stmt_int(q, ":box", c->box);
 			bad = stmt_run(q);
@@ -370,6 +497,7 @@ body_make(struct store *db, const char *plain, int64_t uses, int64_t ttl_ms, int
 static struct carried *
 carried_new(struct link *link, struct stmt *q)
 {
+	const unsigned char *key, *root;
 	struct carried *c;
 
 	if ((c = calloc(1, sizeof(*c))) == NULL)
@@ -378,8 +506,14 @@ carried_new(struct link *link, struct stmt *q)
 	c->id = stmt_get_int(q, 0);
 	c->box = stmt_get_int(q, 2);
 	c->peer_uid = stmt_get_int(q, 4);
-	c->wait_ms = stmt_get_int(q, 8);
+	c->wait_ms = stmt_get_int(q, 11);
 	c->exit_code = -1;
+	if ((key = stmt_get_blob(q, 8, sizeof(c->box_key))) != NULL)
+		memcpy(c->box_key, key, sizeof(c->box_key));
+	if ((root = stmt_get_blob(q, 10, MERKLE_HASH)) != NULL) {
+		c->held.size = (uint64_t)stmt_get_int(q, 9);
+		memcpy(c->held.root, root, MERKLE_HASH);
+	}
 	c->line_max = (size_t)store_setting(link->env->db, "call.frame");
 	c->next = link->carried;
 	c->self = &link->carried;
@@ -407,7 +541,7 @@ carry_one(struct link *link)
 	snprintf(nonce, sizeof(nonce), "%s", stmt_get_text(q, 1));
 	snprintf(lane, sizeof(lane), "%s", stmt_get_text(q, 3));
 	body = body_make(
-	    db, stmt_get_text(q, 5), stmt_get_int(q, 6), stmt_get_int(q, 7), stmt_get_int(q, 8));
+	    db, stmt_get_text(q, 5), stmt_get_int(q, 6), stmt_get_int(q, 7), stmt_get_int(q, 11));
 	c = carried_new(link, q);
 	stmt_done(q);
 	if (body == NULL || c == NULL || mark_sent(db, c->id) != 0) {

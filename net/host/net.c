@@ -5,7 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "net/host/anchor.h"
 #include "net/host/calls.h"
+#include "net/host/context.h"
 #include "net/host/mcp_http.h"
 #include "net/host/net.h"
 #include "net/host/openapi.h"
@@ -17,13 +19,22 @@ static int serve_openapi(struct http_exchange *x, void *ctx);
 
 /* The whole surface. */
 const struct http_route net_routes[] = {
-    {"GET", "/v1/openapi.json", SURFACE_CONTROL | SURFACE_LANE | SURFACE_ENROLL, 0, serve_openapi,
-	"this description"},
+    {"GET", "/v1/openapi.json", SURFACE_CONTROL | SURFACE_LANE | SURFACE_ENROLL | SURFACE_CONTEXT,
+	0, serve_openapi, "this description"},
     {"GET", "/v1/status", SURFACE_CONTROL, 0, control_status, "what runs, and what waits"},
     {"GET", "/v1/approvals", SURFACE_CONTROL, 0, control_approvals,
 	"questions that wait for a person"},
     {"GET", "/v1/ops", SURFACE_LANE, 0, lane_ops, "the op catalog"},
     {"POST", "/v1/ops", SURFACE_LANE, 65536, lane_ask, "ask for an op; the answer is streamed"},
+    {"GET", "/v1/pairings", SURFACE_LANE, 0, anchor_list, "pairings here, as far as they are told"},
+    {"POST", "/v1/pairings", SURFACE_LANE, ANCHOR_BODY_MAX, anchor_sync,
+	"terms that the anchor signed"},
+    {"GET", "/v1/folders", SURFACE_CONTEXT, 0, context_list, "what this user asked to share"},
+    {"POST", "/v1/folders", SURFACE_CONTEXT, 65536, context_post,
+	"ask to share a folder with a Host"},
+    {"GET", "/v1/folders/{id}", SURFACE_CONTEXT, 0, context_show, "one ask of this user"},
+    {"DELETE", "/v1/folders/{id}", SURFACE_CONTEXT, 0, context_delete,
+	"take an ask back, or what it was allowed"},
     {"POST", "/v1/calls", SURFACE_CONTROL, 65536, calls_ask, "ask a box; the answer is streamed"},
     {"GET", "/v1/calls/{id}", SURFACE_CONTROL, 0, calls_follow,
 	"the answer to an ask, from the beginning or behind a frame"},
@@ -60,8 +71,8 @@ static const char STATUS[] =
     " 'pid', (SELECT pid FROM live_instance), 'started_at', (SELECT started_at FROM live_instance),"
     " 'open_approvals', (SELECT count(*) FROM open_approvals),"
     " 'live_grants', (SELECT count(*) FROM live_grants), 'live_runs', (SELECT count(*) FROM live_runs),"
-    " 'pairings', (SELECT json_group_array(json_object('host', host_name, 'state', state, 'since', since))"
-    "   FROM pairing), 'audit', (SELECT max(seq) FROM audit))";
+    " 'pairings', (SELECT json_group_array(json_object('host', host, 'state', state, 'since', since,"
+    "   'reason', reason)) FROM pairing_status), 'audit', (SELECT max(seq) FROM audit))";
 
 static const char APPROVALS[] =
     "SELECT coalesce(json_group_array(json_object('id', id, 'host', host, 'op', op, 'args', json(args),"
@@ -144,8 +155,8 @@ authorise(void *ctx, struct http_peer *peer)
 	return peer->uid == geteuid() || peer->uid == 0 ? 0 : -1;
 }
 
-static void
-limits_read(struct store *db, struct http_limits *limits)
+void
+net_limits(struct store *db, struct http_limits *limits)
 {
 	*limits = (struct http_limits){
 	    .connections = (unsigned)store_setting(db, "http.connections"),
@@ -189,6 +200,7 @@ net_stop(struct actor_env *env)
 		return;
 	mcp_http_end(net);
 	http_server_free(net->server);
+	http_server_free(net->asks);
 	committer_stop(net->committer);
 	free(net);
 	env->ctx = NULL;
@@ -204,15 +216,21 @@ net_start(struct actor_env *env, struct refusal *r)
 		return refusal_set(r, "store.failed", "out of memory");
 	env->ctx = config.ctx = net;
 	net->env = env;
-	limits_read(env->db, &config.limits);
+	net_limits(env->db, &config.limits);
 	net->stream_bytes = config.limits.stream_bytes;
 	calls_start(net);
 	net->committer =
 	    committer_start(env->home, ROLE_NET, &env->keys, "actor:net", env->loop, r);
 	if (net->committer != NULL &&
 	    (net->server = http_server_new(env->loop, &config, r)) != NULL &&
-	    net_listen(net, r) == 0 && mcp_http_start(net, r) == 0)
+	    net_listen(net, r) == 0 && mcp_http_start(net, r) == 0) {
+		/* Without a place for their socket users cannot ask; the box serves all the same.
+		 */
+		if (env->home->role == HOME_BOX && context_serve(net, r) != 0)
+			fprintf(
+			    stderr, "net: users cannot ask for folders: %s: %s\n", r->code, r->why);
 		return 0;
+	}
 	net_stop(env);
 	return -1;
 }
@@ -231,7 +249,8 @@ drained(void *ctx)
 {
 	struct net *net = ctx;
 
-	loop_stop(net->env->loop);
+	if (--net->serving == 0)
+		loop_stop(net->env->loop);
 }
 
 static void
@@ -241,7 +260,10 @@ net_drain(struct actor_env *env)
 
 	lane_drain(net);
 	mcp_http_end(net);
+	net->serving = 1 + (net->asks != NULL);
 	http_server_drain(net->server, drained, net);
+	if (net->asks != NULL)
+		http_server_drain(net->asks, drained, net);
 }
 
 const struct actor actor_net = {

@@ -5,13 +5,15 @@
 #include "engine/actor/actor.h"
 #include "engine/state/person.h"
 #include "engine/store/committer.h"
+#include "net/host/sign.h"
 #include "net/http/server.h"
 
 /* Where a request came in: each is a socket of its own in the directory for sockets. */
-#define SURFACE_CONTROL 1u /* control.sock: the person at the machine */
-#define SURFACE_LANE    2u /* lane.sock: Hosts ask the box */
-#define SURFACE_ENROLL  4u /* enroll.sock: boxes redeem an invitation of this Host */
-#define SURFACE_MCP     8u /* a port of the loopback address: agents with a token */
+#define SURFACE_CONTROL 1u  /* control.sock: the person at the machine */
+#define SURFACE_LANE    2u  /* lane.sock: Hosts ask the box */
+#define SURFACE_ENROLL  4u  /* enroll.sock: boxes redeem an invitation of this Host */
+#define SURFACE_CONTEXT 8u  /* ask.sock: any user asks to share a folder */
+#define SURFACE_MCP     16u /* a port of the loopback address: agents with a token */
 
 /* Who may speak to control.sock: the user of the daemon, and root. */
 #define NET_PEOPLE 2
@@ -25,6 +27,8 @@ struct net_person {
 struct net {
 	struct actor_env *env;
 	struct http_server *server;
+	struct http_server *asks; /* of users (context.c); NULL on a Host */
+	unsigned serving;         /* servers that are not drained */
 	struct committer *committer;
 	size_t stream_bytes;   /* of an answer that may wait for its reader, as the server has it */
 	struct watch *watches; /* answers that are being streamed (watch.c) */
@@ -40,6 +44,12 @@ extern const struct actor actor_net;
 extern const struct http_route net_routes[];
 
 /**
+ * net_limits(db, limits):
+ * Fill ${limits} from the settings http.*.
+ */
+void net_limits(struct store *db, struct http_limits *limits);
+
+/**
  * net_refuse(net, x, refusal, extra):
  * Refuse ${x} as ${refusal} says, with the status, exit code and advice of the table refusal.
  * ${extra} is NULL or one more JSON member ("\"approval\":3").
@@ -53,6 +63,16 @@ void net_refuse(
  * failure.
  */
 int net_answer(struct net *net, struct http_exchange *x, struct stmt *q);
+
+/**
+ * lane_who(net, x, path, pairing, nonce, r):
+ * Find whose key signed this very request for ${path}, not long ago, from the user that it paired
+ * as.  Return 0 with ${pairing} and the request's ${nonce}; or -1 with ${r}: lane.host,
+ * lane.signature, lane.time, lane.peer; ${pairing} is filled then where the key is known.
+ */
+struct pairing;
+int lane_who(struct net *net, struct http_exchange *x, const char *path, struct pairing *pairing,
+    char nonce[SIGN_NONCE_HEX], struct refusal *r);
 
 /**
  * lane_ask(x, net), lane_ops(x, net):

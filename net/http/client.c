@@ -2,8 +2,10 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sodium.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -11,6 +13,8 @@
 
 #include "net/http/client.h"
 #include "net/http/lazy.h"
+#include "net/http/tls.h"
+#include "net/http/via.h"
 
 struct http_client {
 	struct loop *loop;
@@ -24,9 +28,14 @@ struct http_call {
 	struct http_client *client;
 	struct http_request request;
 	CURL *easy;
-	struct curl_slist *headers;
+	struct curl_slist *headers, *dial;
 	char *body; /* our copy of the request's */
 	int fd;
+	struct http_via keeper; /* of the connection; take is NULL: libcurl dials */
+	struct via *via;        /* on that connection, instead of libcurl */
+	uint64_t total_timer;   /* likewise */
+	bool clean;             /* its connection may carry another request */
+	char error[CURL_ERROR_SIZE];
 	uint64_t idle_timer;
 	int64_t last; /* when the last byte came: loop_now */
 	size_t received;
@@ -163,16 +172,35 @@ call_free(struct http_call *call)
 		client->curl->easy_cleanup(call->easy);
 	}
 	client->curl->slist_free_all(call->headers);
+	client->curl->slist_free_all(call->dial);
 	if (call->body != NULL)
 		sodium_memzero(call->body, call->request.body_len);
 	free(call->body);
+	via_free(call->via);
+	loop_cancel(client->loop, call->total_timer);
+	if (call->keeper.take != NULL)
+		call->keeper.over(call->keeper.ctx, call->clean);
 	free(call);
+}
+
+/* What libcurl says; parts of it may come from a certificate. */
+static const char *
+words_of(struct http_call *call, CURLcode result)
+{
+	char *p;
+
+	if (call->error[0] == '\0')
+		return call->client->curl->easy_strerror(result);
+	for (p = call->error; *p != '\0'; p++)
+		if (*p < ' ' || *p > '~')
+			*p = '?';
+	return call->error;
 }
 
 static void
 explain(struct http_call *call, CURLcode result)
 {
-	const char *why = call->client->curl->easy_strerror(result);
+	const char *why = words_of(call, result);
 
 	if (call->refusal.code[0] != '\0')
 		return;
@@ -182,9 +210,13 @@ explain(struct http_call *call, CURLcode result)
 		break;
 	case CURLE_COULDNT_CONNECT:
 	case CURLE_COULDNT_RESOLVE_HOST:
-	case CURLE_SSL_CONNECT_ERROR:
-	case CURLE_PEER_FAILED_VERIFICATION:
 		refusal_set(&call->refusal, "http.unreachable", "%s", why);
+		break;
+	case CURLE_SSL_CONNECT_ERROR:
+		refusal_set(&call->refusal, "tls.handshake", "%s", why);
+		break;
+	case CURLE_PEER_FAILED_VERIFICATION:
+		refusal_set(&call->refusal, "tls.untrusted", "%s", why);
 		break;
 	case CURLE_FILESIZE_EXCEEDED:
 		refusal_set(&call->refusal, "http.too_large", "the answer is over %zu bytes",
@@ -201,6 +233,8 @@ explain(struct http_call *call, CURLcode result)
 static void
 call_finish(struct http_call *call, CURLcode result)
 {
+	call->clean = call->via != NULL && result == CURLE_OK && !call->aborted &&
+		      !via_reply(call->via)->close;
 	if (!call->aborted) {
 		if (result != CURLE_OK)
 			explain(call, result);
@@ -225,31 +259,36 @@ on_idle(void *ctx)
 		call_finish(call, CURLE_OUT_OF_MEMORY);
 }
 
-static size_t
-on_data(char *data, size_t size, size_t n, void *ctx)
+/* Take ${n} bytes of the answer's body.  Return 0, or -1 to end the call. */
+static int
+take_data(struct http_call *call, const char *data, size_t n)
 {
-	struct http_call *call = ctx;
 	const struct http_request *q = &call->request;
 	int r;
 
-	n *= size;
 	call->last = loop_now();
 	if (q->reply_max != 0 && n > q->reply_max - call->received) {
 		refusal_set(
 		    &call->refusal, "http.too_large", "the answer is over %zu bytes", q->reply_max);
-		return CURL_WRITEFUNC_ERROR;
+		return -1;
 	}
 	call->received += n;
 	if (q->chunk == NULL)
-		return n;
+		return 0;
 	call->in_callback = true;
 	r = q->chunk(q->ctx, call, data, n);
 	call->in_callback = false;
 	if (r == 0 && !call->aborted)
-		return n;
+		return 0;
 	if (call->refusal.code[0] == '\0')
 		refusal_set(&call->refusal, "http.aborted", "the answer was not wanted to its end");
-	return CURL_WRITEFUNC_ERROR;
+	return -1;
+}
+
+static size_t
+on_data(char *data, size_t size, size_t n, void *ctx)
+{
+	return take_data(ctx, data, size * n) == 0 ? size * n : CURL_WRITEFUNC_ERROR;
 }
 
 static size_t
@@ -273,30 +312,62 @@ on_open(void *ctx, curlsocktype purpose, struct curl_sockaddr *address)
 	return call->fd == -1 ? CURL_SOCKET_BAD : call->fd;
 }
 
+/* CURLOPT_SSL_CTX_FUNCTION */
+static CURLcode
+on_context(CURL *easy, void *ssl_ctx, void *ctx)
+{
+	struct http_call *call = ctx;
+
+	(void)easy;
+	return tls_end_apply(call->request.tls, ssl_ctx, &call->refusal) == 0
+		   ? CURLE_OK
+		   : CURLE_SSL_CERTPROBLEM;
+}
+
+/* Who is at the other end of the socket, or of TLS. */
+static int
+peer_of_call(struct http_call *call, struct http_peer *peer)
+{
+	struct curl_tlssessioninfo *info = NULL;
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	*peer = (struct http_peer){.uid = HTTP_NOBODY, .gid = (gid_t)-1};
+	if (call->request.tls != NULL) {
+		call->client->curl->easy_getinfo(call->easy, CURLINFO_TLS_SSL_PTR, &info);
+		if (info != NULL && info->internals != NULL)
+			peer->tls = tls_peer_of(info->internals, &call->refusal);
+		return peer->tls != NULL ? 0
+					 : refusal_set(&call->refusal, "tls.handshake",
+					       "no certificate was shown");
+	}
+	if (getsockopt(call->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == -1)
+		return refusal_errno(
+		    &call->refusal, "http.unreachable", "who listens on the socket");
+	peer->pid = cred.pid;
+	peer->uid = cred.uid;
+	peer->gid = cred.gid;
+	return 0;
+}
+
 /* CURLOPT_PREREQFUNCTION: connected, and nothing sent yet. */
 static int
 on_connected(void *ctx, char *remote, char *local, int remote_port, int local_port)
 {
 	struct http_call *call = ctx;
-	struct http_peer peer = {.surface = 0};
-	struct ucred cred;
-	socklen_t len = sizeof(cred);
+	struct http_peer peer;
 	int r;
 
 	(void)remote;
 	(void)local;
 	(void)remote_port;
 	(void)local_port;
-	if (getsockopt(call->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == -1) {
-		refusal_errno(&call->refusal, "http.unreachable", "who listens on the socket");
+	if (peer_of_call(call, &peer) == -1)
 		return CURL_PREREQFUNC_ABORT;
-	}
-	peer.pid = cred.pid;
-	peer.uid = cred.uid;
-	peer.gid = cred.gid;
 	call->in_callback = true;
 	r = call->request.verify(call->request.ctx, &peer, &call->refusal);
 	call->in_callback = false;
+	tls_peer_free(peer.tls);
 	if (r == 0 && !call->aborted)
 		return CURL_PREREQFUNC_OK;
 	if (call->refusal.code[0] == '\0')
@@ -367,26 +438,74 @@ set_body(struct http_call *call)
 	return r;
 }
 
+/* A connection that serves this call alone, and whom to ask about its other end. */
 static int
-set_socket(struct http_call *call)
+set_connection(struct http_call *call)
 {
 	const struct lazy_curl *curl = call->client->curl;
 	const struct http_request *q = &call->request;
 	CURL *e = call->easy;
 	int r = 0;
 
-	if (q->socket_path == NULL)
+	if (q->socket_path == NULL && q->tls == NULL)
 		return 0;
-
-	/* Each call has a connection of its own, so that on_connected knows whose it is. */
-	r |= curl->easy_setopt(e, CURLOPT_UNIX_SOCKET_PATH, q->socket_path);
 	r |= curl->easy_setopt(e, CURLOPT_FRESH_CONNECT, 1L);
 	r |= curl->easy_setopt(e, CURLOPT_FORBID_REUSE, 1L);
+	if (q->socket_path != NULL)
+		r |= curl->easy_setopt(e, CURLOPT_UNIX_SOCKET_PATH, q->socket_path);
 	if (q->verify != NULL) {
 		r |= curl->easy_setopt(e, CURLOPT_PREREQFUNCTION, on_connected);
 		r |= curl->easy_setopt(e, CURLOPT_PREREQDATA, call);
 	}
 	return r;
+}
+
+static int
+set_tls(struct http_call *call)
+{
+	const struct lazy_curl *curl = call->client->curl;
+	CURL *e = call->easy;
+	int r = 0;
+
+	r |= curl->easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+	if (call->request.tls == NULL)
+		return r;
+
+	/* No file of the system's: our end says who is trusted, libcurl still checks the name. */
+	r |= curl->easy_setopt(e, CURLOPT_CAINFO, NULL);
+	r |= curl->easy_setopt(e, CURLOPT_CAPATH, NULL);
+	r |= curl->easy_setopt(e, CURLOPT_SSL_SESSIONID_CACHE, 0L);
+	r |= curl->easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_context);
+	r |= curl->easy_setopt(e, CURLOPT_SSL_CTX_DATA, call);
+	return r;
+}
+
+/* Where to, if not to where the URL says. */
+static int
+set_dial(struct http_call *call)
+{
+	const struct lazy_curl *curl = call->client->curl;
+	char entry[512];
+
+	if (call->request.dial == NULL)
+		return 0;
+	if (snprintf(entry, sizeof(entry), "::%s", call->request.dial) >= (int)sizeof(entry) ||
+	    (call->dial = curl->slist_append(NULL, entry)) == NULL)
+		return -1;
+	return curl->easy_setopt(call->easy, CURLOPT_CONNECT_TO, call->dial);
+}
+
+static int
+set_method(struct http_call *call)
+{
+	const struct lazy_curl *curl = call->client->curl;
+	const char *method = call->request.method;
+
+	if (method == NULL)
+		return curl->easy_setopt(call->easy, CURLOPT_CONNECT_ONLY, 1L);
+	if (strcmp(method, "HEAD") == 0)
+		return curl->easy_setopt(call->easy, CURLOPT_NOBODY, 1L);
+	return curl->easy_setopt(call->easy, CURLOPT_CUSTOMREQUEST, method);
 }
 
 /* Return 0 if every option was taken. */
@@ -415,29 +534,125 @@ set_options(struct http_call *call)
 	r |= curl->easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, on_open);
 	r |= curl->easy_setopt(e, CURLOPT_OPENSOCKETDATA, call);
 	r |= set_body(call);
-	if (strcmp(q->method, "HEAD") == 0)
-		r |= curl->easy_setopt(e, CURLOPT_NOBODY, 1L);
-	else
-		r |= curl->easy_setopt(e, CURLOPT_CUSTOMREQUEST, q->method);
-	r |= set_socket(call);
+	r |= curl->easy_setopt(e, CURLOPT_ERRORBUFFER, call->error);
+	r |= set_method(call);
+	r |= set_connection(call);
+	r |= set_tls(call);
+	r |= set_dial(call);
 	r |= set_headers(call);
 	return r;
 }
 
+/* On a connection that is there already. */
+
 static int
-call_start(struct http_call *call)
+on_via_body(void *ctx, const char *data, size_t len)
+{
+	return take_data(ctx, data, len);
+}
+
+static void
+on_via_over(void *ctx, const struct refusal *why)
+{
+	struct http_call *call = ctx;
+
+	if (why != NULL && call->refusal.code[0] == '\0')
+		call->refusal = *why;
+	call_finish(call, why != NULL ? CURLE_RECV_ERROR : CURLE_OK);
+}
+
+static void
+on_total(void *ctx)
+{
+	struct http_call *call = ctx;
+
+	call->total_timer = 0;
+	call_finish(call, CURLE_OPERATION_TIMEDOUT);
+}
+
+static bool
+is_line(const char *text)
+{
+	return strpbrk(text, "\r\n") == NULL;
+}
+
+/* Return the bytes that libcurl would send, their number in ${*len}; NULL without memory. */
+static char *
+request_text(const struct http_request *q, size_t *len)
+{
+	const char *host = strstr(q->url, "://") != NULL ? strstr(q->url, "://") + 3 : q->url;
+	size_t size = 256 + strlen(q->method) + strlen(q->url) + q->body_len;
+	int host_len = (int)strcspn(host, "/");
+	const struct http_field *h;
+	char *text, *p;
+
+	for (h = q->headers; h != NULL && h->name != NULL; h++) {
+		if (!is_line(h->name) || !is_line(h->value))
+			return NULL;
+		size += strlen(h->name) + strlen(h->value) + 4;
+	}
+	if (!is_line(q->url) || strchr(q->url, ' ') != NULL || (text = malloc(size)) == NULL)
+		return NULL;
+	p = text + sprintf(text, "%s %s HTTP/1.1\r\nHost: %.*s\r\nUser-Agent: bastion/%s\r\n",
+		       q->method, host[host_len] != '\0' ? host + host_len : "/", host_len, host,
+		       BASTION_VERSION);
+	if (q->body != NULL)
+		p += sprintf(p, "Content-Length: %zu\r\n", q->body_len);
+	if (q->body != NULL && !has_header(q->headers, "Content-Type"))
+		p = stpcpy(p, "Content-Type: application/json\r\n");
+	for (h = q->headers; h != NULL && h->name != NULL; h++)
+		p = stpcpy(stpcpy(stpcpy(stpcpy(p, h->name), ": "), h->value), "\r\n");
+	p = stpcpy(p, "\r\n");
+	if (q->body != NULL)
+		p = mempcpy(p, q->body, q->body_len);
+	*len = (size_t)(p - text);
+	return text;
+}
+
+static int
+via_begin(struct http_call *call)
+{
+	const struct http_request *q = &call->request;
+	const struct via_hooks hooks = {.body = on_via_body, .over = on_via_over, .ctx = call};
+	struct loop *loop = call->client->loop;
+	char *text;
+	size_t len;
+	int fd;
+
+	if (q->total_ms > 0 &&
+	    (call->total_timer = loop_after(loop, q->total_ms, on_total, call)) == 0)
+		return -1;
+	if ((text = request_text(q, &len)) == NULL)
+		return -1;
+	if ((fd = call->keeper.take(call->keeper.ctx)) == -1) {
+		sodium_memzero(text, len);
+		free(text);
+		return -1;
+	}
+	call->via = via_start(loop, fd, text, len, strcmp(q->method, "HEAD") == 0, &hooks);
+	return call->via != NULL ? 0 : -1;
+}
+
+static int
+curl_begin(struct http_call *call)
 {
 	const struct lazy_curl *curl = call->client->curl;
 
 	if ((call->easy = curl->easy_init()) == NULL || set_options(call) != 0)
 		return -1;
+	return curl->multi_add_handle(call->client->multi, call->easy) == CURLM_OK ? 0 : -1;
+}
+
+static int
+call_start(struct http_call *call)
+{
 	if (call->request.idle_ms > 0) {
 		call->idle_timer =
 		    loop_after(call->client->loop, call->request.idle_ms, on_idle, call);
 		if (call->idle_timer == 0)
 			return -1;
 	}
-	return curl->multi_add_handle(call->client->multi, call->easy) == CURLM_OK ? 0 : -1;
+	return call->keeper.take != NULL ? via_begin(call) : curl_begin(call);
 }
 
 struct http_call *
@@ -447,8 +662,12 @@ http_start(struct http_client *client, const struct http_request *request, struc
 
 	if ((call = calloc(1, sizeof(*call))) == NULL) {
 		refusal_set(refusal, "http.memory", "no memory for a request");
+		if (request->via != NULL)
+			request->via->over(request->via->ctx, false);
 		return NULL;
 	}
+	if (request->via != NULL)
+		call->keeper = *request->via;
 	call->client = client;
 	call->request = *request;
 	call->fd = -1;
@@ -466,6 +685,8 @@ http_start(struct http_client *client, const struct http_request *request, struc
 	/* What the caller passed may go away now. */
 	call->request.socket_path = call->request.url = call->request.method = NULL;
 	call->request.headers = NULL;
+	call->request.via = NULL;
+	call->request.dial = NULL;
 	call->request.body = NULL;
 	return call;
 }
@@ -483,6 +704,8 @@ http_call_status(const struct http_call *call)
 {
 	long status = 0;
 
+	if (call->via != NULL)
+		return via_reply(call->via)->status;
 	call->client->curl->easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
 	return (int)status;
 }
@@ -492,9 +715,20 @@ http_call_header(const struct http_call *call, const char *name)
 {
 	struct curl_header *h;
 
+	if (call->via != NULL)
+		return reply_header(via_reply(call->via), name);
 	if (call->client->curl->easy_header(call->easy, name, 0, CURLH_HEADER, -1, &h) != CURLHE_OK)
 		return NULL;
 	return h->value;
+}
+
+int
+http_call_socket(const struct http_call *call)
+{
+	curl_socket_t fd = CURL_SOCKET_BAD;
+
+	call->client->curl->easy_getinfo(call->easy, CURLINFO_ACTIVESOCKET, &fd);
+	return fd == CURL_SOCKET_BAD ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
 }
 
 struct http_client *

@@ -2,6 +2,7 @@
 #ifndef NET_HTTP_CLIENT_H
 #define NET_HTTP_CLIENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,11 +12,30 @@
 
 struct http_client;
 struct http_call; /* one request on its way */
+struct tls_end;   /* net/http/tls.h */
+
+/* A connection that somebody else keeps. */
+struct http_via {
+	/* Return a connected, non-blocking socket for the call to ask on and to close; or -1. */
+	int (*take)(void *ctx);
+
+	/*
+	 * The call is over and its socket closed, called once, also where http_start fails or take
+	 * was never called.  ${clean}: it has carried one whole request and answer, and (another
+	 * descriptor of) the connection may carry the next.
+	 */
+	void (*over)(void *ctx, bool clean);
+	void *ctx;
+};
 
 struct http_request {
-	const char *socket_path; /* NULL: dial what the URL says */
-	const char *method;
-	const char *url;                  /* "http://bastion/v1/ops" for a socket */
+	const char *socket_path;    /* NULL: dial what the URL says */
+	const struct http_via *via; /* instead of dialling; copied */
+	const char *dial;           /* "address:port" to dial instead; the URL names whom we mean */
+	struct tls_end *tls;        /* for https: whom to trust, and who we are; outlives the call.
+				     * NULL: the system's authorities, and nobody */
+	const char *method;         /* NULL: connect, and no more: see http_call_socket */
+	const char *url;            /* "http://bastion/v1/ops" for a socket */
 	const struct http_field *headers; /* ends with a NULL name; may be NULL */
 	const void *body;
 	size_t body_len;
@@ -23,8 +43,8 @@ struct http_request {
 	size_t reply_max; /* bytes of the answer's body; 0: no limit, for streams */
 
 	/*
-	 * With a socket_path: who listens there, before a byte is sent.  Return 0, or -1 with
-	 * ${refusal} to give up.  May be NULL.
+	 * With a socket_path, who listens there; with tls, whose certificate was shown and found
+	 * good: before a byte is sent.  Return 0, or -1 with ${refusal} to give up.  May be NULL.
 	 */
 	int (*verify)(void *ctx, const struct http_peer *peer, struct refusal *refusal);
 
@@ -62,8 +82,10 @@ void http_client_free(struct http_client *client);
  * http_start(client, request, refusal):
  * Start ${request}, which is copied, its body too (wiped afterwards).  No proxy, redirect, cookie
  * or file of the user is heeded.  Callbacks come from the loop, never from inside this call.
- * Failures are http.unreachable, http.timeout, http.too_large, http.aborted (chunk gave up),
- * http.protocol, or what verify set.  Return the call, or NULL with ${refusal} http.memory.
+ * Failures are http.unreachable, http.timeout (connecting includes the handshake), tls.handshake,
+ * tls.untrusted, http.too_large, http.aborted (chunk gave up), http.protocol, or what verify set.
+ * Under TLS each call has a connection and a handshake of its own.  Return the call, or NULL with
+ * ${refusal} http.memory.
  */
 struct http_call *http_start(
     struct http_client *client, const struct http_request *request, struct refusal *refusal);
@@ -86,6 +108,13 @@ int http_call_status(const struct http_call *call);
  * Return the last header ${name} of the answer, or NULL; it lives as long as the call.
  */
 const char *http_call_header(const struct http_call *call, const char *name);
+
+/**
+ * http_call_socket(call):
+ * From inside done of a call without a method: return the connected TCP socket, the caller's from
+ * now on; or -1.
+ */
+int http_call_socket(const struct http_call *call);
 
 /**
  * http_ask(request, answer, refusal):

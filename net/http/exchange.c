@@ -186,7 +186,7 @@ add_headers(struct http_exchange *x, struct MHD_Response *response, const char *
 	for (h = headers; h != NULL && h->name != NULL; h++)
 		if (mhd->add_response_header(response, h->name, h->value) != MHD_YES)
 			return -1;
-	if (x->conn->server->draining &&
+	if ((x->conn->server->draining || x->conn->server->config.once) &&
 	    mhd->add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close") != MHD_YES)
 		return -1;
 	return 0;
@@ -268,6 +268,50 @@ refuse_early(struct http_exchange *x, unsigned status, const struct refusal *ref
 	    "application/json", headers);
 	free(json);
 	return MHD_YES;
+}
+
+/* Becoming something else. */
+
+static void
+upgraded(void *ctx, struct MHD_Connection *mhd, void *request, const char *extra, size_t extra_len,
+    MHD_socket fd, struct MHD_UpgradeResponseHandle *handle)
+{
+	struct http_exchange *x = request;
+	struct http_upgraded *u = x->upgraded;
+
+	(void)ctx;
+	(void)mhd;
+	(void)extra;
+	x->upgraded = NULL;
+	x->conn->upgraded = u;
+	u->conn = x->conn;
+	u->handle = handle;
+	conn_deadline(x->conn, 0);
+	loop_del(x->conn->server->loop, fd);
+	if (extra_len == 0 && !x->conn->server->draining) {
+		u->taken(u->ctx, u);
+		return;
+	}
+	u->ended(u->ctx);
+	http_upgraded_close(u);
+}
+
+void
+http_upgrade(struct http_exchange *x, const char *protocol,
+    void (*taken)(void *ctx, struct http_upgraded *upgraded), void (*ended)(void *ctx), void *ctx)
+{
+	const struct http_field headers[] = {{"Upgrade", protocol}, {NULL, NULL}};
+	struct MHD_Response *response;
+
+	if ((x->upgraded = calloc(1, sizeof(*x->upgraded))) == NULL) {
+		ended(ctx);
+		exchange_abandon(x);
+		return;
+	}
+	x->phase = PHASE_DONE;
+	*x->upgraded = (struct http_upgraded){.taken = taken, .ended = ended, .ctx = ctx};
+	response = mhd_of(x)->create_response_for_upgrade(upgraded, x);
+	answer(x, MHD_HTTP_SWITCHING_PROTOCOLS, response, NULL, headers);
 }
 
 /* Streams. */
@@ -461,7 +505,8 @@ check_head(struct http_exchange *x, const char *method)
 	struct refusal r;
 
 	x->is_head = strcmp(method, "HEAD") == 0;
-	conn_deadline(x->conn, limits_of(x)->request_ms);
+	if (!x->conn->server->config.once)
+		conn_deadline(x->conn, limits_of(x)->request_ms);
 	if (headers_are_too_much(x)) {
 		refusal_set(&r, "http.headers", "the request has too many or too long headers");
 		return refuse_early(x, 431, &r, NULL, has_body);
@@ -580,6 +625,7 @@ exchange_end(
 	const struct http_server *server = ctx;
 	struct http_exchange *x = *request;
 	struct conn *c;
+	bool last;
 
 	(void)why;
 	if (x == NULL)
@@ -587,8 +633,12 @@ exchange_end(
 	*request = NULL;
 	c = x->conn;
 	c->x = NULL;
+	last = x->status == MHD_HTTP_SWITCHING_PROTOCOLS;
 	if ((x->phase == PHASE_HANDLE || x->phase == PHASE_STREAM) && x->on_close != NULL)
 		x->on_close(x->on_close_ctx);
+	if (x->upgraded != NULL)
+		x->upgraded->ended(x->upgraded->ctx);
+	free(x->upgraded);
 	if (x->response != NULL)
 		server->mhd->destroy_response(x->response);
 	if (x->body != NULL)
@@ -597,6 +647,10 @@ exchange_end(
 	free(x->queue);
 	free(x->target);
 	free(x);
+
+	/* The connection goes with what it became, and libmicrohttpd holds a lock of its own. */
+	if (last)
+		return;
 	server->mhd->set_connection_option(mhd, MHD_CONNECTION_OPTION_TIMEOUT, 0);
 	conn_deadline(c, server->draining ? 1 : server->config.limits.idle_ms);
 }

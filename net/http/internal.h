@@ -15,6 +15,7 @@ struct conn {
 	struct http_exchange *x; /* the request at hand, or NULL */
 	uint64_t timer;
 	bool hung_up;
+	struct http_upgraded *upgraded; /* NULL: it is HTTP */
 	struct conn *prev, *next;
 };
 
@@ -34,6 +35,15 @@ struct http_server {
 	void (*drained)(void *ctx);
 	void *drained_ctx;
 	uint64_t drain_timer;
+};
+
+/* What a connection became.  Its exchange owns it until the 101 is sent, then the connection. */
+struct http_upgraded {
+	struct conn *conn; /* NULL: not handed over yet */
+	struct MHD_UpgradeResponseHandle *handle;
+	void (*taken)(void *ctx, struct http_upgraded *upgraded);
+	void (*ended)(void *ctx);
+	void *ctx;
 };
 
 enum phase {
@@ -59,7 +69,8 @@ struct http_exchange {
 	void *on_close_ctx;
 	void (*on_drain)(void *ctx);
 	void *on_drain_ctx;
-	char *queue; /* of a stream: ${queue_len} bytes from ${queue_at} */
+	struct http_upgraded *upgraded; /* what it becomes with its answer, or NULL */
+	char *queue;                    /* of a stream: ${queue_len} bytes from ${queue_at} */
 	size_t queue_at, queue_len, queue_room;
 };
 

@@ -42,6 +42,8 @@ static const struct library_symbol mhd_symbols[] = {
     {"MHD_resume_connection", offsetof(struct lazy_mhd, resume_connection)},
     {"MHD_create_response_from_buffer", offsetof(struct lazy_mhd, create_response_from_buffer)},
     {"MHD_create_response_from_callback", offsetof(struct lazy_mhd, create_response_from_callback)},
+    {"MHD_create_response_for_upgrade", offsetof(struct lazy_mhd, create_response_for_upgrade)},
+    {"MHD_upgrade_action", offsetof(struct lazy_mhd, upgrade_action)},
     {"MHD_add_response_header", offsetof(struct lazy_mhd, add_response_header)},
     {"MHD_queue_response", offsetof(struct lazy_mhd, queue_response)},
     {"MHD_destroy_response", offsetof(struct lazy_mhd, destroy_response)},

@@ -46,6 +46,8 @@ struct lazy_mhd {
 	typeof(&MHD_resume_connection) resume_connection;
 	typeof(&MHD_create_response_from_buffer) create_response_from_buffer;
 	typeof(&MHD_create_response_from_callback) create_response_from_callback;
+	typeof(&MHD_create_response_for_upgrade) create_response_for_upgrade;
+	typeof(&MHD_upgrade_action) upgrade_action;
 	typeof(&MHD_add_response_header) add_response_header;
 	typeof(&MHD_queue_response) queue_response;
 	typeof(&MHD_destroy_response) destroy_response;

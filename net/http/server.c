@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "net/http/internal.h"
+#include "net/http/tls_pump.h"
 #include "net/http/unixsock.h"
 
 #define BACKLOG         SOMAXCONN /* a unix socket's client is refused, not queued, above it */
@@ -18,13 +19,15 @@
 #define LEFTOVERS_MAX   16
 #define POOL_EXTRA      24576 /* with 8 KiB of headers: the most it takes by malloc, not mmap */
 #define LINGER_MS       1000
-#define LINGER_BYTES    (4 << 20)
+#define LINGER_BYTES    (1 << 20)
 
 struct listener {
 	struct http_server *server;
-	struct unixsock sock; /* only ${fd} is set for a socket that was handed in */
+	struct unixsock sock; /* only ${fd} is set for a socket that was handed in; -1: closed */
 	unsigned surface;
 	uint64_t pause;
+	struct tls_end *tls; /* NULL: plain */
+	struct tls_pump *pump;
 	struct listener *next;
 };
 
@@ -165,10 +168,22 @@ drained(void *ctx)
 	server->drained(server->drained_ctx);
 }
 
+/* Connections, and those under TLS whose last bytes are still on their way. */
+static bool
+is_empty(const struct http_server *server)
+{
+	const struct listener *l;
+
+	for (l = server->listeners; l != NULL; l = l->next)
+		if (l->pump != NULL && tls_pump_count(l->pump) > 0)
+			return false;
+	return server->nconns == 0;
+}
+
 static void
 check_drained(struct http_server *server)
 {
-	if (server->nconns == 0 && server->drained != NULL && server->drain_timer == 0)
+	if (is_empty(server) && server->drained != NULL && server->drain_timer == 0)
 		server->drain_timer = loop_after(server->loop, 0, drained, server);
 }
 
@@ -186,6 +201,7 @@ conn_free(struct conn *c)
 	if (c->next != NULL)
 		c->next->prev = c->prev;
 	server->nconns--;
+	tls_peer_free(c->peer.tls);
 	free(c);
 	check_drained(server);
 }
@@ -203,6 +219,35 @@ on_connection(void *ctx, struct MHD_Connection *mhd, void **socket_context,
 		return;
 	}
 	conn_free(*socket_context);
+}
+
+/* Connections that became something else. */
+
+int
+http_upgraded_fd(const struct http_upgraded *u)
+{
+	return u->conn->fd;
+}
+
+void
+http_upgraded_close(struct http_upgraded *u)
+{
+	struct conn *c = u->conn;
+
+	c->upgraded = NULL;
+	c->server->mhd->upgrade_action(u->handle, MHD_UPGRADE_ACTION_CLOSE);
+	free(u);
+	server_wake(c->server);
+}
+
+/* The server ends: so does what its connection became. */
+static void
+conn_end_upgraded(struct conn *c)
+{
+	struct http_upgraded *u = c->upgraded;
+
+	u->ended(u->ctx);
+	http_upgraded_close(u);
 }
 
 static struct conn *
@@ -236,6 +281,7 @@ http_serve_fd(struct http_server *server, int fd, const struct http_peer *peer)
 	if (server->draining || (flags = fcntl(fd, F_GETFL)) == -1 ||
 	    fcntl(fd, F_SETFL, flags | O_NONBLOCK) == -1 ||
 	    (c = conn_new(server, fd, peer)) == NULL) {
+		tls_peer_free(peer->tls);
 		close(fd);
 		return -1;
 	}
@@ -261,13 +307,18 @@ conns_of(const struct http_server *server, uid_t uid)
 	return n;
 }
 
-static bool
-is_busy(const struct http_server *server, uid_t uid)
+/* Return 0, or -1 with why ${uid} gets no further connection. */
+static int
+find_room(const struct http_server *server, uid_t uid, struct refusal *r)
 {
 	const struct http_limits *limits = &server->config.limits;
 
-	return server->nconns >= limits->connections ||
-	       (uid != HTTP_NOBODY && conns_of(server, uid) >= limits->uid_connections);
+	if (uid != HTTP_NOBODY && conns_of(server, uid) >= limits->uid_connections)
+		return refusal_set(
+		    r, "http.busy", "busy: too many connections of user %u are open", uid);
+	if (server->nconns >= limits->connections)
+		return refusal_set(r, "http.busy", "busy: too many connections are open");
+	return 0;
 }
 
 static int
@@ -289,24 +340,63 @@ peer_of(int fd, struct http_peer *peer)
 	return 0;
 }
 
-static void
-admit(struct listener *l, int fd)
+/* Serve ${peer} on ${fd}, if it may.  Return 0; or -1, with both given up. */
+static int
+admit(struct http_server *server, int fd, struct http_peer *peer)
 {
-	struct http_server *server = l->server;
-	struct http_peer peer = {.uid = HTTP_NOBODY, .gid = (gid_t)-1, .surface = l->surface};
 	struct refusal r;
 
-	if (peer_of(fd, &peer) == -1 || server->config.authorise(server->config.ctx, &peer) != 0) {
+	if (server->config.authorise(server->config.ctx, peer) != 0) {
+		tls_peer_free(peer->tls);
 		close(fd);
-		return;
+		return -1;
 	}
-	if (is_busy(server, peer.uid)) {
-		refusal_set(&r, "http.busy", "too many connections are open");
+	if (find_room(server, peer->uid, &r) == -1) {
 		server_refuse_raw(server, fd, 503, &r, NULL, true);
+		tls_peer_free(peer->tls);
 		close(fd);
-		return;
+		return 0;
 	}
-	http_serve_fd(server, fd, &peer);
+	return http_serve_fd(server, fd, peer);
+}
+
+static void
+admit_plain(struct listener *l, int fd)
+{
+	struct http_peer peer = {.uid = HTTP_NOBODY, .gid = (gid_t)-1, .surface = l->surface};
+
+	if (peer_of(fd, &peer) == -1)
+		close(fd);
+	else
+		admit(l->server, fd, &peer);
+}
+
+static int
+on_handshake(void *ctx, struct tls_conn *conn, int plain, struct tls_peer *tls)
+{
+	struct listener *l = ctx;
+	struct http_peer peer = {
+	    .uid = HTTP_NOBODY, .gid = (gid_t)-1, .surface = l->surface, .tls = tls};
+
+	snprintf(peer.address, sizeof(peer.address), "%s", tls_address(conn));
+	return admit(l->server, plain, &peer);
+}
+
+static void
+on_tls_gone(void *ctx, const struct refusal *why)
+{
+	struct listener *l = ctx;
+
+	(void)why;
+	check_drained(l->server);
+}
+
+static void
+admit_tls(struct listener *l, int fd, const struct sockaddr_storage *from)
+{
+	const struct tls_hooks hooks = {.ready = on_handshake, .gone = on_tls_gone, .ctx = l};
+
+	tls_accept(l->pump, l->tls, fd, from, &hooks, NULL);
 }
 
 /* Listeners. */
@@ -324,15 +414,22 @@ static void
 on_accept(void *ctx, uint32_t events)
 {
 	struct listener *l = ctx;
+	struct sockaddr_storage from;
+	socklen_t len;
 	int i, fd;
 
 	(void)events;
 	for (i = 0; i < ACCEPTS; i++) {
-		fd = accept4(l->sock.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		if (fd >= 0) {
-			admit(l, fd);
+		from.ss_family = AF_UNSPEC;
+		len = sizeof(from);
+		fd = accept4(
+		    l->sock.fd, (struct sockaddr *)&from, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd >= 0 && l->tls != NULL)
+			admit_tls(l, fd, &from);
+		else if (fd >= 0)
+			admit_plain(l, fd);
+		if (fd >= 0)
 			continue;
-		}
 		if (errno == EAGAIN)
 			return;
 		if (errno == EINTR || errno == ECONNABORTED)
@@ -346,18 +443,30 @@ on_accept(void *ctx, uint32_t events)
 	}
 }
 
+/* Accept no more.  What is open under TLS stays. */
 static void
-listener_free(struct listener *l)
+listener_close(struct listener *l)
 {
 	loop_cancel(l->server->loop, l->pause);
+	l->pause = 0;
 	if (l->sock.fd != -1)
 		loop_del(l->server->loop, l->sock.fd);
 	unixsock_close(&l->sock);
+	if (l->pump != NULL)
+		tls_pump_close(l->pump);
+}
+
+static void
+listener_free(struct listener *l)
+{
+	listener_close(l);
+	tls_pump_free(l->pump);
+	tls_end_free(l->tls);
 	free(l);
 }
 
-static int
-listener_start(struct http_server *server, const struct unixsock *sock, unsigned surface,
+static struct listener *
+listener_new(struct http_server *server, const struct unixsock *sock, unsigned surface,
     struct refusal *refusal)
 {
 	struct listener *l;
@@ -365,11 +474,20 @@ listener_start(struct http_server *server, const struct unixsock *sock, unsigned
 
 	if ((l = calloc(1, sizeof(*l))) == NULL) {
 		unixsock_close(&lost);
-		return refusal_set(refusal, "http.memory", "no memory for a listener");
+		refusal_set(refusal, "http.memory", "no memory for a listener");
+		return NULL;
 	}
 	l->server = server;
 	l->sock = *sock;
 	l->surface = surface;
+	return l;
+}
+
+static int
+listener_start(struct listener *l, struct refusal *refusal)
+{
+	struct http_server *server = l->server;
+
 	if (loop_add(server->loop, l->sock.fd, EPOLLIN, on_accept, l) == -1) {
 		refusal_errno(refusal, "socket.bind", "waiting for connections");
 		listener_free(l);
@@ -384,16 +502,18 @@ int
 http_listen_unix(struct http_server *server, const char *path, unsigned surface, mode_t mode,
     struct refusal *refusal)
 {
+	struct listener *l;
 	struct unixsock sock;
 
 	if (unixsock_bind(&sock, path, mode, refusal) == -1 ||
-	    unixsock_publish(&sock, BACKLOG, refusal) == -1)
+	    unixsock_publish(&sock, BACKLOG, refusal) == -1 ||
+	    (l = listener_new(server, &sock, surface, refusal)) == NULL)
 		return -1;
-	return listener_start(server, &sock, surface, refusal);
+	return listener_start(l, refusal);
 }
 
-int
-http_listen_fd(struct http_server *server, int fd, unsigned surface, struct refusal *refusal)
+static struct listener *
+listener_of(struct http_server *server, int fd, unsigned surface, struct refusal *refusal)
 {
 	struct unixsock sock = {.fd = fd, .dir = -1};
 	int flags;
@@ -401,20 +521,35 @@ http_listen_fd(struct http_server *server, int fd, unsigned surface, struct refu
 	if ((flags = fcntl(fd, F_GETFL)) == -1 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) == -1) {
 		refusal_errno(refusal, "socket.bind", "the listening socket");
 		close(fd);
-		return -1;
+		return NULL;
 	}
-	return listener_start(server, &sock, surface, refusal);
+	return listener_new(server, &sock, surface, refusal);
 }
 
-static void
-close_listeners(struct http_server *server)
+int
+http_listen_fd(struct http_server *server, int fd, unsigned surface, struct refusal *refusal)
 {
 	struct listener *l;
 
-	while ((l = server->listeners) != NULL) {
-		server->listeners = l->next;
+	if ((l = listener_of(server, fd, surface, refusal)) == NULL)
+		return -1;
+	return listener_start(l, refusal);
+}
+
+int
+http_listen_tls(struct http_server *server, int fd, unsigned surface,
+    const struct tls_config *config, const struct tls_limits *limits, struct refusal *refusal)
+{
+	struct listener *l;
+
+	if ((l = listener_of(server, fd, surface, refusal)) == NULL)
+		return -1;
+	if ((l->tls = tls_server_end(config, refusal)) == NULL ||
+	    (l->pump = tls_pump_new(server->loop, limits, refusal)) == NULL) {
 		listener_free(l);
+		return -1;
 	}
+	return listener_start(l, refusal);
 }
 
 /* The daemon. */
@@ -462,8 +597,8 @@ start_daemon(struct http_server *server)
 	 * limit but fits the pool is refused in our form.
 	 */
 	server->daemon = server->mhd->start_daemon(
-	    MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
-	    exchange_request, server, MHD_OPTION_CONNECTION_LIMIT, UINT_MAX,
+	    MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME | MHD_ALLOW_UPGRADE,
+	    0, NULL, NULL, exchange_request, server, MHD_OPTION_CONNECTION_LIMIT, UINT_MAX,
 	    MHD_OPTION_CONNECTION_MEMORY_LIMIT, limits->header_bytes + POOL_EXTRA,
 	    MHD_OPTION_URI_LOG_CALLBACK, exchange_begin, server, MHD_OPTION_NOTIFY_COMPLETED,
 	    exchange_end, server, MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
@@ -504,15 +639,21 @@ http_server_new(struct loop *loop, const struct http_server_config *config, stru
 void
 http_server_drain(struct http_server *server, void (*done)(void *), void *ctx)
 {
-	struct conn *c;
+	struct listener *l;
+	struct conn *c, *next;
 
-	close_listeners(server);
+	for (l = server->listeners; l != NULL; l = l->next)
+		listener_close(l);
 	server->draining = true;
 	server->drained = done;
 	server->drained_ctx = ctx;
-	for (c = server->conns; c != NULL; c = c->next)
-		if (c->x == NULL || c->x->phase == PHASE_HEAD)
+	for (c = server->conns; c != NULL; c = next) {
+		next = c->next;
+		if (c->upgraded != NULL)
+			conn_end_upgraded(c);
+		else if (c->x == NULL || c->x->phase == PHASE_HEAD)
 			shutdown(c->fd, SHUT_RDWR);
+	}
 	check_drained(server);
 }
 
@@ -536,25 +677,35 @@ http_server_connections_of(const struct http_server *server, unsigned surface)
 void
 http_server_free(struct http_server *server)
 {
+	struct listener *l;
 	struct conn *c;
 
 	if (server == NULL)
 		return;
-	close_listeners(server);
+	for (l = server->listeners; l != NULL; l = l->next)
+		listener_close(l);
+	server->draining = true; /* what upgrades from now on ends at once */
 	server->drained = NULL;
 	if (server->epoll != -1)
 		loop_del(server->loop, server->epoll);
 
 	/* It must not be stopped over suspended connections. */
-	for (c = server->conns; c != NULL; c = c->next)
-		if (c->x != NULL)
+	for (c = server->conns; c != NULL; c = c->next) {
+		if (c->upgraded != NULL)
+			conn_end_upgraded(c);
+		else if (c->x != NULL)
 			exchange_abandon(c->x);
+	}
 	if (server->daemon != NULL) {
 		server->mhd->run(server->daemon);
 		server->mhd->stop_daemon(server->daemon);
 	}
 	while (server->leftovers != NULL)
 		linger_end(server->leftovers);
+	while ((l = server->listeners) != NULL) {
+		server->listeners = l->next;
+		listener_free(l);
+	}
 	loop_cancel(server->loop, server->timer);
 	loop_cancel(server->loop, server->drain_timer);
 	free(server);

@@ -13,7 +13,12 @@
 struct http_server;
 struct http_exchange; /* one request and its answer */
 
-#define HTTP_NOBODY ((uid_t)-1) /* the uid of a peer that is not on this machine */
+struct tls_config; /* net/http/tls.h */
+struct tls_peer;
+struct tls_limits; /* net/http/tls_pump.h */
+
+#define HTTP_NOBODY      ((uid_t)-1) /* the uid of a peer that is not on this machine */
+#define HTTP_ADDRESS_MAX 46          /* INET6_ADDRSTRLEN */
 
 /* Who is at the other end.  ${tag} is for the authorise hook: a pairing's id, for example. */
 struct http_peer {
@@ -22,6 +27,8 @@ struct http_peer {
 	gid_t gid;
 	unsigned surface; /* the listener's bit */
 	int64_t tag;
+	struct tls_peer *tls;           /* the certificate that it showed and proved; NULL: none */
+	char address[HTTP_ADDRESS_MAX]; /* of a TLS peer, as text; else "" */
 };
 
 struct http_field {
@@ -57,6 +64,7 @@ struct http_limits {
 struct http_server_config {
 	const struct http_route *routes; /* ends with a NULL method; outlives the server */
 	struct http_limits limits;
+	bool once; /* a connection has one request, and idle_ms from connecting to its last byte */
 	/* Before any byte is read: return 0, or -1 to close the connection.  May set the tag. */
 	int (*authorise)(void *ctx, struct http_peer *peer);
 	void *ctx; /* for authorise and every handler */
@@ -114,10 +122,19 @@ int http_listen_unix(struct http_server *server, const char *path, unsigned surf
 int http_listen_fd(struct http_server *server, int fd, unsigned surface, struct refusal *refusal);
 
 /**
+ * http_listen_tls(server, fd, surface, config, limits, refusal):
+ * Serve ${surface} under TLS on the listening TCP socket ${fd}, which the server owns from now on.
+ * The authorise hook is asked after the handshake, with the peer's certificate and address.  Both
+ * ${config} and ${limits} are copied.  Return 0, or -1 with socket.bind or as tls_server_end.
+ */
+int http_listen_tls(struct http_server *server, int fd, unsigned surface,
+    const struct tls_config *config, const struct tls_limits *limits, struct refusal *refusal);
+
+/**
  * http_serve_fd(server, fd, peer):
  * Serve ${peer}->surface on the connected socket ${fd}, accepted or dialled by the caller, who
- * has checked ${peer}; the authorise hook is not asked.  The server owns ${fd} from now on, also
- * when this fails.  Return 0 or -1.
+ * has checked ${peer}; the authorise hook is not asked.  The server owns ${fd} and ${peer}->tls
+ * from now on, also when this fails.  Return 0 or -1.
  */
 int http_serve_fd(struct http_server *server, int fd, const struct http_peer *peer);
 
@@ -179,8 +196,8 @@ const char *http_method(const struct http_exchange *x);
  * http_on_close(x, fn, ctx):
  * Call ${fn}(${ctx}) once if the client goes away, or the server ends, before the answer is
  * complete: before http_reply or http_refuse, or before http_stream_end; also when a HEAD has all
- * of a stream that it wants.  Nothing may be done with ${x} from then on.  Clients on TCP that
- * close without a reset are noticed at the next write.
+ * of a stream that it wants.  Nothing may be done with ${x} from then on.  Clients on plain TCP
+ * that close without a reset are noticed at the next write, those under TLS at once.
  */
 void http_on_close(struct http_exchange *x, void (*fn)(void *ctx), void *ctx);
 
@@ -234,5 +251,35 @@ void http_stream_on_drain(struct http_exchange *x, void (*fn)(void *ctx), void *
  * The answer is complete once the queue is sent.
  */
 void http_stream_end(struct http_exchange *x);
+
+/*
+ * A connection that became something else: its socket is the holder's to read and write until
+ * http_upgraded_close, but not to close.
+ */
+struct http_upgraded;
+
+/**
+ * http_upgrade(x, protocol, taken, ended, ctx):
+ * Answer 101 (RFC 9110 §7.8) and end HTTP on the connection, on which ${protocol} is spoken from
+ * then on.  ${taken}(${ctx}, upgraded) is called from the loop once the answer is sent; from then
+ * on its holder notices by reading that the client went.  If the client goes before, or does not
+ * wait for the 101, ${ended}(${ctx}) is called instead; if the server drains or ends before
+ * http_upgraded_close, it is called as well, and the socket is gone when it returns.  That the
+ * request's Connection and Upgrade ask for this, the caller has seen to.
+ */
+void http_upgrade(struct http_exchange *x, const char *protocol,
+    void (*taken)(void *ctx, struct http_upgraded *upgraded), void (*ended)(void *ctx), void *ctx);
+
+/**
+ * http_upgraded_fd(upgraded):
+ * Return the socket, non-blocking and in no loop.
+ */
+int http_upgraded_fd(const struct http_upgraded *upgraded);
+
+/**
+ * http_upgraded_close(upgraded):
+ * Close it, taken out of every loop by its holder before.  ${ended} will not be called.
+ */
+void http_upgraded_close(struct http_upgraded *upgraded);
 
 #endif

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <sodium.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,10 +90,11 @@ pair(const char *name, const struct key *key, int64_t uid)
 {
 	unsigned char pk[32];
 	struct store *db = box_open();
-	int64_t id;
+	struct pairing_offer offer = {.host = name, .host_key = pk, .peer_uid = uid};
+	struct pairing_made made;
 
 	key_public(key, KEY_IDENTITY, pk);
-	if (pairing_add(db, name, pk, uid, &id) != 0)
+	if (pairing_add(db, &offer, &made) != 0)
 		fail_msg("%s", store_refusal(db)->why);
 	store_close(db);
 }
@@ -101,9 +103,10 @@ static void
 unpair(const char *name)
 {
 	struct pairing_end end;
+	struct pairing pairing;
 	struct store *db = box_open();
 
-	if (pairing_revoke(db, name, &end) != 0)
+	if (pairing_pick(db, name, &pairing) != 0 || pairing_revoke(db, pairing.id, &end) != 0)
 		fail_msg("%s", store_refusal(db)->why);
 	store_close(db);
 }
@@ -496,6 +499,58 @@ other_peer_than_paired_is_refused(void **state)
 	pair("tester", host_key, (int64_t)geteuid() + 1);
 	refused(&(struct ask){0}, 403, "lane.peer", 1);
 	unpair("tester");
+	pair("tester", host_key, geteuid());
+	ask_make(&(struct ask){0});
+	assert_string_equal(answer.refused, "approval.needed");
+}
+
+static void
+lenient(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	(void)n;
+	sqlite3_result_value(c, v[0]);
+}
+
+/* Give the pairing of "tester" an endpoint that no version takes any more. */
+static void
+endpoint_spoil(void)
+{
+	struct store *db = driver_open(&d, DRIVER_BOX, ROLE_MIGRATE, &box_keys);
+
+	assert_int_equal(
+	    sqlite3_create_function(store_handle(db), "endpoint_text", 1,
+		SQLITE_UTF8 | SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, NULL, lenient, NULL, NULL),
+	    SQLITE_OK);
+	assert_int_equal(store_begin(db), 0);
+	assert_int_equal(
+	    store_exec(db, "INSERT INTO pairing_endpoint SELECT id, 1, '0.0.0.0:51820' FROM pairing"
+			   " WHERE host_name = 'tester'"),
+	    0);
+	assert_int_equal(store_commit(db), 0);
+	store_close(db);
+}
+
+/* EP-33, EP-34, EP-36, EP-49 to EP-51: a pairing with a bad endpoint is not served, and the Host
+ * hears no place of this machine; the person reads why, takes it back, and pairs anew. */
+static void
+invalid_pairing_is_shown_and_not_served(void **state)
+{
+	static struct said said;
+	struct ask catalog = {.method = "GET", .body = ""};
+
+	(void)state;
+	endpoint_spoil();
+	refused(&(struct ask){0}, 403, "pairing.invalid", 1);
+	assert_non_null(strstr(answer.body, "not served"));
+	assert_null(strstr(answer.body, d.state[DRIVER_BOX]));
+	refused(&catalog, 403, "pairing.invalid", 0);
+	driver_does(&said, NULL, "status", NULL);
+	assert_non_null(strstr(said.out, "tester  [invalid]: its endpoint 1"));
+	assert_non_null(strstr(said.out, d.state[DRIVER_BOX]));
+	unpair("tester");
+	driver_does(&said, NULL, "status", NULL);
+	assert_null(strstr(said.out, "[invalid]"));
+	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM pairing_endpoint"), 0);
 	pair("tester", host_key, geteuid());
 	ask_make(&(struct ask){0});
 	assert_string_equal(answer.refused, "approval.needed");
@@ -909,6 +964,7 @@ main(void)
 	    cmocka_unit_test(replayed_nonce_is_refused),
 	    cmocka_unit_test(other_users_are_not_heard),
 	    cmocka_unit_test(other_peer_than_paired_is_refused),
+	    cmocka_unit_test(invalid_pairing_is_shown_and_not_served),
 	    cmocka_unit_test(bodies_that_are_no_ask_are_refused),
 	    cmocka_unit_test(bodies_out_of_bounds_are_refused),
 	    cmocka_unit_test(arguments_outside_their_walls_are_refused),

@@ -19,14 +19,15 @@ static struct driver d;
 static struct wire_answer answer;
 
 static const struct {
-	const char *name;
+	const char *name; /* behind the directory for sockets */
 	unsigned surface;
 	enum driver_side side;
 } sockets[] = {
-    {"control", SURFACE_CONTROL, DRIVER_BOX},
-    {"lane", SURFACE_LANE, DRIVER_BOX},
-    {"enroll", SURFACE_ENROLL, DRIVER_HOST},
-    {"control", SURFACE_CONTROL, DRIVER_HOST},
+    {"/control", SURFACE_CONTROL, DRIVER_BOX},
+    {"/lane", SURFACE_LANE, DRIVER_BOX},
+    {"/enroll", SURFACE_ENROLL, DRIVER_HOST},
+    {"-ask/ask", SURFACE_CONTEXT, DRIVER_BOX},
+    {"/control", SURFACE_CONTROL, DRIVER_HOST},
 };
 
 #define SOCKETS (sizeof(sockets) / sizeof(sockets[0]))
@@ -36,7 +37,7 @@ socket_path(size_t i)
 {
 	static char path[640];
 
-	snprintf(path, sizeof(path), "%s/%s.sock", d.run[sockets[i].side], sockets[i].name);
+	snprintf(path, sizeof(path), "%s%s.sock", d.run[sockets[i].side], sockets[i].name);
 	return path;
 }
 
@@ -86,9 +87,10 @@ static void
 surfaces_of(const struct http_route *route, char out[64])
 {
 	/* In the order of the description. */
-	snprintf(out, 64, "%s%s%s%s", (route->surface & SURFACE_CONTROL) != 0 ? "control " : "",
+	snprintf(out, 64, "%s%s%s%s%s", (route->surface & SURFACE_CONTROL) != 0 ? "control " : "",
 	    (route->surface & SURFACE_LANE) != 0 ? "lane " : "",
 	    (route->surface & SURFACE_ENROLL) != 0 ? "enroll " : "",
+	    (route->surface & SURFACE_CONTEXT) != 0 ? "context " : "",
 	    (route->surface & SURFACE_MCP) != 0 ? "mcp " : "");
 }
 

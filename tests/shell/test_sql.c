@@ -139,6 +139,26 @@ nothing_is_written(void **state)
 	    "SELECT fts3_tokenizer('simple')",
 	    "SELECT * FROM pragma_journal_mode('delete')",
 	    "WITH w AS (SELECT load_extension('x') AS x) SELECT x FROM w",
+	    "INSERT INTO live_grants (id) VALUES (1)",
+	    "INSERT INTO audit_entry SELECT 'op', 'x', '1', 'x', '', '{}' FROM setting",
+	    "INSERT INTO setting SELECT * FROM setting WHERE true ON CONFLICT DO UPDATE SET value = 1",
+	    "EXPLAIN DELETE FROM audit",
+	    "EXPLAIN QUERY PLAN UPDATE setting SET value = 1",
+	    "CREATE TEMP TABLE x AS SELECT * FROM factor",
+	    "CREATE TABLE x (a, b GENERATED ALWAYS AS (a + 1) STORED)",
+	    "PRAGMA recursive_triggers = OFF",
+	    "PRAGMA cell_size_check = OFF",
+	    "PRAGMA hard_heap_limit = 0",
+	    "PRAGMA locking_mode = EXCLUSIVE",
+	    "PRAGMA mmap_size = 1073741824",
+	    "PRAGMA temp_store = FILE",
+	    "PRAGMA main.application_id = 7",
+	    "PRAGMA ignore_check_constraints = ON",
+	    "PRAGMA legacy_alter_table = ON",
+	    "PRAGMA schema_version = 1",
+	    "SELECT * FROM pragma_user_version(5)",
+	    ".plan DELETE FROM audit",
+	    ".explain PRAGMA writable_schema = ON",
 	};
 	unsigned char before[32], after[32];
 	struct scratch *s = *state;
@@ -160,22 +180,47 @@ nothing_is_written(void **state)
 	assert_int_equal(access("/tmp/bastion-test-copy.db", F_OK), -1);
 }
 
-/* A transaction that a person leaves open holds nobody up. */
+/* Nor is there a way to a file, to raw pages, or to another program. */
 static void
-transactions_hold_nobody_up(void **state)
+nothing_outside_is_reached(void **state)
 {
+	static const char *const tries[] = {
+	    "SELECT readfile('/etc/passwd')",
+	    "SELECT writefile('/tmp/bastion-test-copy.db', 'x')",
+	    "SELECT edit('x')",
+	    "SELECT * FROM sqlite_dbpage",
+	    "SELECT * FROM fsdir('/')",
+	    "SELECT data FROM zipfile('/tmp/x.zip')",
+	    "SELECT * FROM csv('/etc/passwd')",
+	    "SELECT fts5(zeroblob(8)), fts5_no()",
+	    ".shell ls",
+	    ".system ls",
+	    ".open /tmp/x.db",
+	    ".import /etc/passwd x",
+	    ".load /tmp/x.so",
+	    ".output /tmp/bastion-test-copy.db",
+	    ".once /tmp/bastion-test-copy.db",
+	    ".once |ls",
+	    ".read /etc/passwd",
+	};
 	struct scratch *s = *state;
-	struct program_talk t;
+	struct program p;
+	size_t i;
 
-	program_talk(&t, s, (const char *const[]){"sql", NULL});
-	program_expect(&t, "bastion> ");
-	program_type(&t, "BEGIN IMMEDIATE;\n");
-	program_expect(&t, "bastion> ");
-	program_type(&t, "SELECT count(*) AS seen FROM setting;\n");
-	program_expect(&t, "seen");
-	assert_int_equal(scratch_sql(s, "UPDATE setting SET value = 61 WHERE name = 'op.live'"), 0);
-	program_type(&t, ".quit\n");
-	assert_int_equal(program_over(&t), 0);
+	for (i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
+		RUN(&p, s, tries[i]);
+		if (p.code == 0)
+			fail_msg("%s: %s", tries[i], p.out);
+		assert_string_equal(p.out, "");
+		program_free(&p);
+	}
+	/* A file is named by whoever types, not by what comes in. */
+	program_run(&p, s, ".output /tmp/bastion-test-copy.db\nSELECT 1;\n",
+	    (const char *const[]){"sql", NULL});
+	assert_int_equal(p.code, 126);
+	assert_non_null(strstr(p.err, "only a person does who types"));
+	program_free(&p);
+	assert_int_equal(access("/tmp/bastion-test-copy.db", F_OK), -1);
 }
 
 /* The secret of a factor reads as NULL wherever a query may put it. */
@@ -197,6 +242,30 @@ secrets_read_as_null(void **state)
 	    "SELECT coalesce(secret, 'masked') AS x FROM factor",
 	    "SELECT CAST(secret AS TEXT) AS x FROM factor UNION SELECT secret FROM factor",
 	    "SELECT quote(secret) AS x FROM factor ORDER BY secret",
+	    "WITH f(a, b, c, d, e, f, g, h, i, j) AS (SELECT * FROM factor) SELECT d FROM f",
+	    "SELECT hex(secret || zeroblob(4)) || quote(zeroblob(2)) AS x FROM factor",
+	    "SELECT replace(hex(secret), 'A', 'A') AS x FROM factor",
+	    "SELECT iif(secret IS NULL, 'masked', hex(secret)) AS x FROM factor",
+	    "SELECT value AS x FROM factor, json_each(json_array(hex(secret)))",
+	    "SELECT value AS x FROM factor, json_each(secret)",
+	    "WITH RECURSIVE r(n, x) AS (SELECT 1, hex(secret) FROM factor UNION ALL SELECT n + 1,"
+	    " (SELECT hex(secret) FROM factor) FROM r WHERE n < 3) SELECT x FROM r",
+	    "SELECT group_concat(hex(f.secret)) OVER (PARTITION BY g.secret) AS x FROM factor AS f"
+	    " CROSS JOIN factor AS g",
+	    "SELECT (SELECT hex(main.factor.secret)) AS x FROM main.factor",
+	    "SELECT [secret], \"secret\", `secret`, SECRET FROM \"factor\"",
+	    "SELECT max(hex(secret)) FILTER (WHERE secret IS NOT NULL) AS x FROM factor",
+	    "SELECT hex(sha256(secret)) AS x, length(secret), typeof(secret) FROM factor",
+	    "VALUES ((SELECT hex(secret) FROM factor))",
+	    "SELECT json_group_object(label, hex(secret)) AS x FROM factor GROUP BY secret",
+	};
+	static const char *const refused[] = {
+	    "SELECT secret FROM factor JOIN factor AS g USING (secret)",
+	    "SELECT * FROM factor NATURAL JOIN factor AS g",
+	    "SELECT g.secret FROM factor NATURAL/**/JOIN (SELECT x'00' AS secret) AS g",
+	    "SELECT 1 FROM (SELECT x'00' AS secret) AS g JOIN factor using\n(\"secret\")",
+	    ".plan SELECT * FROM factor NATURAL JOIN factor AS g",
+	    ".explain SELECT * FROM factor NATURAL JOIN factor AS g",
 	};
 	struct scratch *s = *state;
 	struct person person;
@@ -216,7 +285,22 @@ secrets_read_as_null(void **state)
 			fail_msg("shown by: %s: %s", tries[i], p.out);
 		program_free(&p);
 	}
+	for (i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		RUN(&p, s, refused[i]);
+		if (p.code != 126)
+			fail_msg("exit %d for: %s: %s", p.code, refused[i], p.out);
+		program_free(&p);
+	}
+	RUN(&p, s, "--csv", "SELECT 1 AS a FROM box NATURAL JOIN setting; SELECT id FROM factor");
+	assert_string_equal(p.out, "a\r\nid\r\n1\r\n"); /* each statement is looked at by itself */
+	program_free(&p);
 	/* Nor does a condition tell anything of it. */
+	RUN(&p, s, "--csv",
+	    "SELECT (SELECT count(DISTINCT secret) FROM factor) AS m,"
+	    " (SELECT total(length(secret)) FROM factor) AS l,"
+	    " (SELECT count(*) FROM factor WHERE (SELECT * FROM factor) IN factor) AS n");
+	assert_string_equal(p.out, "m,l,n\r\n0,0.0,0\r\n");
+	program_free(&p);
 	RUN(&p, s, "--csv",
 	    "SELECT count(*) AS n FROM factor WHERE secret IS NOT NULL OR length(secret) > 0"
 	    " OR secret > x'00' OR hex(secret) LIKE '%'||'0'||'%'");
@@ -252,6 +336,120 @@ an_endless_query_is_ended(void **state)
 	program_free(&p);
 }
 
+/* A value, and all of memory, have a bound; what does not look at the clock is ended all the same.
+ */
+static void
+memory_and_deaf_functions_are_bounded(void **state)
+{
+	static const char *const tries[] = {
+	    "SELECT length(zeroblob(2000000000))",
+	    "SELECT hex(zeroblob(60000000))",
+	    "SELECT replace(hex(zeroblob(30000000)), '00', 'aaaaaaaa')",
+	    "WITH RECURSIVE r(x) AS (SELECT 'x' UNION ALL SELECT x || x FROM r) SELECT length(x) FROM r",
+	    "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r)"
+	    " SELECT zeroblob(30000000) FROM r ORDER BY x DESC",
+	};
+	struct scratch *s = *state;
+	struct program p;
+	size_t i;
+
+	for (i = 0; i < sizeof(tries) / sizeof(tries[0]); i++) {
+		RUN(&p, s, "--json", tries[i]);
+		if (p.code != 1 || strstr(p.err, "\"sql.interrupted\"") == NULL)
+			fail_msg("exit %d for: %s: %s", p.code, tries[i], p.err);
+		assert_true(p.len < 2000);
+		program_free(&p);
+	}
+	RUN(&p, s, "--timeout", "1s",
+	    "SELECT instr(hex(zeroblob(30000000)), hex(zeroblob(1000000)) || '1')");
+	assert_int_equal(p.code, 1);
+	assert_non_null(strstr(p.err, "[sql.timeout]"));
+	program_free(&p);
+}
+
+/* Numbers are numbers where they are written as such; nothing is guessed to be NULL. */
+static void
+parameters_are_bound(void **state)
+{
+	static const struct {
+		const char *given, *shown;
+	} cases[] = {
+	    {"x=7", "'integer',7"},
+	    {"x=-7", "'integer',-7"},
+	    {"x=9223372036854775807", "'integer',9223372036854775807"},
+	    {"x=9223372036854775808", "'text','9223372036854775808'"},
+	    {"x=2.50", "'real',2.5"},
+	    {"x=007", "'text','007'"},
+	    {"x=+7", "'text','+7'"},
+	    {"x=1e3", "'text','1e3'"},
+	    {"x=-0", "'text','-0'"},
+	    {"x=-", "'text','-'"},
+	    {"x=1.", "'text','1.'"},
+	    {"x=", "'text',''"},
+	    {"x=NULL", "'text','NULL'"},
+	    {"x:=7", "'text','7'"},
+	    {"x=a=b", "'text','a=b'"},
+	    {"x='; DROP TABLE audit", "'text','''; DROP TABLE audit'"},
+	};
+	struct scratch *s = *state;
+	struct program p;
+	char want[128];
+	size_t i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		RUN(&p, s, "--mode", "quote", "-p", cases[i].given,
+		    "SELECT typeof(:x) AS t, @x AS x WHERE $x IS :x");
+		snprintf(want, sizeof(want), "'t','x'\n%s\n", cases[i].shown);
+		assert_string_equal(p.out, want);
+		program_free(&p);
+	}
+	RUN(&p, s, "-p", "a=1", "-p", "a=2", "--csv", "SELECT :a AS a; SELECT :a + 1 AS b");
+	assert_string_equal(p.out, "a\r\n2\r\nb\r\n3\r\n");
+	program_free(&p);
+	RUN(&p, s, "-p", "hots=laptop", "SELECT * FROM live_grants WHERE host = :host");
+	assert_int_equal(p.code, 1);
+	assert_non_null(strstr(p.err, "the parameter :host has no value: give -p host=VALUE"));
+	program_free(&p);
+	RUN(&p, s, "SELECT ?");
+	assert_int_equal(p.code, 1);
+	program_free(&p);
+	RUN(&p, s, "-p", "x", "SELECT :x");
+	assert_int_equal(p.code, 2);
+	program_free(&p);
+}
+
+/* What a script may rely on: one document or one line a row, errors as objects, codes. */
+static void
+scripts_have_stable_ends(void **state)
+{
+	struct scratch *s = *state;
+	struct program p;
+
+	RUN(&p, s, "--jsonl", "SELECT 1 AS a, 1800000000123 AS at UNION ALL SELECT NULL, 2");
+	assert_string_equal(p.out, "{\"a\":1,\"at\":1800000000123}\n{\"a\":null,\"at\":2}\n");
+	program_free(&p);
+	RUN(&p, s, "--jsonl", "SELECT 1 AS a WHERE 0");
+	assert_string_equal(p.out, "");
+	assert_int_equal(p.code, 0);
+	program_free(&p);
+	RUN(&p, s, "--jsonl", "SELECT nope");
+	assert_int_equal(p.code, 1);
+	assert_int_equal(strncmp(p.err, "{\"error\":{\"code\":\"sql.error\"", 28), 0);
+	program_free(&p);
+	RUN(&p, s, "--mode", "chart", "SELECT 1");
+	assert_int_equal(p.code, 2);
+	program_free(&p);
+	/* Times are dates for people alone. */
+	program_run(&p, s, ".times utc\nSELECT 0 AS at;\n.mode json\nSELECT 0 AS at;\n",
+	    (const char *const[]){"sql", NULL});
+	assert_string_equal(p.out, "at\n1970-01-01T00:00:00.000Z\n[{\"at\":0}]\n");
+	program_free(&p);
+	program_run(&p, s, ".times raw\nSELECT 5 AS at; .quit\nSELECT 6 AS at;\n",
+	    (const char *const[]){"sql", NULL});
+	assert_string_equal(p.out, "at\n5\n");
+	program_free(&p);
+}
+
 static void
 files_and_their_faults(void **state)
 {
@@ -281,27 +479,6 @@ files_and_their_faults(void **state)
 }
 
 static void
-dots_are_commands(void **state)
-{
-	struct scratch *s = *state;
-	struct program p;
-
-	RUN(&p, s, ".tables", "--csv");
-	assert_non_null(strstr(p.out, "audit,table\r\n"));
-	assert_non_null(strstr(p.out, "live_grants,view\r\n"));
-	program_free(&p);
-	RUN(&p, s, ".schema lease");
-	assert_int_equal(strncmp(p.out, "CREATE TABLE lease", 18), 0);
-	assert_non_null(strstr(p.out, "CREATE TRIGGER lease_fence_grows"));
-	assert_null(strstr(p.out, "CREATE TABLE audit"));
-	program_free(&p);
-	RUN(&p, s, ".shell ls");
-	assert_int_equal(p.code, 1);
-	assert_non_null(strstr(p.err, "there is no command .shell"));
-	program_free(&p);
-}
-
-static void
 without_a_state(void **state)
 {
 	struct scratch *s = *state;
@@ -314,69 +491,6 @@ without_a_state(void **state)
 	assert_non_null(strstr(p.err, "[store.missing]\n         start bastion serve"));
 	assert_int_equal(access(none.home.state, F_OK), -1);
 	program_free(&p);
-}
-
-/* A conversation on a terminal: lines that continue, a refusal that ends nothing, modes, history.
- */
-static void
-conversation(void **state)
-{
-	struct scratch *s = *state;
-	struct program_talk t;
-	struct stat st;
-	char path[128];
-
-	program_talk(&t, s, (const char *const[]){"sql", NULL});
-	program_expect(&t, ".help has the commands");
-	program_expect(&t, "bastion> ");
-	program_type(&t, "SELECT 'a;b' AS\n");
-	program_expect(&t, "    ...> ");
-	program_type(&t, "two_lines;\n");
-	program_expect(&t, "a;b\r\n");
-	program_expect(&t, "bastion> ");
-	program_type(&t, "DELETE FROM audit;\n");
-	program_expect(&t, "DELETE is not for it [sql.refused]");
-	program_expect(&t, "bastion> ");
-	program_type(&t, ".mode json\n");
-	program_expect(&t, "bastion> ");
-	program_type(&t, "SELECT 'café' AS name;\n");
-	program_expect(&t, "[{\"name\":\"café\"}]");
-	program_expect(&t, "bastion> ");
-	program_type(&t, "\020"); /* Ctrl-P: the line before */
-	program_expect(&t, "SELECT 'café' AS name;");
-	program_type(&t, "\n");
-	program_expect(&t, "[{\"name\":\"café\"}]");
-	program_expect(&t, "bastion> ");
-	program_type(&t, "\004");
-	assert_int_equal(program_over(&t), 0);
-	snprintf(path, sizeof(path), "%s/.bastion_sql_history", s->dir);
-	assert_int_equal(stat(path, &st), 0);
-	assert_int_equal(st.st_mode & 07777, 0600);
-}
-
-/* Ctrl-C ends the query, or empties the line; the shell stays. */
-static void
-interruption(void **state)
-{
-	struct scratch *s = *state;
-	struct program_talk t;
-
-	program_talk(&t, s, (const char *const[]){"sql", NULL});
-	program_expect(&t, "bastion> ");
-	program_type(&t, "SELECT 'left\n");
-	program_expect(&t, "    ...> ");
-	program_type(&t, "over\003");
-	program_expect(&t, "^C");
-	program_expect(&t, "bastion> ");
-	program_type(&t, "SELECT 11 * 11 AS n; " ENDLESS ";\n");
-	program_expect(&t, "121\r\n"); /* so the endless one runs now */
-	program_type(&t, "\003");
-	program_expect(&t, "the query was interrupted [sql.interrupted]");
-	program_expect(&t, "bastion> ");
-	program_type(&t, "SELECT 12 * 12 AS n;\n");
-	program_expect(&t, "144\r\n");
-	program_type(&t, ".quit\n");
-	assert_int_equal(program_over(&t), 0);
 }
 
 /* On the terminal of 80 columns no line is longer, and an escape stays one that can be read. */
@@ -402,15 +516,15 @@ main(void)
 	    cmocka_unit_test_setup_teardown(faults_have_a_place, setup, teardown),
 	    cmocka_unit_test_setup_teardown(own_functions_work, setup, teardown),
 	    cmocka_unit_test_setup_teardown(nothing_is_written, setup, teardown),
-	    cmocka_unit_test_setup_teardown(transactions_hold_nobody_up, setup, teardown),
+	    cmocka_unit_test_setup_teardown(nothing_outside_is_reached, setup, teardown),
 	    cmocka_unit_test_setup_teardown(secrets_read_as_null, setup, teardown),
+	    cmocka_unit_test_setup_teardown(memory_and_deaf_functions_are_bounded, setup, teardown),
+	    cmocka_unit_test_setup_teardown(parameters_are_bound, setup, teardown),
+	    cmocka_unit_test_setup_teardown(scripts_have_stable_ends, setup, teardown),
 	    cmocka_unit_test_setup_teardown(text_of_a_host_is_shown, setup, teardown),
 	    cmocka_unit_test_setup_teardown(an_endless_query_is_ended, setup, teardown),
 	    cmocka_unit_test_setup_teardown(files_and_their_faults, setup, teardown),
-	    cmocka_unit_test_setup_teardown(dots_are_commands, setup, teardown),
 	    cmocka_unit_test_setup_teardown(without_a_state, setup, teardown),
-	    cmocka_unit_test_setup_teardown(conversation, setup, teardown),
-	    cmocka_unit_test_setup_teardown(interruption, setup, teardown),
 	    cmocka_unit_test_setup_teardown(the_terminal_is_not_overrun, setup, teardown),
 	};
 

@@ -118,6 +118,19 @@ tables_fit_every_width(void **state)
 	}
 }
 
+/* Columns are not left out in silence. */
+static void
+a_loss_is_said(void **state)
+{
+	struct table_style style = {.mode = CLI_TABLE, .width = 11, .null = "", .hint = "see line"};
+
+	(void)state;
+	shows("SELECT 'aaaaaa' AS a, 'bbbbbb' AS b, 'cccccc' AS c, 'dddddd' AS d, 'eeeeee' AS e",
+	    &style, "a  b  c  d\n…  …  …  …\n… columns …\nsee line\n");
+	style.width = 40;
+	shows("SELECT 'aaaaaa' AS a, 'bbbbbb' AS b", &style, "a       b\naaaaaa  bbbbbb\n");
+}
+
 /* Numbers and times stay whole as long as there are texts that can give way. */
 static void
 numbers_are_not_cut(void **state)
@@ -283,6 +296,123 @@ csv_on_a_terminal_is_safe(void **state)
 	shows("SELECT char(27) AS t", &style, "t\r\n\\x1b\r\n");
 }
 
+/* Each new mode, on rows that are hard. */
+static void
+other_modes_show_all(void **state)
+{
+	struct table_style style = {.mode = CLI_LINE, .null = "NULL"};
+
+	(void)state;
+	shows(
+	    "SELECT 1 AS id, 'a' || char(10) || 'b' AS text, NULL AS n UNION ALL SELECT 2, '漢', 3.5",
+	    &style, "  id = 1\ntext = a\\nb\n   n = NULL\n\n  id = 2\ntext = 漢\n   n = 3.5\n");
+	style.mode = CLI_MARKDOWN;
+	style.width = 10; /* what is to be pasted is not cut */
+	shows("SELECT 1 AS id, 'a|b' || char(10) AS text UNION ALL SELECT 22, 'a long text, whole'",
+	    &style,
+	    "| id | text               |\n|---:|--------------------|\n"
+	    "|  1 | a\\|b\\n             |\n| 22 | a long text, whole |\n");
+	style.mode = CLI_JSONL;
+	shows("SELECT 1 AS a, x'ff' AS b UNION ALL SELECT NULL, 1e999", &style,
+	    "{\"a\":1,\"b\":\"ff\"}\n{\"a\":null,\"b\":9e999}\n");
+}
+
+/* SQL literals give the same bytes again, and drive no terminal. */
+static void
+quoted_rows_read_back(void **state)
+{
+	static const struct table_style style = {.mode = CLI_QUOTE, .raw = true, .null = ""};
+	static const char *const values[] = {"NULL", "-9223372036854775808", "0.1", "9e999",
+	    "x'00ff'", "'it''s'", "char(27) || '[2J' || char(8238)", "char(0) || 'x' || char(10)",
+	    "'漢字é'", "CAST(x'ff41' AS TEXT)", "''", "'a''||char(7)||''b'"};
+	char sql[512], *row;
+	sqlite3_stmt *q;
+	size_t i, j;
+
+	(void)state;
+	for (i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		snprintf(sql, sizeof(sql), "SELECT %s AS v", values[i]);
+		show(sql, &style);
+		row = strchr(made, '\n') + 1;
+		for (j = 0; row[j] != '\n'; j++)
+			assert_false((unsigned char)row[j] < 0x20);
+		row[j] = '\0';
+		snprintf(sql, sizeof(sql),
+		    "SELECT typeof(a) = typeof(b) AND (a IS b) AND hex(a) = hex(b)"
+		    " FROM (SELECT (%s) AS a, (%s) AS b)",
+		    row, values[i]);
+		if (sqlite3_prepare_v2(db, sql, -1, &q, NULL) != SQLITE_OK)
+			fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+		assert_int_equal(sqlite3_step(q), SQLITE_ROW);
+		if (sqlite3_column_int(q, 0) != 1)
+			fail_msg("%s", sql);
+		sqlite3_finalize(q);
+	}
+}
+
+static void
+times_as_asked_for(void **state)
+{
+	struct table_style style = {.mode = CLI_TABLE, .null = ""};
+	static const char sql[] = "SELECT 1800000000123 AS at";
+
+	(void)state;
+	shows(sql, &style, "at\n2027-01-15 08:00:00\n");
+	style.times = TIMES_UTC;
+	shows(sql, &style, "at\n2027-01-15T08:00:00.123Z\n");
+	style.times = TIMES_RAW;
+	shows(sql, &style, "at\n1800000000123\n");
+}
+
+/* A NULL is another thing than a text that says so. */
+static void
+null_is_seen(void **state)
+{
+	struct table_style style = {.mode = CLI_TABLE, .null = "NULL", .colour = true};
+
+	(void)state;
+	shows("SELECT NULL AS a, 'NULL' AS b", &style,
+	    "\033[1ma\033[0m     \033[1mb\033[0m\n\033[2mNULL\033[0m  NULL\n");
+}
+
+static bool
+is_seven(void *ctx, int column, const char *s, size_t len)
+{
+	return column == *(int *)ctx && len == 1 && *s == '7';
+}
+
+static void
+marked_cells_are_reversed(void **state)
+{
+	int column = 1;
+	struct table_style style = {
+	    .mode = CLI_BOX, .null = "", .mark = is_seven, .mark_ctx = &column};
+
+	(void)state;
+	shows("SELECT 7 AS a, 7 AS b", &style,
+	    "┌───┬───┐\n│ a │ b │\n├───┼───┤\n│ 7 │ \033[7m7\033[0m │\n└───┴───┘\n");
+}
+
+/* Combining marks, wide characters and emoji do not move the lines of a box. */
+static void
+boxes_stay_straight(void **state)
+{
+	struct table_style style = {.mode = CLI_BOX, .null = ""};
+	char *line, *end;
+	int width;
+
+	(void)state;
+	show(
+	    "SELECT 'cafe' || char(0x301) AS t UNION ALL SELECT '漢字' UNION ALL SELECT '😀😀'"
+	    " UNION ALL SELECT '❤' || char(0xfe0f) UNION ALL SELECT 'नमस्ते' UNION ALL SELECT 'plain'",
+	    &style);
+	width = text_width(made, strcspn(made, "\n"));
+	for (line = made; *line != '\0'; line = end + 1) {
+		end = strchr(line, '\n');
+		assert_int_equal(text_width(line, (size_t)(end - line)), width);
+	}
+}
+
 int
 main(void)
 {
@@ -290,6 +420,7 @@ main(void)
 	    cmocka_unit_test(tables_align),
 	    cmocka_unit_test(boxes_have_lines),
 	    cmocka_unit_test(tables_fit_every_width),
+	    cmocka_unit_test(a_loss_is_said),
 	    cmocka_unit_test(numbers_are_not_cut),
 	    cmocka_unit_test(no_rows),
 	    cmocka_unit_test(many_rows_are_all_shown),
@@ -298,6 +429,12 @@ main(void)
 	    cmocka_unit_test(dropped_json_is_no_json),
 	    cmocka_unit_test(csv_reads_back),
 	    cmocka_unit_test(csv_on_a_terminal_is_safe),
+	    cmocka_unit_test(other_modes_show_all),
+	    cmocka_unit_test(quoted_rows_read_back),
+	    cmocka_unit_test(times_as_asked_for),
+	    cmocka_unit_test(null_is_seen),
+	    cmocka_unit_test(marked_cells_are_reversed),
+	    cmocka_unit_test(boxes_stay_straight),
 	};
 	int failed;
 

@@ -157,6 +157,23 @@ cut_text_says_so(void **state)
 	clipped("\xe6\xbc\xa2\xe5\xad\x97", 3, "\xe6\xbc\xa2…", 3);
 }
 
+/* Emoji are two columns wide, also those that a selector makes of a letter's width. */
+static void
+emoji_are_wide(void **state)
+{
+	(void)state;
+	shows("\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80", 2);
+	shows("\xe2\x9d\xa4", "\xe2\x9d\xa4", 1);
+	shows("\xe2\x9d\xa4\xef\xb8\x8f", "\xe2\x9d\xa4\xef\xb8\x8f", 2);
+	shows("a\xef\xb8\x8f", "a\xef\xb8\x8f", 1);
+	shows("\xf0\x9f\x87\xa9\xf0\x9f\x87\xaa", "\xf0\x9f\x87\xa9\xf0\x9f\x87\xaa", 2);
+	/* Joined ones take at most what their parts take: text of a Host must not overrun. */
+	shows("\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x92\xbb",
+	    "\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x92\xbb", 4);
+	/* What joins is not left without its second half. */
+	clipped("\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x92\xbb", 3, "\xf0\x9f\x91\xa9…", 3);
+}
+
 static void
 field(const char *s, const char *as)
 {
@@ -230,6 +247,7 @@ main(void)
 	    cmocka_unit_test(all_bytes_are_safe),
 	    cmocka_unit_test(width_is_that_of_the_terminal),
 	    cmocka_unit_test(cut_text_says_so),
+	    cmocka_unit_test(emoji_are_wide),
 	    cmocka_unit_test(csv_quotes_what_it_must),
 	    cmocka_unit_test(json_escapes),
 	    cmocka_unit_test(times_are_of_a_calendar),

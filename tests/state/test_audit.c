@@ -234,7 +234,8 @@ a_forged_seal_needs_the_key(void **state)
 {
 	static const char sql[] = "UPDATE audit SET body = '{}' WHERE seq = 5;" RECHAIN(
 	    "5") "UPDATE audit_seal SET head = (SELECT hash FROM audit WHERE audit.seq = audit_seal.seq);"
-		 "UPDATE audit_seal SET signature = seal_sign('audit', seal_text)";
+		 "UPDATE audit_seal SET signature = seal_sign('audit', seal_text);"
+		 "DELETE FROM audit_checkpoint";
 	struct store_keys forger = {.present = true};
 	struct audit_report report;
 	struct refusal r = {0};
@@ -270,8 +271,10 @@ what_a_check_cannot_show(void **state)
 
 	(void)state;
 	make_chain(&s);
-	tamper(&s, "DELETE FROM audit_seal WHERE seq = 20; DELETE FROM audit WHERE seq > 14", NULL,
-	    path);
+	tamper(&s,
+	    "DELETE FROM audit_seal WHERE seq = 20; DELETE FROM audit_checkpoint WHERE size = 20;"
+	    "DELETE FROM audit WHERE seq > 14",
+	    NULL, path);
 	assert_int_equal(verify_copy(path, s.keys.identity, &report), 0);
 	assert_int_equal(report.sealed, 10);
 	assert_int_equal(report.behind, 4);
@@ -285,10 +288,11 @@ what_a_check_cannot_show(void **state)
 static FILE *
 export_of(struct scratch *s, int64_t since)
 {
+	struct audit_export export = {.format = AUDIT_JSONL, .since = since};
 	FILE *f;
 
 	assert_non_null(f = tmpfile());
-	assert_true(audit_export(s->db, since, f) >= 0);
+	assert_true(audit_export(s->db, &export, f) >= 0);
 	rewind(f);
 	return f;
 }
@@ -321,19 +325,19 @@ an_export_is_the_chain(void **state)
 	assert_int_equal(audit_seal(s.db, "request"), 1);
 	assert_int_equal(audit_verify(s.db, s.keys.identity, NULL, &report), 0);
 	f = export_of(&s, 1);
-	assert_int_equal(audit_export_verify(f, s.keys.identity, NULL, &same, &r), 0);
+	assert_int_equal(audit_export_verify(f, s.keys.identity, NULL, NULL, &same, &r), 0);
 	assert_memory_equal(&report, &same, sizeof(report));
 	fclose(f);
 
 	f = export_of(&s, 15);
-	assert_int_equal(audit_export_verify(f, s.keys.identity, NULL, &same, &r), 0);
+	assert_int_equal(audit_export_verify(f, s.keys.identity, NULL, NULL, &same, &r), 0);
 	assert_int_equal(same.first, 15);
 	assert_int_equal(same.rows, 20);
 	assert_int_equal(same.seals, 2);
 	fclose(f);
 
 	f = export_of(&s, 1000);
-	assert_int_equal(audit_export_verify(f, s.keys.identity, NULL, &same, &r), AUDIT_BAD);
+	assert_int_equal(audit_export_verify(f, s.keys.identity, NULL, NULL, &same, &r), AUDIT_BAD);
 	fclose(f);
 	scratch_drop(&s);
 }
@@ -354,7 +358,7 @@ static const struct {
     {"15s/.*/nonsense/", 0, "is not a line of an audit export"},
     {"15s/\"prev\":\"../\"prev\":\"zz/", 0, "has no hash"},
     {"/interval/s/\"at\":1/\"at\":2/", 10, "the seal of row 10"},
-    {"/interval/{h;d};12G", 10, "the seal of row 10 does not stand"},
+    {"/interval/{h;d};13G", 10, "the seal of row 10 does not stand"},
 };
 
 static void
@@ -363,6 +367,7 @@ an_edited_export_is_noticed(void **state)
 	struct audit_report report;
 	struct refusal r = {0};
 	struct scratch s;
+	struct audit_export whole = {.format = AUDIT_JSONL, .since = 1};
 	char command[256], line[80];
 	FILE *f, *edited;
 	size_t i;
@@ -371,12 +376,13 @@ an_edited_export_is_noticed(void **state)
 	make_chain(&s);
 	snprintf(line, sizeof(line), "%s/export", s.dir);
 	assert_non_null(f = fopen(line, "we"));
-	assert_int_equal(audit_export(s.db, 1, f), 30);
+	assert_int_equal(audit_export(s.db, &whole, f), 30);
 	fclose(f);
 	for (i = 0; i < sizeof(edits) / sizeof(edits[0]); i++) {
 		snprintf(command, sizeof(command), "sed -e '%s' %s", edits[i].edit, line);
 		assert_non_null(edited = popen(command, "re"));
-		if (audit_export_verify(edited, s.keys.identity, NULL, &report, &r) != AUDIT_BAD)
+		if (audit_export_verify(edited, s.keys.identity, NULL, NULL, &report, &r) !=
+		    AUDIT_BAD)
 			fail_msg("not noticed: %s", edits[i].edit);
 		pclose(edited);
 		assert_non_null(strstr(report.what, edits[i].what));
@@ -393,7 +399,8 @@ an_outsider_can_check(void **state)
 	static const char script[] =
 	    "sed -n '/^```python/,/^```/p' engine/state/audit_export.md | sed '/^```/d'";
 	struct scratch s;
-	char command[512], key[65], path[80];
+	struct audit_export whole = {.format = AUDIT_JSONL, .since = 1};
+	char command[512], key[CHECKPOINT_KEY], path[80];
 	FILE *f;
 
 	(void)state;
@@ -406,9 +413,9 @@ an_outsider_can_check(void **state)
 	assert_int_equal(audit_seal(s.db, "request"), 1);
 	snprintf(path, sizeof(path), "%s/export", s.dir);
 	assert_non_null(f = fopen(path, "we"));
-	assert_int_equal(audit_export(s.db, 1, f), 34);
+	assert_int_equal(audit_export(s.db, &whole, f), 34);
 	fclose(f);
-	sodium_bin2hex(key, sizeof(key), s.keys.identity, 32);
+	checkpoint_key_write(s.keys.identity, key);
 	snprintf(command, sizeof(command), "%s > %s/check.py && python3 %s/check.py %s < %s",
 	    script, s.dir, s.dir, key, path);
 	assert_int_equal(system(command), 0);
@@ -505,7 +512,7 @@ a_check_is_fast(void **state)
 	database = (double)report.rows / (seconds() - begin);
 	f = export_of(&s, 1);
 	begin = seconds();
-	assert_int_equal(audit_export_verify(f, s.keys.identity, NULL, &report, &r), 0);
+	assert_int_equal(audit_export_verify(f, s.keys.identity, NULL, NULL, &report, &r), 0);
 	text = (double)report.rows / (seconds() - begin);
 	fclose(f);
 	print_message(

@@ -81,8 +81,6 @@ dropping_by_host_spares_others(void **state)
 
 	(void)state;
 	one = morning(&s, &p);
-	if (scratch_sql(&s, "UPDATE box SET mode = 'networked'") != 0)
-		fail_msg("%s", s.error);
 	two = person_host(&s, "desk");
 	person_granted(&s, &p, one, "[1]");
 	person_granted(&s, &p, two, "[1]");

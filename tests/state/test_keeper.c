@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "engine/actor/loop.h"
 #include "engine/state/keeper.h"
 #include "engine/state/outbox.h"
+#include "tests/paper.h"
 #include "tests/scratch.h"
 
 #define ENTRY "INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body) "
@@ -229,6 +231,50 @@ an_invitation_runs_out(void **state)
 	until("SELECT count(*) FROM invitation WHERE state = 'expired'", 2);
 }
 
+/* A Host whose approval by the anchor ran out waits for it again; the anchor itself does not. */
+static void
+an_approval_of_the_anchor_runs_out(void **state)
+{
+	static const char pair[] =
+	    "INSERT INTO pairing (host_name, transport, host_key, peer_uid, state, since)"
+	    " VALUES ('%s', 'unix', x'%s', 0, '%s', now_ms());";
+	struct paper_host hosts[2];
+	char sql[640], key[65];
+	struct anchor_taken taken;
+	struct paper p;
+	int i;
+
+	(void)state;
+	run("UPDATE box SET mode = 'networked'");
+	for (i = 0; i < 2; i++) {
+		paper_host(&hosts[i], i == 0 ? "main" : "other");
+		sodium_bin2hex(key, sizeof(key), hosts[i].pk, 32);
+		snprintf(sql, sizeof(sql), pair, hosts[i].name, key, i == 0 ? "active" : "pending");
+		run(sql);
+		if (i == 0)
+			run("INSERT INTO anchor (id, pairing_id, host_key, reason, claimed_at,"
+			    " by_uid, heard_at)"
+			    " SELECT 1, id, host_key, 'claimed', now_ms(), 0, now_ms() FROM pairing");
+	}
+	for (i = 0; i < 2; i++) {
+		paper_make(&p, "pairing_grant", &hosts[0], "box-a", b.s.keys.identity, &hosts[i]);
+		p.expires_at = p.issued_at + 400;
+		paper_write(&p, &hosts[0]);
+		if (anchor_take(scratch_open(&b.s, ROLE_NET), &p.given, &taken) != 0)
+			fail_msg("%s", store_refusal(b.s.db)->why);
+		assert_string_equal(taken.state, "active");
+	}
+	start();
+	work(100);
+	assert_int_equal(
+	    scratch_value(&b.s, "SELECT count(*) FROM pairing WHERE state = 'active'"), 2);
+	until("SELECT state = 'pending' FROM pairing WHERE host_name = 'other'", 1);
+	assert_int_equal(scratch_value(&b.s, "SELECT pairing_id FROM live_anchor"), 1);
+	/* Every Host that still stands is told. */
+	assert_int_equal(
+	    scratch_value(&b.s, "SELECT group_concat(pairing_id) FROM beat_request"), 1);
+}
+
 /* Rows are sealed when the oldest is audit.seal_ms old, and a sealed head is left alone. */
 static void
 rows_are_sealed(void **state)
@@ -339,6 +385,58 @@ the_log_is_folded(void **state)
 	assert_true(size_of("bastion.db") >= before + 200000);
 }
 
+/* What was kept for long enough goes at the keeper's start, and again at every look. */
+static void
+what_is_old_goes(void **state)
+{
+	(void)state;
+	run("UPDATE setting SET value = 100 WHERE name = 'retention.look_ms'");
+	run("INSERT INTO factor_try (at, kind, outcome) VALUES (now_ms() - 100 * 86400000, 'totp',"
+	    " 'right'), (now_ms() - 100 * 86400000, 'totp', 'right'), (now_ms(), 'totp', 'right')");
+	start();
+	until("SELECT count(*) FROM factor_try", 1);
+	run("UPDATE setting SET value = 0 WHERE name = 'retention.factor_try'");
+	run("INSERT INTO factor_try (at, kind, outcome) VALUES (now_ms(), 'totp', 'right')");
+	work(300);
+	assert_int_equal(scratch_value(&b.s, "SELECT count(*) FROM factor_try"), 2);
+	assert_int_equal(scratch_value(&b.s, "SELECT count(*) FROM audit WHERE entity = 'retention'"
+					     " AND who = 'actor:keeper'"),
+	    1);
+}
+
+/* A reader that stays keeps the log from being folded: it grows by what is written meanwhile and no
+ * more, and is small again after it. */
+static void
+the_log_is_bounded(void **state)
+{
+	static const char write[] =
+	    ENTRY "VALUES ('op', 'test', '1', 'added', '',"
+		  " json_object('t', replace(hex(zeroblob(500000)), '00', 'xy')))";
+	struct refusal r = {0};
+	struct store *reader;
+	int64_t held, i;
+
+	(void)state;
+	run("UPDATE setting SET value = 100 WHERE name = 'store.checkpoint_ms'");
+	start();
+	assert_non_null(reader = store_open(&b.s.home, ROLE_READER, NULL, &r));
+	assert_int_equal(stmt_run(store_sql(reader, "BEGIN")), 0);
+	assert_int_equal(stmt_value(store_sql(reader, "SELECT count(*) FROM box"), 0), 1);
+	for (i = 0; i < 50; i++)
+		run(write);
+	work(300);
+	held = size_of("bastion.db-wal");
+	assert_in_range(held, 50 * 1000000, 50 * 1100000);
+	assert_int_equal(stmt_run(store_sql(reader, "ROLLBACK")), 0);
+	store_close(reader);
+	/* Folded at the next look; the commit after that begins the log anew, and cuts it. */
+	for (i = 0; i < 20 && size_of("bastion.db-wal") == held; i++) {
+		work(200);
+		run(ENTRY "VALUES ('op', 'test', '2', 'added', '', '{}')");
+	}
+	assert_true(size_of("bastion.db-wal") <= 33554432);
+}
+
 /* Draining seals the head, ships what waits, folds the log and stops the loop. */
 static void
 draining_leaves_nothing_open(void **state)
@@ -409,12 +507,15 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(a_question_runs_out, make_box, drop),
 	    cmocka_unit_test_setup_teardown(a_grant_runs_out, make_box, drop),
+	    cmocka_unit_test_setup_teardown(an_approval_of_the_anchor_runs_out, make_box, drop),
 	    cmocka_unit_test_setup_teardown(an_invitation_runs_out, make_host, drop),
 	    cmocka_unit_test_setup_teardown(rows_are_sealed, make_box, drop),
 	    cmocka_unit_test_setup_teardown(the_log_follows, make_box, drop),
 	    cmocka_unit_test_setup_teardown(a_full_log_is_gone_on_with, make_box, drop),
 	    cmocka_unit_test_setup_teardown(a_log_that_comes_back_gets_the_rest, make_box, drop),
 	    cmocka_unit_test_setup_teardown(the_log_is_folded, make_box, drop),
+	    cmocka_unit_test_setup_teardown(what_is_old_goes, make_box, drop),
+	    cmocka_unit_test_setup_teardown(the_log_is_bounded, make_box, drop),
 	    cmocka_unit_test_setup_teardown(draining_leaves_nothing_open, make_box, drop),
 	    cmocka_unit_test_setup_teardown(draining_is_bounded, make_box, drop),
 	    cmocka_unit_test_setup_teardown(a_keeper_needs_the_key, make_box, drop),

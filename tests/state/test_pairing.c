@@ -155,6 +155,48 @@ host_drop(struct host *h)
 	scratch_drop(&h->s);
 }
 
+/* Pair ${host} as uid ${by}; what pairing_add returns. */
+static int
+takes(struct scratch *s, const char *host, const unsigned char key[32], int64_t by,
+    const char *answer, struct pairing_made *made)
+{
+	struct pairing_offer offer = {
+	    .host = host, .host_key = key, .peer_uid = 5, .by_uid = by, .answer = answer};
+
+	return pairing_add(scratch_open(s, ROLE_PERSON), &offer, made);
+}
+
+/* The same with --replace, served by ${uid}. */
+static int
+replaces(struct scratch *s, const char *host, const unsigned char key[32], int64_t uid,
+    struct pairing_made *made)
+{
+	struct pairing_offer offer = {
+	    .host = host, .host_key = key, .peer_uid = uid, .by_uid = 1000, .replace = true};
+
+	return pairing_add(scratch_open(s, ROLE_PERSON), &offer, made);
+}
+
+/* The key that person_host gives the Host ${name}. */
+static const unsigned char *
+key_of(const char *name)
+{
+	static unsigned char key[32];
+
+	crypto_hash_sha256(key, (const unsigned char *)name, strlen(name));
+	return key;
+}
+
+static int
+ends(struct scratch *s, const char *host, struct pairing_end *end)
+{
+	struct pairing pairing;
+
+	scratch_open(s, ROLE_PERSON);
+	return pairing_pick(s->db, host, &pairing) == 0 ? pairing_revoke(s->db, pairing.id, end)
+							: -1;
+}
+
 static int64_t
 monotonic_ms(void)
 {
@@ -169,7 +211,9 @@ static void
 a_box_pairs(void **state)
 {
 	struct pairing pairing;
-	int64_t uid = -1, id;
+	struct pairing_made made;
+	struct pairing_offer offer;
+	int64_t uid = -1;
 	struct scratch s;
 	struct host h;
 
@@ -179,9 +223,14 @@ a_box_pairs(void **state)
 	if (enroll_ask(scratch_open(&s, ROLE_PERSON), &h.facts, "/run/lane.sock", &uid) != 0)
 		fail_msg("%s", store_refusal(s.db)->why);
 	assert_int_equal(uid, getuid());
-	assert_int_equal(pairing_add(s.db, h.facts.host, h.facts.host_key, uid, &id), 0);
+	offer = (struct pairing_offer){.host = h.facts.host,
+	    .host_key = h.facts.host_key,
+	    .peer_uid = uid,
+	    .by_uid = getuid()};
+	assert_int_equal(pairing_add(s.db, &offer, &made), 0);
+	assert_false(made.anchor);
 	assert_int_equal(pairing_find(s.db, h.facts.host_key, &pairing), 1);
-	assert_int_equal(pairing.id, id);
+	assert_int_equal(pairing.id, made.id);
 	assert_string_equal(pairing.host, "host-a");
 	assert_string_equal(pairing.state, "active");
 	assert_int_equal(pairing.peer_uid, getuid());
@@ -263,32 +312,32 @@ an_absent_host_is_not_waited_for(void **state)
 	scratch_drop(&s);
 }
 
-/* PAIR-4, PAIR-5, PAIR-6: the same Host again, its name with another key, a second Host. */
+/* PAIR-4, PAIR-5, CFG-3: the same Host again, its name with another key; both typed, one exit 3. */
 static void
 a_pairing_is_made_once(void **state)
 {
 	unsigned char key[32], other[32], before[32], after[32];
+	struct pairing_offer offer = {.host = "laptop", .host_key = key};
+	struct pairing_made made;
 	struct scratch s;
-	int64_t id;
 
 	(void)state;
 	memset(key, 1, 32);
 	memset(other, 2, 32);
 	scratch_make(&s, HOME_BOX);
 	scratch_open(&s, ROLE_PERSON);
-	assert_int_equal(pairing_check(s.db, "laptop", key, 0), 0);
+	assert_int_equal(pairing_check(s.db, &offer), 0);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM pairing"), 0);
-	assert_int_equal(pairing_add(s.db, "laptop", key, 0, &id), 0);
+	assert_int_equal(takes(&s, "laptop", key, 0, NULL, &made), 0);
 	person_digest(&s, before);
-	scratch_open(&s, ROLE_PERSON);
-	assert_int_equal(pairing_add(s.db, "laptop", key, 0, &id), -1);
+	assert_int_equal(takes(&s, "laptop", key, 0, NULL, &made), -1);
 	person_says(&s, "pairing.exists");
-	assert_int_equal(pairing_check(s.db, "laptop", key, 0), -1);
+	assert_int_equal(pairing_check(s.db, &offer), -1);
 	person_says(&s, "pairing.exists");
-	assert_int_equal(pairing_add(s.db, "laptop", other, 0, &id), -1);
+	assert_int_equal(takes(&s, "laptop", other, 0, "yes", &made), -1);
 	person_says(&s, "pairing.key");
-	assert_int_equal(pairing_add(s.db, "desk", other, 0, &id), -1);
-	person_says(&s, "pairing.second");
+	assert_int_equal(takes(&s, "desk", key, 0, "yes", &made), -1);
+	person_says(&s, "pairing.key");
 	assert_int_equal(
 	    scratch_value(&s, "SELECT exit_code FROM refusal WHERE code = 'pairing.exists'"), 3);
 	assert_int_equal(
@@ -297,12 +346,261 @@ a_pairing_is_made_once(void **state)
 	    1);
 	person_digest(&s, after);
 	assert_memory_equal(before, after, 32);
-	/* A machine on a network may have two, but one key is one Host. */
-	assert_int_equal(scratch_sql(&s, "UPDATE box SET mode = 'networked'"), 0);
-	scratch_open(&s, ROLE_PERSON);
-	assert_int_equal(pairing_add(s.db, "desk", key, 0, &id), -1);
+	scratch_drop(&s);
+}
+
+/* PAIR-6, PAIR-7: a second Host of a local machine comes in on a plain yes, and that serves once.
+ */
+static void
+a_second_host_needs_a_yes(void **state)
+{
+	static const char *const no[] = {
+	    NULL, "", "n", "no", "yep", "yes please", " y", "y ", "ye", "j", "1"};
+	static const char *const yes[] = {"y", "yes", "Y", "YES"};
+	unsigned char before[32], after[32];
+	struct pairing_made made;
+	struct pairing_end end;
+	struct scratch s;
+	size_t i;
+
+	(void)state;
+	scratch_make(&s, HOME_BOX);
+	person_host(&s, "laptop");
+	person_digest(&s, before);
+	for (i = 0; i < sizeof(no) / sizeof(no[0]); i++) {
+		assert_int_equal(takes(&s, "desk", key_of("desk"), 0, no[i], &made), -1);
+		person_says(&s, "pairing.second");
+	}
+	person_digest(&s, after);
+	assert_memory_equal(before, after, 32);
+	for (i = 0; i < sizeof(yes) / sizeof(yes[0]); i++) {
+		assert_int_equal(takes(&s, "desk", key_of("desk"), 0, yes[i], &made), 0);
+		assert_string_equal(made.state, "active");
+		assert_int_equal(
+		    scratch_value(&s, "SELECT state = 'active' FROM pairing WHERE id = 1"), 1);
+		assert_int_equal(ends(&s, "desk", &end), 0);
+		/* The yes was for that time: coming back is asked about anew. */
+		assert_int_equal(takes(&s, "desk", key_of("desk"), 0, NULL, &made), -1);
+		person_says(&s, "pairing.second");
+	}
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM pairing_consent WHERE used = 0"), 0);
+	/* Written by hand it is for another Host, another key or another moment. */
+	person_refused(&s, "pairing.second",
+	    "INSERT INTO pairing_consent (host_name, host_key, answer, by_uid, at)"
+	    " VALUES ('desk', randomblob(32), 'yes', 0, now_ms());"
+	    "INSERT INTO pairing (host_name, transport, host_key, peer_uid, state, since)"
+	    " VALUES ('mill', 'unix', randomblob(32), 0, 'active', now_ms())");
+	person_refused(&s, "pairing.second",
+	    "INSERT INTO pairing_consent (host_name, host_key, answer, by_uid, at)"
+	    " VALUES ('desk', randomblob(32), 'yes', 0, now_ms() - 1)");
+	person_refused(&s, "pairing.consent", "UPDATE pairing_consent SET used = 0");
+	person_refused(&s, "pairing.consent", "DELETE FROM pairing_consent");
+	scratch_drop(&s);
+}
+
+/* CFG-3, CFG-4, EP-50: paired anew, a Host keeps age, state and grants; only that very Host can be.
+ */
+static void
+a_pairing_is_renewed(void **state)
+{
+	unsigned char other[32] = {7};
+	struct pairing_made made;
+	struct pairing_end end;
+	int64_t grant_id, since;
+	struct person p;
+	struct scratch s;
+
+	(void)state;
+	scratch_make(&s, HOME_BOX);
+	clock_fix(PERSON_MORNING);
+	person_enrol(&s, &p, "phone");
+	assert_int_equal(replaces(&s, "laptop", key_of("laptop"), 7, &made), -1);
+	person_says(&s, "pairing.unknown");
+	person_host(&s, "laptop");
+	grant_id = person_granted(&s, &p, 1, "[1]");
+	since = scratch_value(&s, "SELECT since FROM pairing");
+	clock_fix(clock_now() + 86400000);
+	assert_int_equal(replaces(&s, "laptop", other, 7, &made), -1);
 	person_says(&s, "pairing.key");
-	assert_int_equal(pairing_add(s.db, "desk", other, 0, &id), 0);
+	assert_int_equal(replaces(&s, "desk", key_of("laptop"), 7, &made), -1);
+	person_says(&s, "pairing.unknown");
+	assert_int_equal(replaces(&s, "laptop", key_of("laptop"), 7, &made), 0);
+	assert_string_equal(made.state, "active");
+	assert_int_equal(scratch_value(&s, "SELECT since FROM pairing"), since);
+	assert_int_equal(scratch_value(&s, "SELECT peer_uid FROM pairing"), 7);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT state = 'active' FROM grant WHERE id = 1"), grant_id);
+	/* What was taken back is paired, not replaced. */
+	assert_int_equal(ends(&s, "laptop", &end), 0);
+	assert_int_equal(end.grants, 1);
+	assert_int_equal(replaces(&s, "laptop", key_of("laptop"), 7, &made), -1);
+	person_says(&s, "pairing.unknown");
+	scratch_drop(&s);
+}
+
+/* CFG-1, CFG-2, EP-32, EP-36, EP-44, EP-49, EP-50, EP-51: a record that cannot be served is listed
+ * as it is, is mended or taken back, and does not touch the one beside it. */
+static void
+an_invalid_record_stands_alone(void **state)
+{
+	struct pairing pairing;
+	struct pairing_made made;
+	struct pairing_end end;
+	int64_t good, bad;
+	struct person p;
+	struct scratch s;
+
+	(void)state;
+	scratch_make(&s, HOME_BOX);
+	clock_fix(PERSON_MORNING);
+	person_enrol(&s, &p, "phone");
+	person_host(&s, "laptop");
+	person_host(&s, "desk");
+	good = person_granted(&s, &p, 1, "[1]");
+	bad = person_granted(&s, &p, 2, "[1]");
+	assert_int_equal(replaces(&s, "desk", key_of("desk"), 4294967295, &made), 0);
+	assert_int_equal(pairing_pick(s.db, "desk", &pairing), 0);
+	assert_string_equal(pairing.state, "invalid");
+	assert_non_null(strstr(pairing.reason, "no process"));
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM pairing_status"), 2);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM pairing_status WHERE active"), 1);
+	assert_int_equal(scratch_value(&s, "SELECT state = 'active' FROM pairing WHERE id = 2"), 1);
+	assert_int_equal(person_run(&s, good, 1), 0);
+	assert_int_equal(person_run(&s, bad, 2), -1);
+	person_says(&s, "pairing.invalid");
+	scratch_open(&s, ROLE_NET);
+	assert_int_equal(approval_ask(s.db, 2, "observe:folders", "[3]", 1, 1000, &bad), -1);
+	person_says(&s, "pairing.invalid");
+	assert_int_equal(replaces(&s, "desk", key_of("desk"), 7, &made), 0);
+	assert_int_equal(pairing_pick(s.db, "desk", &pairing), 0);
+	assert_string_equal(pairing.state, "active");
+	assert_int_equal(replaces(&s, "desk", key_of("desk"), 4294967295, &made), 0);
+	assert_int_equal(ends(&s, "desk", &end), 0);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM pairing_status WHERE state = 'invalid'"), 0);
+	scratch_drop(&s);
+}
+
+/* One Host that asks without end fills its own share; the rest of the places is for others. */
+static void
+one_host_leaves_room_for_another(void **state)
+{
+	int64_t mine, more, theirs;
+	struct person p;
+	struct scratch s;
+
+	(void)state;
+	scratch_make(&s, HOME_BOX);
+	clock_fix(PERSON_MORNING);
+	person_enrol(&s, &p, "phone");
+	person_host(&s, "laptop");
+	person_host(&s, "desk");
+	assert_int_equal(
+	    scratch_sql(&s, "UPDATE setting SET value = 2 WHERE name = 'op.live_per_host';"
+			    "UPDATE setting SET value = 3 WHERE name = 'op.live'"),
+	    0);
+	mine = person_granted(&s, &p, 1, "[1]");
+	assert_int_equal(person_run(&s, mine, 1), 0);
+	assert_int_equal(person_run(&s, mine, 2), 0);
+	more = person_granted(&s, &p, 1, "[2]");
+	assert_int_equal(person_run(&s, more, 3), -1);
+	person_says(&s, "op.share");
+	theirs = person_granted(&s, &p, 2, "[1]");
+	assert_int_equal(person_run(&s, theirs, 4), 0);
+	assert_int_equal(person_run(&s, theirs, 5), -1);
+	person_says(&s, "op.busy");
+	/* What was held cost no use, and goes when a place is free. */
+	assert_int_equal(
+	    scratch_sql(&s, "UPDATE op_run SET state = 'cancelled', finished_at = now_ms()"
+			    " WHERE id = 1"),
+	    0);
+	assert_int_equal(person_run(&s, more, 6), 0);
+	assert_int_equal(scratch_value(&s, "SELECT max(n) FROM grant_use WHERE grant_id = 2"), 1);
+	scratch_drop(&s);
+}
+
+/* No function picks one of several; a handle serves where one Host alone has it. */
+static void
+none_is_picked_of_several(void **state)
+{
+	struct pairing pairing;
+	struct pairing_end end;
+	struct scratch s;
+
+	(void)state;
+	scratch_make(&s, HOME_BOX);
+	scratch_open(&s, ROLE_PERSON);
+	assert_int_equal(pairing_pick(s.db, NULL, &pairing), -1);
+	person_says(&s, "pairing.unknown");
+	person_host(&s, "mill.example.org");
+	assert_int_equal(pairing_pick(s.db, NULL, &pairing), 0);
+	assert_int_equal(pairing_pick(s.db, "mill", &pairing), 0);
+	assert_string_equal(pairing.host, "mill.example.org");
+	assert_int_equal(pairing_pick(s.db, "", &pairing), -1);
+	assert_int_equal(pairing_pick(s.db, "mil", &pairing), -1);
+	person_host(&s, "mill.example.net");
+	assert_int_equal(pairing_pick(s.db, NULL, &pairing), -1);
+	person_says(&s, "pairing.several");
+	assert_int_equal(pairing_pick(s.db, "mill", &pairing), -1);
+	person_says(&s, "pairing.several");
+	assert_non_null(strstr(store_refusal(s.db)->why, "mill.example.net, mill.example.org"));
+	assert_int_equal(ends(&s, "mill.example.net", &end), 0);
+	assert_int_equal(pairing_pick(s.db, "mill", &pairing), 0);
+	assert_string_equal(pairing.host, "mill.example.org");
+	assert_int_equal(pairing_pick(s.db, "mill.example.net", &pairing), 0);
+	assert_string_equal(pairing.state, "revoked");
+	/* A whole name goes before a handle. */
+	person_host(&s, "mill");
+	assert_int_equal(pairing_pick(s.db, "mill", &pairing), 0);
+	assert_string_equal(pairing.host, "mill");
+	scratch_drop(&s);
+}
+
+/* Two Hosts of one machine: what one holds, asked and was answered serves the other nothing. */
+static void
+two_hosts_are_kept_apart(void **state)
+{
+	int64_t one, two, mine, question;
+	struct pairing_end end;
+	struct person p;
+	struct scratch s;
+
+	(void)state;
+	scratch_make(&s, HOME_BOX);
+	clock_fix(PERSON_MORNING);
+	person_enrol(&s, &p, "phone");
+	one = person_host(&s, "laptop");
+	two = person_host(&s, "desk");
+	mine = person_granted(&s, &p, one, "[1]");
+	assert_int_equal(person_run(&s, mine, 1), 0);
+	person_refused(&s, "grant.other",
+	    "INSERT INTO op_run (pairing_id, op, args, nonce, grant_id, queued_at)"
+	    " SELECT 2, op, args, printf('%032x', 9), id, now_ms() FROM grant WHERE id = 1");
+	person_refused(&s, "approval.needed",
+	    "INSERT INTO op_run (pairing_id, op, args, nonce, queued_at)"
+	    " VALUES (2, 'observe:folders', '[1]', printf('%032x', 9), now_ms())");
+	/* The same words of two Hosts are two questions, and an answer is for one. */
+	question = person_asked(&s, one, "[2]");
+	assert_int_not_equal(person_asked(&s, two, "[2]"), question);
+	person_refused(&s, "approval.decided",
+	    "UPDATE approval SET pairing_id = 2 WHERE state = 'pending' AND pairing_id = 1");
+	person_refused(&s, "op.fixed", "UPDATE op_run SET pairing_id = 2");
+	person_refused(&s, "grant.final", "UPDATE grant SET pairing_id = 2 WHERE id = 1");
+	/* One's numbers are no replay for the other, and one's end is its own. */
+	mine = person_granted(&s, &p, two, "[1]");
+	assert_int_equal(person_run(&s, mine, 1), 0);
+	assert_int_equal(ends(&s, "laptop", &end), 0);
+	assert_int_equal(end.questions, 1);
+	assert_int_equal(person_run(&s, mine, 2), 0);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM approval WHERE pairing_id = 2"
+					   " AND state = 'pending'"),
+	    1);
+	/* What a Host is told of is itself. */
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM told_pairings WHERE asks_id = 2"), 1);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT pairing_id FROM told_pairings WHERE asks_id = 2"), 2);
 	scratch_drop(&s);
 }
 
@@ -311,7 +609,8 @@ static void
 unpairing_takes_everything_back(void **state)
 {
 	unsigned char key[32];
-	int64_t pairing, grant_id, id, count;
+	int64_t pairing, grant_id, count;
+	struct pairing_made made;
 	struct pairing_end end;
 	struct pairing found;
 	struct person p;
@@ -326,23 +625,24 @@ unpairing_takes_everything_back(void **state)
 	grant_id = person_granted(&s, &p, pairing, "[1]");
 	person_asked(&s, pairing, "[2]");
 	assert_int_equal(person_run(&s, grant_id, 1), 0);
-	assert_int_equal(pairing_revoke(scratch_open(&s, ROLE_PERSON), "nobody", &end), -1);
+	assert_int_equal(ends(&s, "nobody", &end), -1);
 	person_says(&s, "pairing.unknown");
-	assert_int_equal(pairing_revoke(s.db, "laptop", &end), 0);
+	assert_int_equal(ends(&s, "laptop", &end), 0);
+	assert_false(end.anchor);
 	assert_int_equal(end.grants, 1);
 	assert_int_equal(end.questions, 1);
 	assert_int_equal(end.runs, 1);
 	assert_int_equal(
 	    scratch_value(&s, "SELECT count(*) FROM op_run WHERE state = 'cancelled'"), 1);
 	assert_int_equal(pairing_find(s.db, key, &found), 0);
-	assert_int_equal(pairing_revoke(s.db, "laptop", &end), -1);
+	assert_int_equal(ends(&s, "laptop", &end), -1);
 	person_says(&s, "pairing.unknown");
 	assert_int_equal(person_run(&s, grant_id, 2), -1);
 	person_says(&s, "pairing.inactive");
 	/* The same row again, another key; the old grants stay dropped. */
 	memset(key, 9, 32);
-	assert_int_equal(pairing_add(scratch_open(&s, ROLE_PERSON), "laptop", key, 5, &id), 0);
-	assert_int_equal(id, pairing);
+	assert_int_equal(takes(&s, "laptop", key, 0, NULL, &made), 0);
+	assert_int_equal(made.id, pairing);
 	assert_int_equal(pairing_find(s.db, key, &found), 1);
 	assert_int_equal(found.peer_uid, 5);
 	assert_int_equal(person_run(&s, grant_id, 3), -1);
@@ -373,7 +673,7 @@ the_tables_hold(void **state)
 	person_refused(&s, "pairing.fixed", "UPDATE pairing SET host_key = zeroblob(32)");
 	person_refused(&s, "pairing.fixed", "UPDATE pairing SET peer_uid = 7");
 	person_refused(&s, "pairing.fixed", "UPDATE pairing SET since = 7");
-	person_refused(&s, "pairing.transition", "UPDATE pairing SET state = 'pending'");
+	person_refused(&s, "anchor.approval", "UPDATE pairing SET state = 'pending'");
 	person_refused(&s, "pairing.kept", "DELETE FROM pairing");
 	assert_int_equal(
 	    scratch_sql(&s, "UPDATE pairing SET state = 'revoked', ended_at = now_ms()"), 0);
@@ -385,6 +685,9 @@ the_tables_hold(void **state)
 	person_host(&s, "desk");
 	person_refused(&s, "pairing.second",
 	    "UPDATE pairing SET state = 'pending', ended_at = NULL WHERE id = 1");
+	person_refused(&s, "pairing.fixed", "UPDATE pairing SET peer_uid = 7, renewed_at = 8");
+	person_refused(&s, "pairing.fixed", "UPDATE pairing SET terms_id = 1 WHERE id = 2");
+	person_refused(&s, "anchor.approval", "UPDATE pairing SET state = 'pending' WHERE id = 2");
 	assert_int_equal(scratch_sql(&s, "UPDATE box SET mode = 'networked'"), 0);
 	person_refused(&s, "pairing.key",
 	    "UPDATE pairing SET state = 'pending', ended_at = NULL, host_key ="
@@ -404,6 +707,12 @@ main(void)
 	    cmocka_unit_test(only_the_host_of_the_code_is_believed),
 	    cmocka_unit_test(an_absent_host_is_not_waited_for),
 	    cmocka_unit_test(a_pairing_is_made_once),
+	    cmocka_unit_test(a_second_host_needs_a_yes),
+	    cmocka_unit_test(a_pairing_is_renewed),
+	    cmocka_unit_test(an_invalid_record_stands_alone),
+	    cmocka_unit_test(one_host_leaves_room_for_another),
+	    cmocka_unit_test(none_is_picked_of_several),
+	    cmocka_unit_test(two_hosts_are_kept_apart),
 	    cmocka_unit_test(unpairing_takes_everything_back),
 	    cmocka_unit_test(the_tables_hold),
 	};

@@ -423,7 +423,7 @@ sqlite3_tool_reads_only(void **state)
 {
 	static const char *const writes[] = {
 	    "UPDATE pairing SET state = 'revoked', ended_at = 1",
-	    "INSERT INTO pairing VALUES (9, 'x', 'unix', zeroblob(32), 0, 'pending', 1, NULL)",
+	    "INSERT INTO pairing VALUES (9, 'x', 'unix', zeroblob(32), 0, 'pending', 1, NULL, NULL, NULL)",
 	    "UPDATE setting SET value = 1 WHERE name = 'op.live'",
 	    "DELETE FROM audit",
 	    "UPDATE factor SET state = 'dropped', secret = NULL, dropped_at = 1",
