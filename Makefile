@@ -5,6 +5,7 @@
 #   make demo       install what is missing, build, play the main job once
 #   make asan       the whole suite under the address and undefined-behaviour sanitizers
 #   make tsan       the same under the thread sanitizer
+#   make peers      MCP implementations by others, from npm, for the tests that speak with them
 #   make fuzz       ten minutes for each parser's fuzz target
 #   make check      formatting and lint;  make format mends the former
 #   make bench      the speeds that we promise, as ratios to peers in the same run
@@ -65,7 +66,7 @@ ifeq ($(V),)
 QUIET = @printf '  %-5s %s\n' $(1) $(2);
 endif
 
-.PHONY: all test run-tests asan tsan format check demo bench fuzz install clean deps suites
+.PHONY: all test run-tests asan tsan format check demo bench fuzz install clean deps peers suites
 all: $(BUILD)/bastion $(BUILD)/bastion.1
 
 # What a fresh machine lacks: Debian packages, by name.
@@ -73,7 +74,17 @@ deps:
 	@sh .ci/deps
 
 test: deps
+	-@$(MAKE) --no-print-directory peers
 	@$(MAKE) --no-print-directory run-tests
+
+# Into build/peers, nothing else of the machine. Without a network the tests that need them say so.
+peers: build/peers/package-lock.json
+
+build/peers/package-lock.json: tests/mcp/package.json tests/mcp/package-lock.json
+	@mkdir -p $(@D)
+	@cp tests/mcp/package.json $(@D)
+	$(call QUIET,NPM,$(@D))cp tests/mcp/package-lock.json $(@D) && cd $(@D) && \
+	    npm ci --ignore-scripts --no-audit --no-fund --loglevel=error || { rm -f package-lock.json; exit 1; }
 
 run-tests: suites
 	@sh tests/run.sh $(BUILD) $(SUITES)

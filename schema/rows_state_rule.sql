@@ -58,6 +58,8 @@ INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('folder_walk', 'reading', 'stuck'),
     ('folder_walk', 'reading', 'done'),
     ('folder_walk', 'stuck', 'done'),
+    ('mcp_token', '', 'active'),
+    ('mcp_token', 'active', 'dropped'),
     ('invitation', '', 'open'),
     ('invitation', 'open', 'redeemed'),
     ('invitation', 'open', 'expired'),

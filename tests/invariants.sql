@@ -81,6 +81,7 @@ WITH thing (entity, id, state) AS (
      UNION ALL SELECT 'invitation', id, state FROM invitation
      UNION ALL SELECT 'amendment', id, state FROM amendment
      UNION ALL SELECT 'host_box', id, state FROM host_box
+     UNION ALL SELECT 'mcp_token', id, state FROM mcp_token
      UNION ALL SELECT 'call', id, CASE state WHEN 'sent' THEN 'asked' ELSE state END FROM call)
 SELECT 'state without an audit row' AS name, entity || ' ' || id || ' is ' || state AS detail
   FROM thing AS t
@@ -105,6 +106,7 @@ WITH thing (entity, id, state) AS (
      UNION ALL SELECT 'invitation', id, state FROM invitation
      UNION ALL SELECT 'amendment', id, state FROM amendment
      UNION ALL SELECT 'host_box', id, state FROM host_box
+     UNION ALL SELECT 'mcp_token', id, state FROM mcp_token
      UNION ALL SELECT 'call', id, state FROM call)
 SELECT 'state that no move leads to' AS name, entity || ' ' || id || ' is ' || state AS detail
   FROM thing AS t
@@ -124,6 +126,7 @@ WITH ended (entity, id, state, is_final, at) AS (
      UNION ALL SELECT 'invitation', id, state, state <> 'open', ended_at FROM invitation
      UNION ALL SELECT 'amendment', id, state, state <> 'pending', ended_at FROM amendment
      UNION ALL SELECT 'host_box', id, state, state = 'gone', gone_at FROM host_box
+     UNION ALL SELECT 'mcp_token', id, state, state = 'dropped', dropped_at FROM mcp_token
      UNION ALL SELECT 'call', id, state, state NOT IN ('asked', 'sent'), finished_at FROM call)
 SELECT 'end and its time disagree' AS name, entity || ' ' || id || ' is ' || state AS detail
   FROM ended WHERE is_final <> (at IS NOT NULL);

@@ -37,7 +37,7 @@ static const struct {
     {"host_box", INS, BIT(ROLE_NET)},
     {"host_box", UPD, BIT(ROLE_PERSON) | BIT(ROLE_NET) | BIT(ROLE_LINK)},
     {"call", INS, BIT(ROLE_NET)},
-    {"call", UPD, BIT(ROLE_LINK) | BIT(ROLE_KEEPER)},
+    {"call", UPD, BIT(ROLE_NET) | BIT(ROLE_LINK) | BIT(ROLE_KEEPER)},
     {"call_output", INS, BIT(ROLE_LINK)},
     {"call_output", DEL, BIT(ROLE_KEEPER)},
     {"op_run", INS, BIT(ROLE_NET)},
@@ -45,6 +45,7 @@ static const struct {
     {"op_output", INS, BIT(ROLE_WORKER)},
     {"op_output", DEL, BIT(ROLE_KEEPER)},
     {"folder_walk", INS | UPD, BIT(ROLE_WORKER)},
+    {"mcp_token", INS | UPD, BIT(ROLE_PERSON)},
     {"context_ask", INS, BIT(ROLE_NET)},
     {"context_ask", UPD, BIT(ROLE_NET) | BIT(ROLE_PERSON) | BIT(ROLE_KEEPER)},
     {"refused", INS, BIT(ROLE_NET) | BIT(ROLE_PERSON)},
@@ -78,6 +79,7 @@ static const struct {
 } secrets[] = {
     {"factor", "secret", BIT(ROLE_PERSON)},
     {"invitation", "token_digest", BIT(ROLE_PERSON) | BIT(ROLE_NET) | BIT(ROLE_LINK)},
+    {"mcp_token", "digest", BIT(ROLE_PERSON) | BIT(ROLE_NET)},
 };
 
 /* PRAGMAs that only look; some take the name of a table, for the others an argument would be a

@@ -26,9 +26,12 @@ static const char ASK[] =
     "  AND coalesce(json_type(:body, '$.uses'), 'integer') = 'integer'"
     "  AND coalesce(json_type(:body, '$.ttl_ms'), 'integer') = 'integer'"
     "  AND coalesce(json_type(:body, '$.anew'), 'true') IN ('true', 'false')"
+    "  AND coalesce(json_type(:body, '$.wait_ms'), 'integer') = 'integer'"
     "  AND NOT EXISTS (SELECT 1 FROM json_each(:body)"
-    "    WHERE key NOT IN ('op', 'args', 'uses', 'ttl_ms', 'anew', 'witness'))"
-    "  AND NOT EXISTS (SELECT 1 FROM json_each(:body, '$.args') WHERE type <> 'text')";
+    "    WHERE key NOT IN ('op', 'args', 'uses', 'ttl_ms', 'anew', 'wait_ms', 'witness'))"
+    "  AND NOT EXISTS (SELECT 1 FROM json_each(:body, '$.args') WHERE type <> 'text'),"
+    "  min(max(coalesce(:body ->> '$.wait_ms', 0), 0),"
+    "    (SELECT value FROM setting WHERE name = 'lane.wait_ms'))";
 
 /* What the Host holds of this box's audit: 0 where it does not ask, 1 where it holds nothing yet.
  */
@@ -74,6 +77,20 @@ static const char ENDED[] =
 
 static const struct watch_rows ANSWER = {FRAMES, ENDED};
 
+/* What became of a question: NULL while it waits; then "", or why nothing will come of it. */
+static const char ANSWERED[] =
+    "SELECT CASE WHEN state = 'pending' AND expires_at > now_ms() THEN NULL"
+    "  WHEN state IN ('approved', 'burned') THEN ''"
+    "  WHEN state = 'denied' THEN 'approval.denied|a person said no to question ' || id"
+    "  ELSE 'approval.expired|question ' || id || ' ran out before a person answered it' END"
+    " FROM approval WHERE id = :id";
+
+/* The end of an answer that had begun with its question. */
+static const char HELD_END[] =
+    "SELECT json_object('e', json_object('code', code, 'why', :why, 'advice', advice,"
+    "  'approval', :approval)) || char(10) || json_object('x', exit_code) || char(10)"
+    "  FROM refusal WHERE code = :code";
+
 static const char OPS[] = "SELECT json_object('ops', json_group_array(json_object('name', name,"
 			  " 'class', class, 'usage', usage, 'summary', summary))) FROM op";
 
@@ -89,6 +106,10 @@ struct ask {
 	struct refusal held;  /* why it does not run */
 	char *witness;        /* that this audit goes on from what the Host holds of it, or NULL */
 	int64_t run, approval;
+	int64_t wait_ms;          /* for a person; 0: not at all */
+	bool begun;               /* the answer was begun, with its question */
+	struct ask *next, **self; /* of those that wait for a person */
+	uint64_t timer;
 };
 
 /*
@@ -220,11 +241,12 @@ ask_read(struct net *net, struct ask *ask, const char *body, size_t len, struct 
 	ask->uses = stmt_get_int(q, 1);
 	ask->ttl_ms = stmt_get_int(q, 2);
 	ask->anew = stmt_get_int(q, 3) != 0;
+	ask->wait_ms = stmt_get_int(q, 5);
 	stmt_done(q);
 	if (!good)
 		return refusal_set(r, "op.args",
 		    "an ask is {\"op\":text,\"args\":[text…],\"uses\":n,\"ttl_ms\":n,\"anew\":bool,"
-		    "\"witness\":object}");
+		    "\"wait_ms\":n,\"witness\":object}");
 	if (observe_find(ask->op) == NULL)
 		return refusal_set(r, "op.unknown", "there is no op of this name");
 	return words_read(net, ask, body, len, r);
@@ -327,7 +349,8 @@ ask_decide(struct store *db, struct ask *ask)
 {
 	if (!ask->anew && run_insert(db, ask) == 0)
 		return 0;
-	if (!ask->anew && strcmp(store_refusal(db)->code, "approval.needed") != 0)
+	/* The question that it waited for is answered: another one would be nagging. */
+	if (ask->begun || (!ask->anew && strcmp(store_refusal(db)->code, "approval.needed") != 0))
 		return -1;
 	if (approval_ask(db, ask->pairing.id, ask->op, ask->args, ask->uses, ask->ttl_ms,
 		&ask->approval) != 0)
@@ -423,18 +446,172 @@ ask_gone(void *ctx)
 }
 
 static void
+ask_free(struct ask *ask)
+{
+	free(ask->witness);
+	free(ask);
+}
+
+/*
+ * Waiting for a person: the frame {"q":question} comes behind the witness alone, and the answer
+ * goes on once it is approved.  The ask keeps its nonce, which no run has used yet.
+ */
+
+static void
+hold_leave(struct ask *ask)
+{
+	*ask->self = ask->next;
+	if (ask->next != NULL)
+		ask->next->self = ask->self;
+	loop_cancel(ask->net->env->loop, ask->timer);
+	ask->net->nheld--;
+}
+
+static void
+hold_gone(void *ctx)
+{
+	hold_leave(ctx);
+	ask_free(ctx);
+}
+
+/* The answer was begun, so its end is two frames: why, and the exit. */
+static void
+hold_refuse(struct ask *ask, const struct refusal *r)
+{
+	struct stmt *q;
+
+	if ((q = store_sql(ask->net->env->db, HELD_END)) != NULL) {
+		stmt_text(q, ":code", r->code);
+		stmt_text(q, ":why", r->why);
+		stmt_int(q, ":approval", ask->approval);
+		if (stmt_step(q) == 1) {
+			http_stream_write(ask->x, stmt_get_text(q, 0), strlen(stmt_get_text(q, 0)));
+			stmt_done(q);
+		}
+	}
+	http_stream_end(ask->x);
+}
+
+static void
+hold_end(struct ask *ask, const struct refusal *r)
+{
+	hold_leave(ask);
+	hold_refuse(ask, r);
+	ask_free(ask);
+}
+
+static void
+hold_over(void *ctx)
+{
+	struct ask *ask = ctx;
+
+	hold_end(ask, &ask->held);
+}
+
+/* Return whether ${ask} waits now; it does not where too many do. */
+static bool
+hold_begin(struct ask *ask)
+{
+	struct net *net = ask->net;
+	char frame[40], *witness;
+
+	if (ask->wait_ms == 0 || strcmp(ask->held.code, "approval.needed") != 0 ||
+	    net->nheld >= store_setting(net->env->db, "lane.waits"))
+		return false;
+	ask->next = net->held;
+	ask->self = &net->held;
+	if (ask->next != NULL)
+		ask->next->self = &ask->next;
+	net->held = ask;
+	net->nheld++;
+	ask->begun = true;
+	ask->timer = loop_after(net->env->loop, ask->wait_ms, hold_over, ask);
+	http_on_close(ask->x, hold_gone, ask);
+	if (http_stream_begin(ask->x, 200, "application/x-ndjson") != 0)
+		return true;
+	/* A Host that holds a checkpoint takes no other frame before it is shown. */
+	if ((witness = witness_line(ask)) != NULL)
+		http_stream_write(ask->x, witness, strlen(witness));
+	free(witness);
+	snprintf(frame, sizeof(frame), "{\"q\":%" PRId64 "}\n", ask->approval);
+	http_stream_write(ask->x, frame, strlen(frame));
+	return true;
+}
+
+/* Return 1 where the question of ${ask} was approved, 0 while it waits, -1 with why not. */
+static int
+hold_answered(struct ask *ask, struct refusal *r)
+{
+	char answer[REFUSAL_CODE_MAX + REFUSAL_WHY_MAX];
+	struct stmt *q;
+	char *bar;
+
+	if ((q = store_sql(ask->net->env->db, ANSWERED)) == NULL)
+		return 0;
+	stmt_int(q, ":id", ask->approval);
+	if (stmt_step(q) != 1)
+		return 0;
+	if (stmt_is_null(q, 0)) {
+		stmt_done(q);
+		return 0;
+	}
+	snprintf(answer, sizeof(answer), "%s", stmt_get_text(q, 0));
+	stmt_done(q);
+	if ((bar = strchr(answer, '|')) == NULL)
+		return 1;
+	*bar = '\0';
+	return refusal_set(r, answer, "%s", bar + 1);
+}
+
+void
+lane_wake(struct net *net)
+{
+	struct ask *ask, *next;
+	struct refusal r = {.code = ""};
+	int n;
+
+	for (ask = net->held; ask != NULL; ask = next) {
+		next = ask->next;
+		if ((n = hold_answered(ask, &r)) == -1)
+			hold_end(ask, &r);
+		if (n != 1)
+			continue;
+		hold_leave(ask);
+		ask->held = (struct refusal){.code = ""};
+		ask->anew = false;
+		http_on_close(ask->x, ask_gone, ask);
+		committer_submit(net->committer, &ask->job);
+	}
+}
+
+void
+lane_drain(struct net *net)
+{
+	while (net->held != NULL)
+		hold_over(net->held);
+}
+
+static void
 ask_done(struct commit_job *job)
 {
 	struct ask *ask = (struct ask *)job;
+	const struct refusal *no = job->result != 0            ? &job->refusal
+				   : ask->held.code[0] != '\0' ? &ask->held
+							       : NULL;
 
-	if (ask->x != NULL && job->result != 0)
-		ask_refuse(ask, &job->refusal);
-	else if (ask->x != NULL && ask->held.code[0] != '\0')
-		ask_refuse(ask, &ask->held);
+	if (ask->x != NULL && no != NULL && job->result == 0 && !ask->begun && hold_begin(ask)) {
+		lane_wake(ask->net); /* it may be answered by now */
+		return;
+	}
+	if (ask->x != NULL && no != NULL && ask->begun)
+		hold_refuse(ask, no);
+	else if (ask->x != NULL && no != NULL)
+		ask_refuse(ask, no);
+	else if (ask->x != NULL && ask->begun)
+		watch_go_on(ask->net, ask->x, &ANSWER, ask->run);
 	else if (ask->x != NULL)
 		ask_answer(ask);
-	free(ask->witness);
-	free(ask);
+	ask_free(ask);
 }
 
 /* Who asks for what.  Return 0, or -1 with why it does not come to a decision. */
@@ -472,7 +649,7 @@ lane_ask(struct http_exchange *x, void *ctx)
 		ask->held = r;
 	if (ask->pairing.id == 0) {
 		net_refuse(net, x, &r, NULL);
-		free(ask);
+		ask_free(ask);
 		return 0;
 	}
 	http_on_close(x, ask_gone, ask);

@@ -21,15 +21,14 @@ static const char ASKED[] =
     "  json_object('op', c.op, 'args', json(c.args), 'anew', json(iif(c.anew, 'true', 'false')),"
     "              'witness', json(iif(w.size IS NULL, NULL,"
     "                json_object('size', w.size, 'root', lower(hex(w.root))))))"
-    "  AS body, c.uses, c.ttl_ms, b.box_key, w.size, w.root"
+    "  AS body, c.uses, c.ttl_ms, b.box_key, w.size, w.root, c.wait_ms"
     "  FROM call AS c JOIN host_box AS b ON b.id = c.box_id"
     "  LEFT JOIN box_witness AS w ON w.box_id = b.id AND w.state <> 'accepted'"
     " WHERE c.state IN ('asked', 'sent') AND c.state = 'asked' ORDER BY c.id LIMIT 1";
 
 static const char BODY[] =
-    "SELECT CASE WHEN :uses > 0 AND :ttl > 0 THEN json_set(:body, '$.uses', :uses, '$.ttl_ms', :ttl)"
-    " WHEN :uses > 0 THEN json_set(:body, '$.uses', :uses)"
-    " WHEN :ttl > 0 THEN json_set(:body, '$.ttl_ms', :ttl) ELSE :body END";
+    "SELECT json_patch(:body, json_object('uses', nullif(:uses, 0), 'ttl_ms', nullif(:ttl, 0),"
+    "  'wait_ms', nullif(:wait, 0)))";
 
 static const char SENT[] = "UPDATE call SET state = 'sent', sent_at = now_ms() WHERE id = :id";
 
@@ -54,6 +53,8 @@ static const char FAILED[] =
 
 static const char HEARD[] =
     "UPDATE host_box SET heard_at = now_ms() WHERE id = :box AND state = 'active'";
+
+static const char OVER[] = "SELECT finished_at IS NOT NULL FROM call WHERE id = :id";
 
 /* NULL for a frame, the exit for an exit, 256 for what passes itself off as one, however spelt. */
 static const char EXIT[] =
@@ -106,7 +107,8 @@ struct link {
 struct carried {
 	struct carried *next, **self;
 	struct link *link;
-	int64_t id, box, peer_uid;
+	struct http_call *call; /* NULL: not on its way yet */
+	int64_t id, box, peer_uid, wait_ms;
 	char *text;
 	size_t len, size, line_max;
 	int64_t exit_code; /* -1: no exit frame yet */
@@ -445,7 +447,7 @@ carried_start(
 	    .body = body,
 	    .body_len = strlen(body),
 	    .connect_ms = store_setting(db, "call.connect_ms"),
-	    .total_ms = store_setting(db, "call.answer_ms"),
+	    .total_ms = store_setting(db, "call.answer_ms") + c->wait_ms,
 	    .reply_max = (size_t)store_setting(db, "call.total"),
 	    .verify = box_verify,
 	    .chunk = answer_chunk,
@@ -456,7 +458,8 @@ carried_start(
 		return refusal_set(&c->refusal, "call.failed", "the ask could not be signed");
 	sodium_bin2hex(key, sizeof(key), link->env->keys.identity, 32);
 	snprintf(time, sizeof(time), "%" PRId64, sign.time);
-	return http_start(link->client, &request, &c->refusal) != NULL ? 0 : -1;
+	c->call = http_start(link->client, &request, &c->refusal);
+	return c->call != NULL ? 0 : -1;
 }
 
 static int
@@ -473,7 +476,7 @@ mark_sent(struct store *db, int64_t id)
 }
 
 static char *
-body_make(struct store *db, const char *plain, int64_t uses, int64_t ttl_ms)
+body_make(struct store *db, const char *plain, int64_t uses, int64_t ttl_ms, int64_t wait_ms)
 {
 	char *body = NULL;
 	struct stmt *q;
@@ -483,6 +486,7 @@ body_make(struct store *db, const char *plain, int64_t uses, int64_t ttl_ms)
 	stmt_text(q, ":body", plain);
 	stmt_int(q, ":uses", uses);
 	stmt_int(q, ":ttl", ttl_ms);
+	stmt_int(q, ":wait", wait_ms);
 	if (stmt_step(q) != 1)
 		return NULL;
 	body = strdup(stmt_get_text(q, 0));
@@ -502,6 +506,7 @@ carried_new(struct link *link, struct stmt *q)
 	c->id = stmt_get_int(q, 0);
 	c->box = stmt_get_int(q, 2);
 	c->peer_uid = stmt_get_int(q, 4);
+	c->wait_ms = stmt_get_int(q, 11);
 	c->exit_code = -1;
 	if ((key = stmt_get_blob(q, 8, sizeof(c->box_key))) != NULL)
 		memcpy(c->box_key, key, sizeof(c->box_key));
@@ -535,7 +540,8 @@ carry_one(struct link *link)
 		return n;
 	snprintf(nonce, sizeof(nonce), "%s", stmt_get_text(q, 1));
 	snprintf(lane, sizeof(lane), "%s", stmt_get_text(q, 3));
-	body = body_make(db, stmt_get_text(q, 5), stmt_get_int(q, 6), stmt_get_int(q, 7));
+	body = body_make(
+	    db, stmt_get_text(q, 5), stmt_get_int(q, 6), stmt_get_int(q, 7), stmt_get_int(q, 11));
 	c = carried_new(link, q);
 	stmt_done(q);
 	if (body == NULL || c == NULL || mark_sent(db, c->id) != 0) {
@@ -589,12 +595,32 @@ welcome_one(struct link *link)
 	return store_commit(db) == 0 ? 1 : -1;
 }
 
+/* An ask that was taken back is not waited for: the box sees the connection end. */
+static void
+drop_cancelled(struct link *link)
+{
+	struct carried *c, *next;
+	struct stmt *q;
+
+	for (c = link->carried; c != NULL; c = next) {
+		next = c->next;
+		if ((q = store_sql(link->env->db, OVER)) == NULL)
+			return;
+		stmt_int(q, ":id", c->id);
+		if (stmt_value(q, 0) != 1)
+			continue;
+		http_abort(c->call);
+		carried_free(c);
+	}
+}
+
 static void
 link_wake(struct actor_env *env)
 {
 	struct link *link = env->ctx;
 	int n = 1;
 
+	drop_cancelled(link);
 	while (!link->draining && (n = welcome_one(link)) == 1)
 		;
 	if (n == -1)

@@ -8,6 +8,7 @@
 #include "net/host/anchor.h"
 #include "net/host/calls.h"
 #include "net/host/context.h"
+#include "net/host/mcp_http.h"
 #include "net/host/net.h"
 #include "net/host/openapi.h"
 #include "net/host/watch.h"
@@ -37,6 +38,12 @@ const struct http_route net_routes[] = {
     {"POST", "/v1/calls", SURFACE_CONTROL, 65536, calls_ask, "ask a box; the answer is streamed"},
     {"GET", "/v1/calls/{id}", SURFACE_CONTROL, 0, calls_follow,
 	"the answer to an ask, from the beginning or behind a frame"},
+    {"DELETE", "/v1/calls/{id}", SURFACE_CONTROL, 0, calls_drop, "take an ask back"},
+    {"POST", "/mcp", SURFACE_CONTROL | SURFACE_MCP, 65536, mcp_post, "a message of an agent (MCP)"},
+    {"GET", "/mcp", SURFACE_CONTROL | SURFACE_MCP, 0, mcp_get,
+	"what an agent is told unasked, or a stream taken up again"},
+    {"DELETE", "/mcp", SURFACE_CONTROL | SURFACE_MCP, 0, mcp_delete,
+	"the end of an agent's session"},
     {"POST", "/v1/enroll", SURFACE_ENROLL, 4096, enroll_redeem, "redeem an invitation"},
     {NULL, NULL, 0, 0, NULL, NULL},
 };
@@ -132,12 +139,19 @@ serve_openapi(struct http_exchange *x, void *ctx)
 
 /*
  * Before a byte is read: only we and root may speak to a socket of ours (PT-11).  Whether a Host is
- * the one that was paired is decided by its signature.
+ * the one that was paired is decided by its signature.  Anybody on the machine may connect to the
+ * port for MCP, but no more of them than leave room for the others; who they are, a token says.
  */
 static int
 authorise(void *ctx, struct http_peer *peer)
 {
-	(void)ctx;
+	struct net *net = ctx;
+
+	if (peer->surface == SURFACE_MCP)
+		return http_server_connections_of(net->server, SURFACE_MCP) <
+			       store_setting(net->env->db, "mcp.connections")
+			   ? 0
+			   : -1;
 	return peer->uid == geteuid() || peer->uid == 0 ? 0 : -1;
 }
 
@@ -184,6 +198,7 @@ net_stop(struct actor_env *env)
 
 	if (net == NULL)
 		return;
+	mcp_http_end(net);
 	http_server_free(net->server);
 	http_server_free(net->asks);
 	committer_stop(net->committer);
@@ -208,7 +223,7 @@ net_start(struct actor_env *env, struct refusal *r)
 	    committer_start(env->home, ROLE_NET, &env->keys, "actor:net", env->loop, r);
 	if (net->committer != NULL &&
 	    (net->server = http_server_new(env->loop, &config, r)) != NULL &&
-	    net_listen(net, r) == 0) {
+	    net_listen(net, r) == 0 && mcp_http_start(net, r) == 0) {
 		/* Without a place for their socket users cannot ask; the box serves all the same.
 		 */
 		if (env->home->role == HOME_BOX && context_serve(net, r) != 0)
@@ -224,6 +239,8 @@ static void
 net_wake(struct actor_env *env)
 {
 	watch_wake(env->ctx);
+	lane_wake(env->ctx);
+	mcp_http_wake(env->ctx);
 	enroll_wake(env->ctx);
 }
 
@@ -241,6 +258,8 @@ net_drain(struct actor_env *env)
 {
 	struct net *net = env->ctx;
 
+	lane_drain(net);
+	mcp_http_end(net);
 	net->serving = 1 + (net->asks != NULL);
 	http_server_drain(net->server, drained, net);
 	if (net->asks != NULL)

@@ -9,10 +9,11 @@
 #include "net/http/server.h"
 
 /* Where a request came in: each is a socket of its own in the directory for sockets. */
-#define SURFACE_CONTROL 1u /* control.sock: the person at the machine */
-#define SURFACE_LANE    2u /* lane.sock: Hosts ask the box */
-#define SURFACE_ENROLL  4u /* enroll.sock: boxes redeem an invitation of this Host */
-#define SURFACE_CONTEXT 8u /* ask.sock: any user asks to share a folder */
+#define SURFACE_CONTROL 1u  /* control.sock: the person at the machine */
+#define SURFACE_LANE    2u  /* lane.sock: Hosts ask the box */
+#define SURFACE_ENROLL  4u  /* enroll.sock: boxes redeem an invitation of this Host */
+#define SURFACE_CONTEXT 8u  /* ask.sock: any user asks to share a folder */
+#define SURFACE_MCP     16u /* a port of the loopback address: agents with a token */
 
 /* Who may speak to control.sock: the user of the daemon, and root. */
 #define NET_PEOPLE 2
@@ -31,7 +32,10 @@ struct net {
 	struct committer *committer;
 	size_t stream_bytes;   /* of an answer that may wait for its reader, as the server has it */
 	struct watch *watches; /* answers that are being streamed (watch.c) */
-	struct guest *guests;  /* boxes that wait for a signature (enroll.c) */
+	struct ask *held;      /* asks that wait for a person (lane.c) */
+	int64_t nheld;
+	struct mcp_http *mcp; /* agents (mcp_http.c); NULL: not yet, or no more */
+	struct guest *guests; /* boxes that wait for a signature (enroll.c) */
 	struct net_person
 	    people[NET_PEOPLE]; /* their names do not change once it serves (calls.c) */
 };
@@ -76,6 +80,13 @@ int lane_who(struct net *net, struct http_exchange *x, const char *path, struct 
  */
 int lane_ask(struct http_exchange *x, void *net);
 int lane_ops(struct http_exchange *x, void *net);
+
+/**
+ * lane_wake(net), lane_drain(net):
+ * Go on with asks whose question was answered; end those that still wait.
+ */
+void lane_wake(struct net *net);
+void lane_drain(struct net *net);
 
 /**
  * enroll_redeem(x, net), enroll_wake(net):

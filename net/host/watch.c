@@ -108,17 +108,14 @@ watch_drained(void *ctx)
 	watch_send(w);
 }
 
-void
-watch_begin(struct net *net, struct http_exchange *x, const struct watch_rows *rows, int64_t id,
-    int64_t after, const char *first)
+static struct watch *
+watch_new(struct net *net, struct http_exchange *x, const struct watch_rows *rows, int64_t id,
+    int64_t after)
 {
-	struct refusal r = {.code = "store.failed", .why = "out of memory"};
 	struct watch *w;
 
-	if ((w = calloc(1, sizeof(*w))) == NULL) {
-		net_refuse(net, x, &r, NULL);
-		return;
-	}
+	if ((w = calloc(1, sizeof(*w))) == NULL)
+		return NULL;
 	*w = (struct watch){
 	    .net = net, .x = x, .rows = rows, .id = id, .seq = after, .next = net->watches};
 	w->self = &net->watches;
@@ -127,11 +124,36 @@ watch_begin(struct net *net, struct http_exchange *x, const struct watch_rows *r
 	net->watches = w;
 	http_on_close(x, watch_gone, w);
 	http_stream_on_drain(x, watch_drained, w);
+	return w;
+}
+
+void
+watch_begin(struct net *net, struct http_exchange *x, const struct watch_rows *rows, int64_t id,
+    int64_t after, const char *first)
+{
+	struct refusal r = {.code = "store.failed", .why = "out of memory"};
+	struct watch *w;
+
+	if ((w = watch_new(net, x, rows, id, after)) == NULL) {
+		net_refuse(net, x, &r, NULL);
+		return;
+	}
 	if (http_stream_begin(x, 200, "application/x-ndjson") != 0)
 		return;
 	if (first != NULL)
 		http_stream_write(x, first, strlen(first));
 	watch_send(w);
+}
+
+void
+watch_go_on(struct net *net, struct http_exchange *x, const struct watch_rows *rows, int64_t id)
+{
+	struct watch *w;
+
+	if ((w = watch_new(net, x, rows, id, 0)) == NULL)
+		http_stream_end(x);
+	else
+		watch_send(w);
 }
 
 void

@@ -22,6 +22,13 @@ void watch_begin(struct net *net, struct http_exchange *x, const struct watch_ro
     int64_t id, int64_t after, const char *first);
 
 /**
+ * watch_go_on(net, x, rows, id):
+ * As watch_begin from the first frame on, for an answer that was begun already.
+ */
+void watch_go_on(
+    struct net *net, struct http_exchange *x, const struct watch_rows *rows, int64_t id);
+
+/**
  * watch_wake(net):
  * Send on what was committed since.
  */

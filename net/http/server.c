@@ -663,6 +663,17 @@ http_server_connections(const struct http_server *server)
 	return server->nconns;
 }
 
+unsigned
+http_server_connections_of(const struct http_server *server, unsigned surface)
+{
+	const struct conn *c;
+	unsigned n = 0;
+
+	for (c = server->conns; c != NULL; c = c->next)
+		n += c->peer.surface == surface;
+	return n;
+}
+
 void
 http_server_free(struct http_server *server)
 {

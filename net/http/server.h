@@ -100,6 +100,12 @@ void http_server_drain(struct http_server *server, void (*done)(void *ctx), void
 unsigned http_server_connections(const struct http_server *server);
 
 /**
+ * http_server_connections_of(server, surface):
+ * Return how many of them are on ${surface}.
+ */
+unsigned http_server_connections_of(const struct http_server *server, unsigned surface);
+
+/**
  * http_listen_unix(server, path, surface, mode, refusal):
  * Serve the routes of ${surface} (one bit) on a unix socket at ${path}.  What ${path} must be and
  * how it is refused: unixsock_bind and unixsock_publish.  Return 0 or -1.

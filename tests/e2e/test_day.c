@@ -586,6 +586,12 @@ secrets_are_nowhere(void **state)
 	n.len = 32;
 	sodium_hex2bin(n.bytes, 32, strstr(other.out, "\"t\":\"") + 5, 64, NULL, NULL, NULL);
 	nowhere(&n);
+	n.what = "an agent's token";
+	driver_does(&said, NULL, "mcp", "token", "add", "agent", NULL);
+	n.len = strcspn(said.out, "\n") - 4;
+	assert_int_equal(n.len, 64);
+	memcpy(n.bytes, said.out + 4, n.len);
+	nowhere(&n);
 	for (side = 0; side < 2; side++) {
 		n.what = "a machine's key";
 		snprintf(path, sizeof(path), "%s/bastion.key", d.state[side]);

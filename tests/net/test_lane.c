@@ -864,6 +864,94 @@ revoked_pairing_asks_in_vain(void **state)
 	assert_string_equal(answer.refused, "approval.needed");
 }
 
+/*
+ * Waiting for a person.
+ */
+
+/* Read on from ${fd} until ${text} has come; all that came is in ${seen}. */
+static void
+until(int fd, char *seen, size_t size, const char *text)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	size_t len = strlen(seen);
+	ssize_t n;
+
+	while (strstr(seen, text) == NULL) {
+		assert_int_equal(poll(&p, 1, DRIVER_WAIT_MS), 1);
+		n = recv(fd, seen + len, size - 1 - len, 0);
+		if (n <= 0)
+			fail_msg("ended without %s: %s", text, seen);
+		seen[len += (size_t)n] = '\0';
+	}
+}
+
+/* LN-W1: an ask that waits says for what, and runs once that is approved; its nonce is used once,
+ * also by two that wait at the same time. */
+static void
+an_ask_that_waits_runs_once(void **state)
+{
+	static char seen[2][65536];
+	char body[512];
+	struct ask ask = {.nonce = "00112233445566778899aabbccddeeff",
+	    .body =
+		body_of(body, sizeof(body), small, ",\"uses\":3,\"anew\":true,\"wait_ms\":60000")};
+	int64_t runs = driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM op_run");
+	int fd[2], i, replayed = 0;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		seen[i][0] = '\0';
+		fd[i] = ask_send(&ask);
+		until(fd[i], seen[i], sizeof(seen[i]), "{\"q\":");
+	}
+	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM op_run"), runs);
+	approve_last();
+	for (i = 0; i < 2; i++) {
+		until(fd[i], seen[i], sizeof(seen[i]), "{\"x\":");
+		replayed += strstr(seen[i], "op.replayed") != NULL;
+		close(fd[i]);
+	}
+	assert_int_equal(replayed, 1);
+	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM op_run"), runs + 1);
+}
+
+/* LN-W2: how long it may wait is a number, and never longer than the box allows; a Host that has
+ * gone waits for nothing. */
+static void
+waits_are_numbers_and_bounded(void **state)
+{
+	static char seen[65536];
+	char body[512];
+	int64_t runs;
+	int fd;
+
+	(void)state;
+	refused(&(struct ask){.body = body_of(body, sizeof(body), "/usr", ",\"wait_ms\":\"1\"")},
+	    422, "op.args", 1);
+	refused(&(struct ask){.body = body_of(body, sizeof(body), "/usr", ",\"wait_ms\":1.5")}, 422,
+	    "op.args", 1);
+	driver_run(NULL, NULL, "settings", "set", "lane.wait_ms", "200", NULL);
+	seen[0] = '\0';
+	fd = ask_send(&(struct ask){.body = body_of(body, sizeof(body), "/usr/bin",
+					",\"anew\":true,\"wait_ms\":9223372036854775807")});
+	until(fd, seen, sizeof(seen), "{\"x\":77}");
+	assert_non_null(strstr(seen, "\"code\":\"approval.needed\""));
+	close(fd);
+	driver_run(NULL, NULL, "settings", "set", "lane.wait_ms", "3600000", NULL);
+	ask_make(&(struct ask){
+	    .body = body_of(body, sizeof(body), "/usr/bin", ",\"anew\":true,\"wait_ms\":-5")});
+	assert_string_equal(answer.refused, "approval.needed");
+	seen[0] = '\0';
+	fd = ask_send(&(struct ask){
+	    .body = body_of(body, sizeof(body), "/usr/lib", ",\"anew\":true,\"wait_ms\":60000")});
+	until(fd, seen, sizeof(seen), "{\"q\":");
+	close(fd);
+	runs = driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM op_run");
+	approve_last();
+	ask_make(&(struct ask){.body = body_of(body, sizeof(body), "/usr/bin", ",\"anew\":true")});
+	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM op_run"), runs);
+}
+
 int
 main(void)
 {
@@ -887,6 +975,8 @@ main(void)
 	    cmocka_unit_test(crowd_is_served_within_the_grant),
 	    cmocka_unit_test(nonce_races_with_itself_in_vain),
 	    cmocka_unit_test(revoked_pairing_asks_in_vain),
+	    cmocka_unit_test(an_ask_that_waits_runs_once),
+	    cmocka_unit_test(waits_are_numbers_and_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, serve, stop);

@@ -87,10 +87,11 @@ static void
 surfaces_of(const struct http_route *route, char out[64])
 {
 	/* In the order of the description. */
-	snprintf(out, 64, "%s%s%s%s", (route->surface & SURFACE_CONTROL) != 0 ? "control " : "",
+	snprintf(out, 64, "%s%s%s%s%s", (route->surface & SURFACE_CONTROL) != 0 ? "control " : "",
 	    (route->surface & SURFACE_LANE) != 0 ? "lane " : "",
 	    (route->surface & SURFACE_ENROLL) != 0 ? "enroll " : "",
-	    (route->surface & SURFACE_CONTEXT) != 0 ? "context " : "");
+	    (route->surface & SURFACE_CONTEXT) != 0 ? "context " : "",
+	    (route->surface & SURFACE_MCP) != 0 ? "mcp " : "");
 }
 
 /* API-1: every route stands in the description with its method, path, surfaces and summary, and

@@ -17,9 +17,11 @@
 #include <unistd.h>
 
 #include "tests/driver.h"
+#include "tests/wire.h"
 
 static struct driver d;
 static struct said said;
+static struct wire_answer answer;
 static char tree[128];
 
 static int
@@ -147,6 +149,40 @@ a_box_is_followed(void **state)
 	assert_int_equal(driver_value(&d, DRIVER_HOST,
 			     "SELECT count(*) FROM audit WHERE entity = 'box_witness'"),
 	    1);
+}
+
+/* An answer that waits for a person shows the audit first, and the question behind it: a Host that
+ * holds a checkpoint takes it, and shows nothing of the proof to who asked. */
+static void
+an_ask_that_waits_shows_the_audit_first(void **state)
+{
+	char control[256], body[512], end[16];
+	int64_t before = held(), call;
+	int fd;
+
+	(void)state;
+	assert_true(before > 0);
+	snprintf(control, sizeof(control), "%s/control.sock", d.run[DRIVER_HOST]);
+	snprintf(body, sizeof(body),
+	    "{\"box\":\"%s\",\"op\":\"observe:folders\",\"args\":[\"%s\",\"1\"],"
+	    "\"anew\":true,\"wait_ms\":60000}",
+	    d.box, tree);
+	fd = wire_dial(control);
+	assert_int_equal(wire_request(fd, "POST", "/v1/calls", "", body, strlen(body)), 0);
+	driver_until(&d, DRIVER_HOST, 1,
+	    "SELECT count(*) FROM call_output WHERE json_type(frame, '$.q') = 'integer'");
+	call = driver_value(&d, DRIVER_HOST, "SELECT max(id) FROM call");
+	driver_approve(&d, driver_question(&d));
+	wire_take(fd, &answer);
+	close(fd);
+	assert_true(answer.whole);
+	assert_non_null(strstr(answer.body, "{\"x\":0}"));
+	assert_null(strstr(answer.body, "\"w\""));
+	driver_text(
+	    &d, DRIVER_HOST, end, sizeof(end), "SELECT state FROM call WHERE id = %" PRId64, call);
+	assert_string_equal(end, "done");
+	holds("followed");
+	assert_true(held() >= before);
 }
 
 /* An older database in the box's place runs nothing, is told apart in words, and heals. */
@@ -320,6 +356,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_box_is_followed),
+	    cmocka_unit_test(an_ask_that_waits_shows_the_audit_first),
 	    cmocka_unit_test(a_rolled_back_box_is_refused),
 	    cmocka_unit_test(a_forked_box_is_refused),
 	    cmocka_unit_test(a_person_accepts_a_restore),

@@ -274,7 +274,7 @@ refusals_are_well_formed(void **state)
 	    "SELECT code FROM refusal WHERE code NOT GLOB '[a-z]*.[a-z]*'"
 	    " OR code GLOB '*[^a-z_.]*' OR code GLOB '*.*.*' OR length(code) > 48"
 	    " OR exit_code NOT IN (1, 2, 3, 75, 77, 126)"
-	    " OR http_status NOT IN (400, 403, 404, 405, 408, 409, 410, 411, 413, 414, 415, 417,"
+	    " OR http_status NOT IN (400, 401, 403, 404, 405, 406, 408, 409, 410, 411, 413, 414, 415, 417,"
 	    "                        421, 422, 426, 429, 431, 500, 501, 502, 503, 504, 507)"
 	    " OR length(advice) NOT BETWEEN 5 AND 120 OR advice GLOB '*.' OR advice <> trim(advice)"
 	    " OR instr(advice, char(10)) OR advice GLOB '[A-Z]*'"

@@ -73,13 +73,14 @@ static const struct {
     {"anchor_terms", {"PN", "", ""}},
     {"invitation", {"P", "PNK", ""}},
     {"host_box", {"N", "PNL", ""}},
-    {"call", {"N", "LK", ""}},
+    {"call", {"N", "NLK", ""}},
     {"call_output", {"L", "", "K"}},
     {"context_ask", {"N", "PNK", ""}},
     {"pairing_endpoint", {"", "", ""}},
     {"op_run", {"N", "NW", ""}},
     {"op_output", {"W", "", "K"}},
     {"folder_walk", {"W", "W", ""}},
+    {"mcp_token", {"P", "P", ""}},
     {"refused", {"NP", "", ""}},
     {"audit_seal", {"KP", "", ""}},
     {"audit_sink", {"", "PK", ""}},
@@ -107,6 +108,8 @@ static const struct {
     {"box", {"", "", ""}},
     {"restore", {"", "", ""}},
     {"op", {"", "", ""}},
+    {"op_param", {"", "", ""}},
+    {"op_result", {"", "", ""}},
     {"audit", {"", "", ""}},
     {"audit_entry", {"", "", ""}},
     {"audit_gap", {"", "", ""}},
@@ -262,13 +265,16 @@ secrets_are_for_one_role(void **state)
 	scratch_pair(&s);
 	if (scratch_sql(&s,
 		"INSERT INTO invitation (box_name, token_digest, created_at, expires_at)"
-		" VALUES ('b', randomblob(32), now_ms(), now_ms() + 1000)") != 0)
+		" VALUES ('b', randomblob(32), now_ms(), now_ms() + 1000);"
+		"INSERT INTO mcp_token (label, digest, created_at)"
+		" VALUES ('agent', randomblob(32), now_ms())") != 0)
 		fail_msg("%s", s.error);
 	for (i = 0; i < ROLES; i++) {
 		scratch_open(&s, roles[i].role);
 		secret_hidden(&s, "factor", "secret", roles[i].letter != 'P');
 		secret_hidden(
 		    &s, "invitation", "token_digest", strchr("PNL", roles[i].letter) == NULL);
+		secret_hidden(&s, "mcp_token", "digest", strchr("PN", roles[i].letter) == NULL);
 		if (roles[i].letter != 'P')
 			assert_int_equal(
 			    scratch_value(&s, "SELECT count(*) FROM factor, pragma_table_list"

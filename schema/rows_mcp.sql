@@ -1,0 +1,14 @@
+-- rows_mcp.sql: what each op takes and answers, for those who ask in JSON.
+INSERT INTO op_param (op, position, name, type, needed, low, high, pattern, fallback, doc) VALUES
+    ('observe:folders', 1, 'path', 'string', 1, 1, 4095, '^/', NULL, 'absolute path of a folder, outside /proc, /sys and /dev'),
+    ('observe:folders', 2, 'depth', 'integer', 0, 1, 3, NULL, '2', 'levels of folders to name'),
+    ('observe:journal', 1, 'unit', 'string', 1, 1, 255, NULL, NULL, 'a systemd unit; without a suffix it is a service'),
+    ('observe:journal', 2, 'minutes', 'integer', 0, 1, 60, NULL, '15', 'how far to look back'),
+    ('observe:logins', 1, 'hours', 'integer', 0, 1, 168, NULL, '24', 'how far to look back'),
+    ('observe:cert', 1, 'port', 'integer', 1, 1, 65535, NULL, NULL, 'the TCP port of a listener on this machine'),
+    ('observe:cert', 2, 'server_name', 'string', 0, 1, 253, NULL, NULL, 'the name to ask for (SNI) and to check the certificate against');
+INSERT INTO op_result (op, schema) VALUES
+    ('observe:folders', '{"type":"object","properties":{"path":{"type":"string"},"depth":{"type":"integer"},"total_bytes":{"type":"integer"},"folders":{"type":"array","items":{"type":"object","properties":{"path":{"type":"string"},"bytes":{"type":"integer"}},"required":["path","bytes"]}},"lower_bounds":{"type":"boolean","description":"true: something could not be counted"}},"required":["path","total_bytes","folders"]}'),
+    ('observe:journal', '{"type":"object","properties":{"unit":{"type":"string"},"minutes":{"type":"integer"},"lines":{"type":"integer","description":"of the text beside this"},"bytes":{"type":"integer"},"cut":{"type":"boolean","description":"true: only the newest lines"}},"required":["unit","minutes","lines","bytes"]}'),
+    ('observe:logins', '{"type":"object","properties":{"hours":{"type":"integer"},"failed":{"type":"integer"},"sources":{"type":"array","items":{"type":"object","properties":{"source":{"type":["string","null"]},"count":{"type":"integer"}}}},"users":{"type":"array","items":{"type":"object","properties":{"user":{"type":["string","null"]},"count":{"type":"integer"}}}},"accepted":{"type":"integer"},"logins":{"type":"array","items":{"type":"object"}}},"required":["hours","failed","accepted"]}'),
+    ('observe:cert', '{"type":"object","properties":{"port":{"type":"integer"},"server_name":{"type":["string","null"]},"subject":{"type":["string","null"]},"issuer":{"type":["string","null"]},"names":{"type":"array","items":{"type":"object","properties":{"kind":{"type":"string"},"name":{"type":"string"}}}},"not_before":{"type":["string","null"]},"not_after":{"type":["string","null"]},"days_left":{"type":["integer","null"]},"verify":{"type":"object","properties":{"ok":{"type":"boolean"},"reason":{"type":["string","null"]},"name_checked":{"type":"boolean"}},"required":["ok"]}},"required":["port","verify"]}');

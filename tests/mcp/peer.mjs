@@ -1,0 +1,87 @@
+// peer.mjs stdio PROGRAM BOX | http URL TOKEN-FILE BOX: the official SDK's client against ours, as an agent uses it.
+// Prints a line for each thing that was seen to work, and ends with 1 at the first that was not. The second call
+// waits for a person: whoever runs this approves when "waits" is printed.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { resolve } from 'node:path';
+
+const require = createRequire(resolve(process.env.PEERS, '_'));
+const load = (name) => import(require.resolve(`@modelcontextprotocol/sdk/${name}`).replace('/cjs/', '/esm/'));
+const { Client } = await load('client/index.js');
+const { StdioClientTransport } = await load('client/stdio.js');
+const { StreamableHTTPClientTransport } = await load('client/streamableHttp.js');
+
+const [kind, where, ...rest] = process.argv.slice(2);
+const box = rest.at(-1);
+const say = (text) => process.stdout.write(`${text}\n`);
+
+const transport = () => {
+	if (kind === 'stdio')
+		return new StdioClientTransport({ command: where, args: ['mcp'], env: process.env });
+	const token = readFileSync(rest[0], 'utf8').trim();
+	return new StreamableHTTPClientTransport(new URL(where), {
+		requestInit: { headers: { Authorization: `Bearer ${token}` } },
+	});
+};
+
+const client = new Client({ name: 'peer', version: '1' });
+const wire = transport();
+await client.connect(wire);
+say(`connected to ${client.getServerVersion().name}`);
+assert.ok(client.getInstructions().includes('approves'));
+await client.ping();
+
+// Listing makes the client compile each outputSchema, and hold every result against it from then on.
+const { tools } = await client.listTools();
+assert.deepEqual(
+	tools.map((tool) => tool.name),
+	['cert', 'folders', 'journal', 'logins'].map((op) => `${box}.observe_${op}`),
+);
+assert.ok(tools.every((tool) => tool.annotations.readOnlyHint && !tool.annotations.destructiveHint));
+say(`listed ${tools.length} tools`);
+
+const { resources } = await client.listResources();
+for (const { uri } of resources) {
+	const { contents } = await client.readResource({ uri });
+	JSON.parse(contents[0].text);
+}
+await client.listResourceTemplates();
+await assert.rejects(client.readResource({ uri: 'bastion://nothing' }), { code: -32002 });
+say(`read ${resources.length} resources`);
+
+const name = `${box}.observe_folders`;
+await assert.rejects(client.callTool({ name: 'no.such' }), { code: -32602 });
+const wrong = await client.callTool({ name, arguments: { path: 'usr', depth: 9 } });
+assert.ok(wrong.isError);
+
+// Nobody approved this yet.
+const told = [];
+const answer = await client.callTool({ name, arguments: { path: '/usr/share', depth: 1 } }, undefined, {
+	timeout: 2000,
+	resetTimeoutOnProgress: true,
+	onprogress: ({ message }) => {
+		if (told.length === 0) say(`waits: ${message}`);
+		told.push(message);
+	},
+});
+assert.ok(told[0].includes(`a person at ${box} has to approve question`));
+assert.ok(!answer.isError);
+assert.equal(answer.structuredContent.path, '/usr/share');
+assert.deepEqual(JSON.parse(answer.content[0].text), answer.structuredContent);
+say('was answered');
+
+// Taken back: the client tells us, and expects nothing.
+const abort = new AbortController();
+await assert.rejects(
+	client.callTool({ name, arguments: { path: '/usr/lib' } }, undefined, {
+		signal: abort.signal,
+		onprogress: () => abort.abort('enough'),
+	}),
+);
+await client.ping();
+say('took one back');
+
+if (kind === 'http') await wire.terminateSession();
+await client.close();
+say('ended');
