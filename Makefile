@@ -73,7 +73,10 @@ all: $(BUILD)/bastion $(BUILD)/bastion.1
 deps:
 	@sh .ci/deps
 
-test: deps
+deps-%:
+	@sh .ci/deps $*
+
+test: deps-test
 	-@$(MAKE) --no-print-directory peers
 	@$(MAKE) --no-print-directory run-tests
 
@@ -89,17 +92,17 @@ build/peers/package-lock.json: tests/mcp/package.json tests/mcp/package-lock.jso
 run-tests: suites
 	@sh tests/run.sh $(BUILD) $(SUITES)
 
-asan: deps
+asan: deps-test
 	@$(MAKE) --no-print-directory BUILD=build/asan SANITIZE=address,undefined run-tests
 
-tsan: deps
+tsan: deps-test
 	@$(MAKE) --no-print-directory BUILD=build/tsan SANITIZE=thread run-tests
 
 demo: deps
 	@$(MAKE) --no-print-directory all
 	@sh tests/e2e/demo.sh $(BUILD)/bastion
 
-bench: deps
+bench: deps-bench
 	@$(MAKE) --no-print-directory all $(BENCHES)
 	@sh tests/bench/run.sh $(BUILD)
 
@@ -108,7 +111,7 @@ FORMATTED = $(shell git ls-files '*.c' '*.h')
 format:
 	@clang-format -i $(FORMATTED)
 
-check: deps
+check: deps-test
 	@clang-format --dry-run --Werror $(FORMATTED)
 	@cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability \
 	    --suppressions-list=.ci/cppcheck -D_GNU_SOURCE -I. engine net shell
@@ -117,7 +120,7 @@ check: deps
 # Ten minutes for each parser: make fuzz; or one: make fuzz FUZZ=fuzz_json SECONDS=60
 FUZZ    ?= $(basename $(notdir $(wildcard tests/fuzz/fuzz_*.c)))
 SECONDS ?= 600
-fuzz: deps
+fuzz: deps-test
 	@$(MAKE) --no-print-directory CC=clang BUILD=build/fuzz SANITIZE=fuzzer-no-link,address,undefined \
 	    $(FUZZ:%=build/fuzz/tests/fuzz/%)
 	@for f in $(FUZZ); do mkdir -p build/fuzz/corpus/$$f && \
