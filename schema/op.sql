@@ -48,7 +48,11 @@ BEGIN
            THEN RAISE(ABORT, 'op.replayed|this ask was made before')
            WHEN NEW.state <> 'queued'
            THEN RAISE(ABORT, 'op.transition|a run begins as queued')
-           WHEN (SELECT CASE
+           -- Live runs lie between the oldest of them and the newest run: mostly that is few enough.
+           WHEN (SELECT max(id) FROM op_run)
+              - (SELECT min(id) FROM op_run WHERE finished_at IS NULL) + 1
+             >= (SELECT min(value) FROM setting WHERE name IN ('op.live', 'op.live_per_host'))
+            AND (SELECT CASE
                         WHEN count(*) >= (SELECT value FROM setting WHERE name = 'op.live')
                         THEN RAISE(ABORT, 'op.busy|too many runs wait or run already')
                         WHEN count(*) FILTER (WHERE pairing_id = NEW.pairing_id)

@@ -54,6 +54,8 @@ job_failed(struct commit_job *job, struct store *db)
 static void
 job_run(struct committer *c, struct commit_job *job)
 {
+	if (job->settle != NULL && (job->result = job->settle(c->db, job)) == 0)
+		return;
 	if (store_savepoint(c->db) != 0) {
 		job_failed(job, c->db);
 		return;

@@ -10,15 +10,18 @@ struct committer;
 
 /*
  * One decision.  It stands at the head of the caller's own structure, which the caller owns and
- * must keep until
- * ${done} was called.  ${run} works in the committer's thread on the committer's connection, in a
- * step of its own: where it returns -1 only its own changes are undone.  ${done} is called in the
- * loop's thread, after the commit.
+ * must keep until ${done} was called.  ${run} works in the committer's thread on the committer's
+ * connection, in a step of its own: where it returns -1 only its own changes are undone.  A step
+ * costs as much as some rules do, so ${settle}, where it is not NULL, is called before: it makes
+ * one writing statement at most, which SQLite undoes by itself where it fails.  Where it returns 0
+ * the job is settled and ${run} is not called.  ${done} is called in the loop's thread, after the
+ * commit.
  */
 struct commit_job {
+	int (*settle)(struct store *db, struct commit_job *job);
 	int (*run)(struct store *db, struct commit_job *job);
 	void (*done)(struct commit_job *job);
-	int result;             /* what run returned; -1 as well where the commit failed */
+	int result; /* what settle or run returned; -1 as well where the commit failed */
 	struct refusal refusal; /* where result is -1 */
 	struct commit_job *next;
 };

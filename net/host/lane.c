@@ -359,6 +359,25 @@ ask_decide(struct store *db, struct ask *ask)
 	    "a person has to approve this first: question %" PRId64, ask->approval);
 }
 
+static void
+ask_acts(struct store *db, const struct ask *ask)
+{
+	if (ask->proven)
+		store_acting(db, "host:%s", ask->pairing.host);
+	else
+		store_acting(db, "actor:net");
+}
+
+/* Most asks are within a grant, and one row settles them. */
+static int
+ask_settle(struct store *db, struct commit_job *job)
+{
+	struct ask *ask = (struct ask *)job;
+
+	ask_acts(db, ask);
+	return ask->held.code[0] == '\0' && !ask->anew ? run_insert(db, ask) : -1;
+}
+
 /* What was refused is kept, with the question that it led to. */
 static int
 ask_run(struct store *db, struct commit_job *job)
@@ -366,10 +385,7 @@ ask_run(struct store *db, struct commit_job *job)
 	struct ask *ask = (struct ask *)job;
 	struct stmt *q;
 
-	if (ask->proven)
-		store_acting(db, "host:%s", ask->pairing.host);
-	else
-		store_acting(db, "actor:net");
+	ask_acts(db, ask);
 	if (ask->held.code[0] == '\0') {
 		if (ask_decide(db, ask) == 0)
 			return 0;
@@ -627,7 +643,8 @@ lane_ask(struct http_exchange *x, void *ctx)
 
 	if ((ask = calloc(1, sizeof(*ask))) == NULL)
 		return -1;
-	*ask = (struct ask){.job = {.run = ask_run, .done = ask_done}, .net = net, .x = x};
+	*ask = (struct ask){
+	    .job = {.settle = ask_settle, .run = ask_run, .done = ask_done}, .net = net, .x = x};
 	if (ask_take(ask, &r) != 0)
 		ask->held = r;
 	if (ask->pairing.id == 0) {

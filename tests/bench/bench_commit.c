@@ -151,8 +151,9 @@ decide(const struct scratch *s, int n, bool soft, const struct round *round)
 	if (crowd.committer == NULL)
 		exit(1);
 	for (i = 0; i < flight; i++)
-		askers[i] =
-		    (struct asker){.job = {.run = asker_run, .done = asker_done}, .crowd = &crowd};
+		askers[i] = (struct asker){
+		    .job = {.settle = asker_run, .run = asker_run, .done = asker_done},
+		    .crowd = &crowd};
 	ask_on(&crowd, askers, 1);
 	line_up(round);
 	crowd.left = n - flight;
@@ -168,7 +169,8 @@ bare_open(const struct scratch *s)
 	snprintf(path, sizeof(path), "%s/bare.db", s->dir);
 	if (sqlite3_open(path, &db) != SQLITE_OK || sqlite3_busy_timeout(db, 60000) != SQLITE_OK ||
 	    sqlite3_exec(db,
-		"PRAGMA journal_mode = WAL;"
+		"PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;"
+		"PRAGMA secure_delete = ON; PRAGMA cell_size_check = ON;"
 		"CREATE TABLE IF NOT EXISTS bare (id INTEGER PRIMARY KEY, a INTEGER, b TEXT)",
 		NULL, NULL, NULL) != SQLITE_OK)
 		exit(1);

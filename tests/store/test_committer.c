@@ -166,6 +166,51 @@ one_fails_alone(void **state)
 	finish(&h);
 }
 
+/* The job's own statement, and no step around it. */
+static int
+settle(struct store *db, struct commit_job *job)
+{
+	return ask_run(db, job);
+}
+
+static int
+count_refused(struct store *db, struct commit_job *job)
+{
+	(void)job;
+	assert_true(stmt_run(store_sql(db, GOOD)) == 0);
+	return refusal_set(store_refusal(db), "op.unknown", "undone with its row");
+}
+
+/* What one statement settles needs no step; where it does not, the job runs in one as ever. */
+static void
+one_statement_settles(void **state)
+{
+	struct harness h;
+	struct ask *ask;
+	int i;
+
+	(void)state;
+	start(&h);
+	assert_int_equal(gate_enter(h.gate, 1000), 0);
+	for (i = 0; i < 9; i++) {
+		ask = ask_for(&h, i % 3 == 1 ? BAD : GOOD);
+		ask->job.settle = settle;
+		if (i % 3 == 1)
+			ask->job.run = count_refused;
+		committer_submit(h.c, &ask->job);
+	}
+	gate_leave(h.gate);
+	all_told(&h, 9);
+	for (i = 0; i < 9; i++) {
+		assert_int_equal(h.asks[i].job.result, i % 3 == 1 ? -1 : 0);
+		if (i % 3 == 1)
+			assert_string_equal(h.asks[i].job.refusal.code, "op.unknown");
+	}
+	/* Once each: what was settled did not run again, and what was undone left nothing. */
+	assert_int_equal(scratch_value(&h.s, "SELECT count(*) FROM refused"), 6);
+	finish(&h);
+}
+
 /* SQLite itself undoes the transaction of this job, as a full disk makes it do. */
 static int
 undo_all(struct store *db, struct commit_job *job)
@@ -287,6 +332,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_batch_shares_a_commit),
 	    cmocka_unit_test(one_fails_alone),
+	    cmocka_unit_test(one_statement_settles),
 	    cmocka_unit_test(a_failed_commit_fails_all),
 	    cmocka_unit_test(done_is_in_the_loop),
 	    cmocka_unit_test(stop_finishes),
