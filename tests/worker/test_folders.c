@@ -454,7 +454,8 @@ hang_here(void *ctx, const char *name)
 static void
 budget_holds(void **state)
 {
-	struct hang h = {.lock = PTHREAD_MUTEX_INITIALIZER};
+	/* The thread of the walk looks at it after this test is over. */
+	static struct hang h = {.lock = PTHREAD_MUTEX_INITIALIZER};
 	static struct ask a;
 	int64_t began;
 
