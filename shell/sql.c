@@ -269,9 +269,9 @@ sql_show(struct sql *s, const char *sql, const char *a, const char *b)
 	return rc == SQLITE_DONE ? 0 : -1;
 }
 
-/* A command of the shell ends with its line. */
+/* A command of the shell ends with its line, and so does a query of the library. */
 static int
-run_dot(struct sql *s, const char *at, const char **next)
+run_line(struct sql *s, const char *at, const char **next)
 {
 	size_t n = strcspn(at, "\r\n");
 	char *line = strndup(at, n);
@@ -280,23 +280,7 @@ run_dot(struct sql *s, const char *at, const char **next)
 	*next = at + n;
 	if (line == NULL)
 		return refusal_set(s->refusal, "store.failed", "out of memory");
-	rc = sql_dot(s, line);
-	free(line);
-	return rc;
-}
-
-/* A query of the library ends with its line, too. */
-static int
-run_named(struct sql *s, const char *at, const char **next)
-{
-	size_t n = strcspn(at, "\r\n");
-	char *line = strndup(at, n);
-	int rc;
-
-	*next = at + n;
-	if (line == NULL)
-		return refusal_set(s->refusal, "store.failed", "out of memory");
-	rc = sql_query_line(s, line);
+	rc = *line == '@' ? sql_query_line(s, line) : sql_dot(s, line);
 	free(line);
 	return rc;
 }
@@ -311,7 +295,7 @@ run_one(struct sql *s, const char *text, const char *at, const char **next)
 
 	sql_out_begin(s);
 	sql_clock(s, true);
-	rc = is_dot ? run_dot(s, first, next) : run_statement(s, text, first, next);
+	rc = is_dot ? run_line(s, first, next) : run_statement(s, text, first, next);
 	sql_clock(s, false);
 	return sql_out_end(s, !is_dot) == -1 && rc == 0 ? -1 : rc;
 }
@@ -326,7 +310,7 @@ sql_run(struct sql *s, const char *text)
 	s->expired = false;
 	while (rc == 0 && *sql_start(at) != '\0') {
 		if (*sql_start(at) == '@') {
-			rc = run_named(s, sql_start(at), &next); /* which comes back here */
+			rc = run_line(s, sql_start(at), &next); /* which comes back here */
 		} else {
 			sql_watchdog(s, true);
 			rc = run_one(s, text, at, &next);
