@@ -45,11 +45,12 @@ CREATE TABLE anchor (
     CHECK (reason <> 'consent' OR terms_id IS NOT NULL)
 ) STRICT;
 
--- The anchor where it is in force: its pairing stands, with the key that holds it.
+-- The anchor where it is in force: its pairing stands, with the key that holds it. (CROSS: the one row
+-- of anchor first, else SQLite makes an index of it for each decision.)
 CREATE VIEW live_anchor AS
 SELECT a.pairing_id, p.host_name AS host, a.owner, a.reason, a.claimed_at, a.heard_at
   FROM anchor AS a
-  JOIN pairing AS p ON p.id = a.pairing_id AND p.state = 'active' AND p.host_key = a.host_key
+ CROSS JOIN pairing AS p ON p.id = a.pairing_id AND p.state = 'active' AND p.host_key = a.host_key
  WHERE NOT EXISTS (SELECT 1 FROM pairing_invalid WHERE id = p.id);
 
 -- Kinds of ops that the anchor approved for Hosts beside it, as long as that approval runs.

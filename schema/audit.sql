@@ -26,17 +26,18 @@ CREATE VIEW audit_entry AS
 SELECT stream, entity, entity_id, action, pairing, body FROM audit;
 
 -- The only way in: triggers insert here, and the row is numbered, dated, signed for and chained.
--- (|| '' makes text of a number, and plain text of what json_object returned: as the columns hold it.)
+-- (|| '' makes text of a number, and plain text of what json_object returned: as the columns hold it.
+-- VALUES and not SELECT: what is selected for a table with triggers goes through a table in between.)
 CREATE TRIGGER audit_entry_chains INSTEAD OF INSERT ON audit_entry
 BEGIN
     INSERT INTO audit (seq, at, stream, who, entity, entity_id, action, pairing, body, prev, hash)
-    SELECT h.seq + 1, now_ms(), NEW.stream, acting(), NEW.entity, NEW.entity_id, NEW.action,
-           NEW.pairing, NEW.body, h.hash,
-           chain_hash(h.hash, json_array(h.seq + 1, now_ms(), NEW.stream, acting(), NEW.entity,
-                                         NEW.entity_id || '', NEW.action, NEW.pairing,
-                                         NEW.body || ''))
-      FROM (SELECT seq, hash FROM audit
-             UNION ALL SELECT 0, zeroblob(32) ORDER BY seq DESC LIMIT 1) AS h;
+    VALUES ((SELECT coalesce(max(seq), 0) + 1 FROM audit), now_ms(), NEW.stream, acting(), NEW.entity,
+            NEW.entity_id, NEW.action, NEW.pairing, NEW.body,
+            coalesce((SELECT hash FROM audit ORDER BY seq DESC LIMIT 1), zeroblob(32)),
+            chain_hash(coalesce((SELECT hash FROM audit ORDER BY seq DESC LIMIT 1), zeroblob(32)),
+                       json_array((SELECT coalesce(max(seq), 0) + 1 FROM audit), now_ms(), NEW.stream,
+                                  acting(), NEW.entity, NEW.entity_id || '', NEW.action, NEW.pairing,
+                                  NEW.body || '')));
 END;
 
 CREATE TRIGGER audit_chained BEFORE INSERT ON audit

@@ -51,7 +51,8 @@ BEGIN
            -- Live runs lie between the oldest of them and the newest run: mostly that is few enough.
            WHEN (SELECT max(id) FROM op_run)
               - (SELECT min(id) FROM op_run WHERE finished_at IS NULL) + 1
-             >= (SELECT min(value) FROM setting WHERE name IN ('op.live', 'op.live_per_host'))
+             >= min((SELECT value FROM setting WHERE name = 'op.live'),
+                    (SELECT value FROM setting WHERE name = 'op.live_per_host'))
             AND (SELECT CASE
                         WHEN count(*) >= (SELECT value FROM setting WHERE name = 'op.live')
                         THEN RAISE(ABORT, 'op.busy|too many runs wait or run already')
@@ -99,8 +100,9 @@ END;
 CREATE TRIGGER op_run_spends AFTER INSERT ON op_run
 BEGIN
     INSERT INTO grant_use (grant_id, n, op_run_id, at)
-    SELECT NEW.grant_id, coalesce(max(n), 0) + 1, NEW.id, NEW.queued_at
-      FROM grant_use WHERE grant_id = NEW.grant_id;
+    VALUES (NEW.grant_id,
+            (SELECT coalesce(max(n), 0) + 1 FROM grant_use WHERE grant_id = NEW.grant_id),
+            NEW.id, NEW.queued_at);
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('op', 'op_run', NEW.id, NEW.state,
             (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
