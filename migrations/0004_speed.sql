@@ -97,3 +97,11 @@ SELECT a.pairing_id, p.host_name AS host, a.owner, a.reason, a.claimed_at, a.hea
   FROM anchor AS a
  CROSS JOIN pairing AS p ON p.id = a.pairing_id AND p.state = 'active' AND p.host_key = a.host_key
  WHERE NOT EXISTS (SELECT 1 FROM pairing_invalid WHERE id = p.id);
+
+INSERT INTO setting (name, value, unit, low, high, doc) VALUES
+    ('lock.ttl_ms', 30000, 'ms', 1000, 86400000, 'how long bastion lock run may be stopped before it loses its lock'),
+    ('lock.wait_ms', 3600000, 'ms', 0, 604800000, 'how long bastion lock run waits for a lock');
+
+INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
+    ('lock.name', 2, 422, 'name it with letters, digits, dots, dashes and underscores'),
+    ('lock.program', 127, 422, 'see that the command exists and may be run');

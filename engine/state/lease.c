@@ -32,6 +32,14 @@ static const char LEASE_RENEW[] =
 static const char LEASE_RELEASE[] =
     "UPDATE lease SET process_id = NULL, expires_at = NULL"
     " WHERE name = :name AND process_id = :process AND fence = :fence RETURNING 1";
+static const char LEASE_BREAK[] =
+    "UPDATE lease SET process_id = NULL, expires_at = NULL"
+    " WHERE name = :name AND process_id IS NOT NULL"
+    "   AND (expires_at <= now_ms()"
+    "        OR NOT (SELECT process_alive(boot_id, pid, start_ticks) FROM process"
+    "                 WHERE id = process_id))";
+static const char LEASE_HELD[] =
+    "SELECT count(*) FROM lease WHERE name = :name AND process_id IS NOT NULL";
 static const char LEASE_CHECK[] =
     "SELECT 1 FROM lease WHERE name = :name AND process_id = :process AND fence = :fence";
 
@@ -191,4 +199,22 @@ int
 lease_check(struct store *db, const char *name, int64_t fence)
 {
 	return lease_own(db, LEASE_CHECK, name, 0, fence);
+}
+
+int
+lease_break(struct store *db, const char *name)
+{
+	struct holder holder;
+	struct stmt *q;
+	int rc = 0;
+
+	if (store_begin(db) == -1)
+		return -1;
+	if ((q = lease_sql(db, LEASE_BREAK, name)) == NULL || stmt_run(q) == -1)
+		return store_rollback(db);
+	if ((q = lease_sql(db, LEASE_HELD, name)) == NULL)
+		return store_rollback(db);
+	if (stmt_value(q, -1) == 1 && (rc = lease_busy(db, name, &holder)) == -1)
+		return store_rollback(db);
+	return store_commit(db) == 0 ? rc : -1;
 }

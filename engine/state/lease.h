@@ -44,4 +44,11 @@ int lease_release(struct store *db, const char *name, int64_t fence);
  */
 int lease_check(struct store *db, const char *name, int64_t fence);
 
+/**
+ * lease_break(db, name):
+ * Free ${name} where its holder is dead or it ran out.  Return 0, also where it was free;
+ * LEASE_BUSY with ${db}'s refusal lease.held where a live process holds it; or -1 on failure.
+ */
+int lease_break(struct store *db, const char *name);
+
 #endif

@@ -1,0 +1,168 @@
+/* verb_lock.c: named locks for scripts and people: held by a process, freed by its end. */
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "engine/state/lease.h"
+#include "shell/cli.h"
+#include "shell/lock.h"
+
+#define PREFIX "lock/" /* of the leases that people name; the others are bastion's own */
+
+static const char LIST[] =
+    "SELECT substr(l.name, 6) AS name, iif(p.id IS NULL, 'free', iif(process_alive(p.boot_id, p.pid,"
+    "  p.start_ticks), iif(l.expires_at > now_ms(), 'held', 'ran out'), 'holder is dead')) AS state,"
+    "  p.pid, p.uid, l.fence, l.expires_at"
+    "  FROM lease AS l LEFT JOIN process AS p ON p.id = l.process_id"
+    " WHERE l.name GLOB 'lock/*' ORDER BY l.name";
+
+static const char FENCE[] = "SELECT fence FROM lease WHERE name = :name AND process_id IS NOT NULL";
+
+struct options {
+	int64_t wait_ms, ttl_ms; /* -1: as the settings say */
+};
+
+static int
+take_option(void *ctx, int val, const char *arg)
+{
+	struct options *o = ctx;
+
+	if (val == 'n') {
+		o->wait_ms = 0;
+		return 0;
+	}
+	return cli_duration(arg, val == 'w' ? &o->wait_ms : &o->ttl_ms);
+}
+
+static int
+lease_name(struct cli *cli, const char *name, char lease[128])
+{
+	size_t len = strlen(name);
+
+	if (len == 0 || len > 100 ||
+	    strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") !=
+		len)
+		return refusal_set(&cli->refusal, "lock.name",
+		    "a lock's name is letters, digits, dots, dashes and underscores, at most 100");
+	snprintf(lease, 128, PREFIX "%s", name);
+	return 0;
+}
+
+/* The lease was there already when the program began: what it says is said first. */
+static int
+take(struct cli *cli, struct lock *lock, int64_t wait_ms)
+{
+	int rc = lease_take(cli->db, lock->lease, lock->ttl_ms, 0, &lock->fence);
+
+	if (rc != LEASE_BUSY || wait_ms == 0)
+		return rc;
+	if (cli->mode != CLI_JSON)
+		fprintf(stderr, "bastion: lock: waiting: %s\n", store_refusal(cli->db)->why);
+	return lease_take(cli->db, lock->lease, lock->ttl_ms, wait_ms, &lock->fence);
+}
+
+static int
+run(struct cli *cli, const struct options *o, const char *name, char **argv)
+{
+	struct lock lock = {.name = name};
+	char lease[128];
+	int64_t wait_ms;
+	int status = 0, rc;
+
+	if (lease_name(cli, name, lease) != 0 || cli_open(cli, ROLE_PERSON) != 0)
+		return cli_refuse(cli);
+	lock.db = cli->db;
+	lock.lease = lease;
+	lock.ttl_ms = o->ttl_ms != -1 ? o->ttl_ms : store_setting(cli->db, "lock.ttl_ms");
+	wait_ms = o->wait_ms != -1 ? o->wait_ms : store_setting(cli->db, "lock.wait_ms");
+	if (lock.ttl_ms < 1000)
+		return cli_usage(cli, "a lock is held for at least a second at a time");
+	if (take(cli, &lock, wait_ms) != 0 || lock_run(&lock, argv, &status) != 0)
+		return cli_refuse(cli);
+	rc = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+	return lease_release(cli->db, lease, lock.fence) == 0 ? rc : cli_refuse(cli);
+}
+
+static int
+breaks(struct cli *cli, const char *name)
+{
+	char lease[128];
+
+	if (lease_name(cli, name, lease) != 0 || cli_open(cli, ROLE_PERSON) != 0 ||
+	    lease_break(cli->db, lease) != 0)
+		return cli_refuse(cli);
+	if (cli->mode == CLI_JSON)
+		printf("{\"free\":true}\n");
+	else
+		printf("%s is free.\n", name);
+	return 0;
+}
+
+/* For a script that writes under a lock, before it writes. */
+static int
+check(struct cli *cli, const char *name, const char *text)
+{
+	char lease[128], *rest;
+	int64_t fence = strtoimax(text, &rest, 10);
+	struct stmt *q;
+
+	if (fence < 1 || *rest != '\0')
+		return cli_usage(cli, "a fencing token is a number, as in BASTION_FENCE");
+	if (lease_name(cli, name, lease) != 0 || cli_open(cli, ROLE_READER) != 0 ||
+	    (q = store_sql(cli->db, FENCE)) == NULL)
+		return cli_refuse(cli);
+	stmt_text(q, ":name", lease);
+	if (stmt_value(q, 0) == fence)
+		return 0;
+	refusal_set(&cli->refusal, "lease.fence",
+	    "%s is not held with the token %" PRId64 " any more", name, fence);
+	return cli_refuse(cli);
+}
+
+/*
+ * VERB: lock
+ *
+ * usage: bastion lock [ls] [--json]
+ *        bastion lock run NAME [--wait TIME | --now] [--ttl TIME] -- COMMAND...
+ *        bastion lock check NAME FENCE
+ *        bastion lock break NAME
+ *
+ * Run COMMAND while holding the lock NAME, as flock(1) does. A lock is a row: it is free as soon as
+ * its holder has ended, however that ended, and nobody has to clean up. --wait bounds the waiting
+ * (setting lock.wait_ms), --now does not wait: a lock that stays held ends with 75. COMMAND finds
+ * its fencing token in BASTION_FENCE: it grows with each holder, so a place that remembers the
+ * highest token it was shown can refuse a former holder that was asleep; check says whether a token
+ * is still the holder's. A holder that was stopped for longer than --ttl (setting lock.ttl_ms)
+ * loses the lock and its COMMAND is ended. What COMMAND leaves running holds no lock. break frees a
+ * lock whose holder is dead or whose time ran out, never a live one.
+ */
+int
+verb_lock(struct cli *cli, int argc, char **argv)
+{
+	static const struct option options[] = {{"wait", required_argument, NULL, 'w'},
+	    {"now", no_argument, NULL, 'n'}, {"ttl", required_argument, NULL, 't'},
+	    {NULL, 0, NULL, 0}};
+	struct options o = {-1, -1};
+	int first, words;
+	const char *what;
+
+	if ((first = cli_options(cli, argc, argv, options, take_option, &o)) < 0)
+		return first == -2 ? 0 : 2;
+	words = argc - first;
+	what = words == 0 ? "ls" : argv[first];
+	if (strcmp(what, "run") == 0)
+		return words >= 3 ? run(cli, &o, argv[first + 1], argv + first + 2)
+				  : cli_usage(cli, "run takes a name and, behind --, a command");
+	if (strcmp(what, "break") == 0 && words == 2)
+		return breaks(cli, argv[first + 1]);
+	if (strcmp(what, "check") == 0 && words == 3)
+		return check(cli, argv[first + 1], argv[first + 2]);
+	if (strcmp(what, "ls") != 0 || words > 1)
+		return cli_usage(cli, "unexpected word: %s", what);
+	if (cli_open(cli, ROLE_READER) == -1 || cli_show(cli, store_sql(cli->db, LIST)) == -1)
+		return cli_refuse(cli);
+	return 0;
+}
