@@ -169,18 +169,28 @@ say(struct cli *cli, const char *advice)
 }
 
 int
+cli_advice(struct cli *cli, const char *code, char advice[REFUSAL_WHY_MAX])
+{
+	int exit_code = 1;
+
+	advice[0] = '\0';
+	if (cli->db == NULL || !look_up(store_handle(cli->db), code, &exit_code, advice))
+		look_up_embedded(code, &exit_code, advice);
+	return exit_code;
+}
+
+int
 cli_say(struct cli *cli)
 {
 	struct refusal *r = &cli->refusal;
-	char advice[REFUSAL_WHY_MAX] = "";
-	int exit_code = 1;
+	char advice[REFUSAL_WHY_MAX];
+	int exit_code;
 
 	if (r->code[0] == '\0' && cli->db != NULL)
 		*r = *store_refusal(cli->db);
 	if (r->code[0] == '\0')
 		refusal_set(r, "store.failed", "it failed without a reason");
-	if (cli->db == NULL || !look_up(store_handle(cli->db), r->code, &exit_code, advice))
-		look_up_embedded(r->code, &exit_code, advice);
+	exit_code = cli_advice(cli, r->code, advice);
 	say(cli, advice);
 	return exit_code;
 }

@@ -56,6 +56,14 @@ void cli_close(struct cli *cli);
 int cli_refuse(struct cli *cli);
 
 /**
+ * cli_advice(cli, code, advice):
+ * Store what to do about the refusal ${code} in ${advice}, as the database of ${cli} says it, or
+ * where it has none the rows that every database is born with; "" for a code that none knows.
+ * Return the exit code of ${code}; 1 for such.
+ */
+int cli_advice(struct cli *cli, const char *code, char advice[REFUSAL_WHY_MAX]);
+
+/**
  * cli_refuse_as(cli, exit_code, advice):
  * As cli_refuse, for a refusal that came with its exit code and advice from a daemon.
  */

@@ -1,0 +1,98 @@
+/* verb_doctor.c: what is wrong here, and what to do about it. */
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "shell/doctor.h"
+#include "shell/text.h"
+
+struct options {
+	struct cli *cli;
+	bool deep;
+	int told, worst;
+};
+
+static int
+take_option(void *ctx, int val, const char *arg)
+{
+	struct options *o = ctx;
+
+	(void)arg;
+	if (val == 'H')
+		o->cli->role = HOME_HOST;
+	else
+		o->deep = true;
+	return 0;
+}
+
+static void
+member(const char *name, const char *value)
+{
+	printf("\"%s\":", name);
+	text_json(stdout, value, strlen(value));
+}
+
+static void
+tell_json(const struct doctor_finding *f, const char *level, bool first)
+{
+	fputs(first ? "[\n{" : ",\n{", stdout);
+	member("check", f->check);
+	putchar(',');
+	member("level", level);
+	putchar(',');
+	member("what", f->what);
+	putchar(',');
+	member("advice", f->advice);
+	putchar('}');
+}
+
+static void
+tell(void *ctx, const struct doctor_finding *f)
+{
+	static const char *const levels[] = {"ok", "warn", "bad"};
+	struct options *o = ctx;
+
+	if ((int)f->level > o->worst)
+		o->worst = (int)f->level;
+	if (o->cli->mode == CLI_JSON) {
+		tell_json(f, levels[f->level], o->told++ == 0);
+		return;
+	}
+	printf("%-5s %-12s ", levels[f->level], f->check);
+	text_show(stdout, f->what, strlen(f->what));
+	putchar('\n');
+	if (f->advice[0] != '\0') {
+		printf("%19s", "");
+		text_show(stdout, f->advice, strlen(f->advice));
+		putchar('\n');
+	}
+	fflush(stdout); /* the next one may take its time */
+}
+
+/*
+ * VERB: doctor
+ *
+ * usage: bastion doctor [--host] [--deep] [--json]
+ *
+ * Look at everything that has to be right: libraries, state, database, key, daemon, socket, limits,
+ * clock, kernel. Each line says what was seen, and the line below it what to do, where something is
+ * to be done. --deep reads every page of the database as well. --host looks at this user's Host.
+ * The exit code is 0 where nothing is bad, else 1; a warning is not bad.
+ */
+int
+verb_doctor(struct cli *cli, int argc, char **argv)
+{
+	static const struct option options[] = {
+	    {"host", no_argument, NULL, 'H'}, {"deep", no_argument, NULL, 'd'}, {NULL, 0, NULL, 0}};
+	struct options o = {.cli = cli};
+	int first;
+
+	if ((first = cli_options(cli, argc, argv, options, take_option, &o)) < 0)
+		return first == -2 ? 0 : 2;
+	if (first < argc)
+		return cli_usage(cli, "unexpected word: %s", argv[first]);
+	doctor_look(cli, o.deep, tell, &o);
+	if (cli->mode == CLI_JSON)
+		puts("\n]");
+	return o.worst == (int)DOCTOR_BAD ? 1 : 0;
+}
