@@ -104,4 +104,4 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
 
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('lock.name', 2, 422, 'name it with letters, digits, dots, dashes and underscores'),
-    ('lock.program', 127, 422, 'see that the command exists and may be run');
+    ('lock.program', 2, 422, 'see that the command exists and may be run');

@@ -198,7 +198,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('lease.kept', 126, 409, 'free the lease instead'),
     ('library.missing', 3, 500, 'install the Debian package that the message names'),
     ('lock.name', 2, 422, 'name it with letters, digits, dots, dashes and underscores'),
-    ('lock.program', 127, 422, 'see that the command exists and may be run'),
+    ('lock.program', 2, 422, 'see that the command exists and may be run'),
     ('mcp.accept', 2, 406, 'send Accept: application/json, text/event-stream (a GET: text/event-stream)'),
     ('mcp.busy', 75, 429, 'wait for open calls to be answered, or end sessions that are not used'),
     ('mcp.final', 126, 409, 'make a new token: bastion mcp token add LABEL'),
