@@ -29,11 +29,11 @@ approve_option(void *ctx, int val, const char *arg)
  * usage: bastion host approve-pairing BOX HOST [--caps KIND,...] [--ttl TIME] [--key KEY]
  *                                     [--no-wait] [--json]
  *
- * As the anchor of the networked machine BOX, let another HOST that is paired with it ask for ops
- * of each KIND (default: observe) for TIME (default: 30d). HOST is its name, or that up to the
- * first dot. BOX says which key that Host has; the key and the exact bytes are shown, and signed
- * once you say yes on the terminal. With --key you say yourself which key you mean, HOST is the
- * whole name, and nothing is asked.
+ * As the anchor of the networked machine BOX, let another HOST that is paired with it ask. It may
+ * ask for ops of each KIND (default: observe) for TIME (default: 30d). HOST is its name, or that up
+ * to the first dot. BOX says which key that Host has; the key and the exact bytes are shown, and
+ * signed once you say yes on the terminal. With --key you say yourself which key you mean, HOST is
+ * the whole name, and nothing is asked.
  *
  * The verb waits for the answer of BOX, and says why where it refuses. With --no-wait, or where BOX
  * is not reached, what was signed is carried as soon as it is: see bastion host terms.

@@ -20,7 +20,7 @@ revoke_option(void *ctx, int val, const char *arg)
  *
  * usage: bastion host revoke BOX HOST [--key KEY] [--no-wait] [--json]
  *
- * As the anchor of the networked machine BOX, end its pairing with another HOST, at once: what that
+ * As the anchor of the networked machine BOX, end its pairing with another HOST, at once. What that
  * Host was granted goes with it. The exact bytes are shown and signed. HOST is its name, or that up
  * to the first dot; with --key, the whole name of the Host with that key, and BOX is not asked for
  * it first. --no-wait is as for bastion host approve-pairing. A Host that was revoked comes back by
