@@ -264,6 +264,9 @@ pair() {
 	[ $rc = 0 ] || [ $rc = 3 ] || fail 'bastion runs, and it is not paired: see above' "$rc"
 }
 
+# Before anything is put anywhere: as a user who came by su there is a systemctl, and nobody whom it can ask.
+manager show-environment >/dev/null 2>&1 ||
+	fail 'systemd does not answer here. Log in as this user at a session of its own; or build, and run: bastion serve'
 if [ -n "$uninstall" ]; then
 	uninstall
 	exit 0

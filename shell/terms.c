@@ -233,6 +233,9 @@ terms_show(struct cli *cli, const struct terms_wish *wish, const struct drawn *d
 {
 	int yes = 1;
 
+	/* A program that named the key is told in the end, with the rest. */
+	if (cli->mode == CLI_JSON && (wish->asking == NULL || wish->key != NULL))
+		return 0;
 	fprintf(stderr, "To be signed, for %s about ", wish->box);
 	text_show(stderr, d->subject, strlen(d->subject));
 	fprintf(stderr, ", whose key is\n    %s\n\n    ", d->key);
@@ -279,7 +282,9 @@ taken_say(const struct cli *cli, const struct terms_wish *wish, const struct dra
 		text_json(stdout, wish->box, strlen(wish->box));
 		printf(",\"host\":");
 		text_json(stdout, d->subject, strlen(d->subject));
-		printf(",\"key\":\"%s\",\"pairing\":", d->key);
+		printf(",\"key\":\"%s\",\"signed\":", d->key);
+		text_json(stdout, d->terms, strlen(d->terms));
+		printf(",\"pairing\":");
 		printf(e->pairing[0] != '\0' ? "\"%s\"}\n" : "null}\n", e->pairing);
 		return;
 	}

@@ -1,16 +1,32 @@
 /* verb_host_pairings.c: which Hosts a box has, as it tells this one. */
 #include <stdio.h>
+#include <string.h>
 
 #include "shell/terms.h"
+#include "shell/text.h"
 
 static const char PAIRINGS[] =
-    "SELECT host, CASE WHEN state = 'pending' AND unapproved THEN 'pending, for long'"
-    "    ELSE state END AS state, since AS since_at, key"
+    "SELECT state || iif(unapproved, ', for long', ''), host, since, key"
     "  FROM box_pairings WHERE look = :look ORDER BY state = 'pending' DESC, host";
 
 static const char RAW[] =
     "SELECT box, host, handle, state, since AS since_at, unapproved, key, told_at"
     "  FROM box_pairings WHERE look = :look ORDER BY state = 'pending' DESC, host";
+
+/* For people: a key is read whole or not at all, so it has a line of its own. */
+static int
+pairings_say(struct stmt *q)
+{
+	char since[TEXT_TIME_MAX];
+	int n;
+
+	while ((n = stmt_step(q)) == 1) {
+		text_show(stdout, stmt_get_text(q, 1), strlen(stmt_get_text(q, 1)));
+		text_time(stmt_get_int(q, 2), false, since);
+		printf(": %s, since %s\n    %s\n", stmt_get_text(q, 0), since, stmt_get_text(q, 3));
+	}
+	return n;
+}
 
 /*
  * VERB: host pairings
@@ -33,8 +49,9 @@ verb_host_pairings(struct cli *cli, int argc, char **argv)
 	if (argc - first != 1)
 		return cli_usage(cli, "name one box");
 	if (cli_open(cli, ROLE_PERSON) != 0 || terms_look(cli, argv[first], &look) != 0 ||
-	    (q = store_sql(cli->db, cli->mode == CLI_JSON ? RAW : PAIRINGS)) == NULL)
+	    (q = store_sql(cli->db, cli->mode == CLI_TABLE ? PAIRINGS : RAW)) == NULL)
 		return cli_refuse(cli);
 	stmt_int(q, ":look", look);
-	return cli_show(cli, q) == -1 ? cli_refuse(cli) : 0;
+	return (cli->mode == CLI_TABLE ? pairings_say(q) : cli_show(cli, q)) == -1 ? cli_refuse(cli)
+										   : 0;
 }

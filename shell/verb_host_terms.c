@@ -17,8 +17,8 @@ static const char RAW[] =
  * usage: bastion host terms [BOX] [--json]
  *
  * List what this Host signed as the anchor of BOX, or of all its boxes. The state says what became
- * of it: waiting to be carried, sent, taken, refused, failed (the box may have heard it), or expired
- * (the box was not reached for as long as the setting terms.carry_ms says).
+ * of it: waiting to be carried, sent, taken, refused, failed (the box may have heard it), or
+ * expired (the box was not reached for as long as the setting terms.carry_ms says).
  */
 int
 verb_host_terms(struct cli *cli, int argc, char **argv)

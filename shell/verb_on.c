@@ -166,7 +166,7 @@ on_over(struct cli *cli, const struct on *on)
 
 /* Nobody listens, or not to the end.  Return 0 after a while in which that may have changed. */
 static int
-on_nobody(struct cli *cli, const struct on *on)
+on_nobody(struct cli *cli, struct on *on)
 {
 	struct pollfd bell = {.events = POLLIN};
 
@@ -179,7 +179,10 @@ on_nobody(struct cli *cli, const struct on *on)
 	if (on_over(cli, on) != 0)
 		return -1;
 	bell.fd = store_bell(cli->db);
-	if (poll(&bell, 1, LOOK_MS) > 0)
+	if (waiting_for(&on->waiting, bell.fd, LOOK_MS) != 0)
+		return refusal_set(&cli->refusal, "call.waiting",
+		    "the Host does not answer, so the ask could not be taken back");
+	if (poll(&bell, 1, on->waiting.on ? 0 : LOOK_MS) > 0)
 		store_bell_quiet(cli->db);
 	return 0;
 }

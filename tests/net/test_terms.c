@@ -196,6 +196,7 @@ the_anchor_turns_another_out(void **state)
 	(void)state;
 	driver_does(&said, NULL, "host", "revoke", d.box, "other", "--json", NULL);
 	says("\"pairing\":\"revoked\"");
+	says("\"signed\":\"{\\\"kind\\\":\\\"pairing_revoke");
 	other_is("revoked");
 	as(&e);
 	driver_refused(&said, 126, "lane.host", NULL, "on", d.box, "observe:logins", NULL);

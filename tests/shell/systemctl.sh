@@ -51,6 +51,7 @@ show)
 		echo 0
 	fi
 	;;
+show-environment) [ ! -e "$STAND_IN/absent" ] ;;
 daemon-reload | enable) ;;
 *) exit 2 ;;
 esac

@@ -173,6 +173,11 @@ nothing_is_done_on_half_a_word(void **state)
 	assert_null(strstr(out, "bst_0123456789"));
 	install("--networked --local");
 	ends(2);
+	sh("touch %s/stand/absent", d.dir);
+	install("");
+	ends(1);
+	says("systemd does not answer");
+	sh("rm %s/stand/*", d.dir);
 	sh("ls %s/box %s/stand", d.dir, d.dir);
 	assert_null(strstr(out, "asked"));
 	assert_null(strstr(out, "usr"));
