@@ -65,14 +65,14 @@ terms_duration(const char *text, int64_t *ms)
 	return cli_duration(text, ms) == 0 && *ms >= 1000 ? 0 : -1;
 }
 
-/* Within a transaction of its own. */
+/* Keep a row, and say which it is. */
 static int
 row_make(struct store *db, struct stmt *q, int64_t *id)
 {
-	if (stmt_run_one(q) != 0)
-		return store_rollback(db);
+	if (stmt_run_alone(q) != 0)
+		return -1;
 	*id = store_last_id(db);
-	return store_commit(db);
+	return 0;
 }
 
 /*
@@ -133,10 +133,8 @@ terms_look(struct cli *cli, const char *box, int64_t *look)
 	struct stmt *q;
 	int n;
 
-	if (store_begin(cli->db) != 0)
-		return -1;
 	if ((q = store_sql(cli->db, LOOK)) == NULL)
-		return store_rollback(cli->db);
+		return -1;
 	stmt_text(q, ":box", box);
 	if (row_make(cli->db, q, look) != 0 || (n = ended_wait(cli, *look, box, &e)) == -1)
 		return -1;
@@ -258,10 +256,8 @@ terms_sign(struct cli *cli, const struct terms_wish *wish, struct drawn *d)
 	if (key_sign(cli->key, KEY_IDENTITY, ANCHOR_DOMAIN, d->terms, strlen(d->terms),
 		d->signature) != 0)
 		return refusal_set(&cli->refusal, "store.failed", "the terms could not be signed");
-	if (store_begin(cli->db) != 0)
-		return -1;
 	if ((q = store_sql(cli->db, KEEP)) == NULL)
-		return store_rollback(cli->db);
+		return -1;
 	stmt_text(q, ":box", wish->box);
 	stmt_text(q, ":terms", d->terms);
 	stmt_blob(q, ":signature", d->signature, sizeof(d->signature));

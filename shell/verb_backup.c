@@ -38,14 +38,12 @@ record(struct cli *cli, const struct backup_copy *copy)
 {
 	struct stmt *q;
 
-	if (store_begin(cli->db) == -1)
-		return -1;
 	if ((q = store_sql(cli->db, MADE)) == NULL)
-		return store_rollback(cli->db);
+		return -1;
 	stmt_int(q, ":seq", copy->seq);
 	stmt_blob(q, ":head", copy->head, sizeof(copy->head));
 	stmt_int(q, ":bytes", copy->bytes);
-	return stmt_run_one(q) == -1 ? store_rollback(cli->db) : store_commit(cli->db);
+	return stmt_run_alone(q);
 }
 
 static void

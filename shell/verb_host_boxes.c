@@ -1,7 +1,6 @@
 /* verb_host_boxes.c: the machines that this Host may ask. */
 #include <getopt.h>
 #include <stdbool.h>
-#include <stdio.h>
 
 #include "shell/cli.h"
 
@@ -42,7 +41,7 @@ verb_host_boxes(struct cli *cli, int argc, char **argv)
 	    {"all", no_argument, NULL, 'a'}, {NULL, 0, NULL, 0}};
 	bool all = false;
 	struct stmt *q;
-	int first, rows;
+	int first;
 
 	if ((first = cli_options(cli, argc, argv, longopts, boxes_option, &all)) < 0)
 		return first == -2 ? 0 : 2;
@@ -52,10 +51,6 @@ verb_host_boxes(struct cli *cli, int argc, char **argv)
 	    (q = store_sql(cli->db, cli->mode == CLI_JSON ? RAW : BOXES)) == NULL)
 		return cli_refuse(cli);
 	stmt_int(q, ":all", all);
-	if ((rows = cli_show(cli, q)) == -1)
-		return cli_refuse(cli);
-	if (rows == 0 && cli->mode == CLI_TABLE)
-		printf(
-		    "No machine is paired with this Host. Invite one: bastion host invite NAME\n");
-	return 0;
+	return cli_list(
+	    cli, q, "No machine is paired with this Host. Invite one: bastion host invite NAME");
 }

@@ -1,6 +1,4 @@
 /* verb_host_terms.c: what this Host signed as an anchor, and what became of it. */
-#include <stdio.h>
-
 #include "shell/cli.h"
 
 static const char TERMS[] =
@@ -24,7 +22,7 @@ int
 verb_host_terms(struct cli *cli, int argc, char **argv)
 {
 	struct stmt *q;
-	int first, rows;
+	int first;
 
 	if ((first = cli_options(cli, argc, argv, NULL, NULL, NULL)) < 0)
 		return first == -2 ? 0 : 2;
@@ -34,9 +32,5 @@ verb_host_terms(struct cli *cli, int argc, char **argv)
 	    (q = store_sql(cli->db, cli->mode == CLI_JSON ? RAW : TERMS)) == NULL)
 		return cli_refuse(cli);
 	stmt_text(q, ":box", first < argc ? argv[first] : NULL);
-	if ((rows = cli_show(cli, q)) == -1)
-		return cli_refuse(cli);
-	if (rows == 0 && cli->mode == CLI_TABLE)
-		printf("This Host has signed nothing as an anchor.\n");
-	return 0;
+	return cli_list(cli, q, "This Host has signed nothing as an anchor.");
 }

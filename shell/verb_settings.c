@@ -56,15 +56,11 @@ change(struct cli *cli, const char *name, int64_t value)
 {
 	struct stmt *q;
 
-	if (store_begin(cli->db) == -1)
-		return -1;
 	if ((q = store_sql(cli->db, CHANGE)) == NULL)
-		return store_rollback(cli->db);
+		return -1;
 	stmt_text(q, ":name", name);
 	stmt_int(q, ":value", value);
-	if (stmt_run_one(q) == -1)
-		return store_rollback(cli->db);
-	return store_commit(cli->db);
+	return stmt_run_alone(q);
 }
 
 static int
