@@ -167,7 +167,6 @@ check_steady() {
 }
 
 # One list for both ways.
-# shellcheck disable=SC2086 # names without spaces
 installed() {
 	printf '%s\n' "$prefix/bin/bastion" "$prefix/share/man/man1/bastion.1" \
 		"$prefix/share/bash-completion/completions/bastion" "$prefix/share/zsh/site-functions/_bastion" \

@@ -376,6 +376,9 @@ carry(void *ctx)
 
 	(void)ctx;
 	carrier.timer = 0;
+	/* Mostly nothing waits, and whoever carries asks is woken for each of them. */
+	if (stmt_value(store_sql(carrier.env->db, NEXT), INT64_MAX) == INT64_MAX)
+		return;
 	if (stmt_value(store_sql(carrier.env->db, OVERDUE), 0) > 0)
 		n = run_alone(EXPIRE, 0);
 	while (n == 0 && (n = carry_one()) == 1)

@@ -210,6 +210,7 @@ a_wait_is_seen_and_taken_back(void **state)
 	tty_until(&t, "waits for a person, since 0:0");
 	snprintf(want, sizeof(want), "question %d at %s", (int)driver_question(&d), d.box);
 	assert_non_null(strstr(t.seen, want));
+	tty_until(&t, "since 0:01, until ");
 	assert_int_equal(write(t.fd, "\003", 1), 1);
 	assert_int_equal(tty_over(&t), 1);
 	assert_non_null(strstr(t.seen, "\r\033[K"));
