@@ -290,7 +290,9 @@ take_option(struct cli *cli, int argc, char **argv, int i, const struct option *
 		value = argv[i + 1];
 		argv[i + 1] = NULL;
 	}
-	if (fn(ctx, o->val, value) != 0)
+	if (o->val == CLI_HOST)
+		cli->role = HOME_HOST;
+	else if (fn(ctx, o->val, value) != 0)
 		return cli_usage(cli, "the option --%s does not take that value", o->name), -1;
 	return 0;
 }

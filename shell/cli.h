@@ -83,12 +83,15 @@ int cli_say(struct cli *cli);
  */
 int cli_usage(struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+#define CLI_HOST 0x100 /* the val of an option that makes the verb one of this user's Host */
+
 /**
  * cli_options(cli, argc, argv, longopts, fn, ctx):
- * Take the options of the verb: --json, --csv, --box, --help are handled here, each of ${longopts}
- * (struct option, ended by zeros; NULL: none) is passed to ${fn}(ctx, val, value), which returns 0,
- * or -1 where the option cannot have that value.  A val that is a letter is a short option too: -f
- * FILE.  Names are taken whole, never guessed from their beginnings.  Options and words may mix;
+ * Take the options of the verb: --json, --csv, --box, --help are handled here, and so is a val
+ * CLI_HOST.  Every other of ${longopts} (struct option, ended by zeros; NULL: none) is passed to
+ * ${fn}(ctx, val, value), which returns 0, or -1 where the option cannot have that value.  A val
+ * that is a letter is a short option too: -f FILE.  Names are taken whole, never guessed from their
+ * beginnings.  Options and words may mix;
  * "--" ends them.  Return the index of the first word in ${argv}, whose words are moved to its end
  * (${argc} where there are none); -1 after a message (exit 2) and -2 after --help (exit 0).
  */

@@ -9,23 +9,16 @@
 #include "shell/progress.h"
 #include "shell/text.h"
 
-struct asked {
-	struct cli *cli;
-	struct restore_options options;
-};
-
 static int
 option(void *ctx, int val, const char *arg)
 {
-	struct asked *asked = ctx;
+	struct restore_options *o = ctx;
 
 	(void)arg;
-	if (val == 'H')
-		asked->cli->role = HOME_HOST;
-	else if (val == 'g')
-		asked->options.keep_grants = true;
+	if (val == 'g')
+		o->keep_grants = true;
 	else
-		asked->options.keep_factors = true;
+		o->keep_factors = true;
 	return 0;
 }
 
@@ -95,9 +88,9 @@ int
 verb_restore(struct cli *cli, int argc, char **argv)
 {
 	static const struct option options[] = {{"keep-grants", no_argument, NULL, 'g'},
-	    {"keep-factors", no_argument, NULL, 'f'}, {"host", no_argument, NULL, 'H'},
+	    {"keep-factors", no_argument, NULL, 'f'}, {"host", no_argument, NULL, CLI_HOST},
 	    {NULL, 0, NULL, 0}};
-	struct asked asked = {.cli = cli};
+	struct restore_options kept = {.acting = NULL};
 	struct store_keys keys = {.secret = NULL};
 	struct restore_report report;
 	struct backup_watch watch;
@@ -105,24 +98,23 @@ verb_restore(struct cli *cli, int argc, char **argv)
 	char acting[CLI_ACTING_MAX];
 	int first, rc;
 
-	if ((first = cli_options(cli, argc, argv, options, option, &asked)) < 0)
+	if ((first = cli_options(cli, argc, argv, options, option, &kept)) < 0)
 		return first == -2 ? 0 : 2;
 	if (argc - first != 1)
 		return cli_usage(cli, "name one file");
 	/* Without a database: there may be none, or a broken one. */
 	if (cli_person(cli, &keys, acting) == -1)
 		return cli_refuse(cli);
-	asked.options.acting = acting;
+	kept.acting = acting;
 	progress_begin(&progress, cli);
 	watch = (struct backup_watch){progress_tell, &progress};
-	rc = restore_run(
-	    &cli->home, argv[first], &keys, &asked.options, &watch, &report, &cli->refusal);
+	rc = restore_run(&cli->home, argv[first], &keys, &kept, &watch, &report, &cli->refusal);
 	progress_end(&progress);
 	if (rc == -1)
 		return cli_refuse(cli);
 	if (cli->mode == CLI_JSON)
 		say_json(&report);
 	else
-		say(&report, &asked.options);
+		say(&report, &kept);
 	return 0;
 }
