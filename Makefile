@@ -67,7 +67,7 @@ QUIET = @printf '  %-5s %s\n' $(1) $(2);
 endif
 
 .PHONY: all test run-tests asan tsan format check demo bench fuzz install clean deps peers suites
-all: $(BUILD)/bastion $(BUILD)/bastion.1
+all: $(BUILD)/bastion $(BUILD)/bastion.1 $(BUILD)/bastion.service $(BUILD)/bastion-host.service $(BUILD)/bastion-user.service
 
 # What a fresh machine lacks: Debian packages, by name.
 deps:
@@ -180,7 +180,7 @@ $(QUERIES): $(BUILD)/gen/queries.c
 # What is installed beside the program.
 MANUAL      := $(BUILD)/bastion.1
 COMPLETIONS := $(BUILD)/gen/verbs.bash $(BUILD)/gen/verbs.zsh $(BUILD)/gen/verbs.fish
-UNITS       := $(BUILD)/bastion.service $(BUILD)/bastion-host.service
+UNITS       := $(BUILD)/bastion.service $(BUILD)/bastion-host.service $(BUILD)/bastion-user.service
 
 $(MANUAL): shell/bastion.1 $(BUILD)/gen/verbs.man $(BUILD)/gen/dots.man
 	$(call QUIET,GEN,$@)sed -e 's/@VERSION@/$(VERSION)/' -e '/^\.\\" VERBS/{r $(BUILD)/gen/verbs.man' -e 'd;}' \
@@ -205,6 +205,7 @@ install: $(BUILD)/bastion $(MANUAL) $(COMPLETIONS) $(UNITS)
 	install -D -m 644 $(BUILD)/gen/verbs.fish $(SHARE)/fish/vendor_completions.d/bastion.fish
 	install -D -m 644 $(BUILD)/bastion.service $(LIB)/systemd/system/bastion.service
 	install -D -m 644 $(BUILD)/bastion-host.service $(LIB)/systemd/user/bastion-host.service
+	install -D -m 644 $(BUILD)/bastion-user.service $(LIB)/systemd/user/bastion.service
 	install -D -m 644 shell/bastion.sysusers $(LIB)/sysusers.d/bastion.conf
 	install -D -m 644 shell/bastion.tmpfiles $(LIB)/tmpfiles.d/bastion.conf
 

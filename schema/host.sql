@@ -166,6 +166,7 @@ CREATE TABLE call (
     retry_at    INTEGER,
     last_seq    INTEGER NOT NULL DEFAULT 0,
     wait_ms     INTEGER CHECK (wait_ms BETWEEN 0 AND 86400000), -- for a person, on the box; NULL: not at all
+    dry         INTEGER NOT NULL DEFAULT 0 CHECK (dry IN (0, 1)),     -- what would happen, and nothing does
     CHECK ((state IN ('asked', 'sent')) = (finished_at IS NULL)),
     CHECK (state <> 'done' OR exit_code IS NOT NULL),
     CHECK (state <> 'refused' OR code IS NOT NULL)
@@ -282,12 +283,25 @@ BEGIN
                         'root', lower(hex(NEW.root)), 'from', OLD.state, 'why', coalesce(NEW.why, OLD.why)));
 END;
 
+-- How each box stands. Heard: it answered this Host, within the setting box.silent_ms.
 CREATE VIEW boxes AS
-SELECT b.id, b.name, b.state, b.paired_at, b.heard_at, b.lane,
+SELECT b.id, b.name, b.state,
+       CASE WHEN b.state = 'gone' THEN 'gone'
+            WHEN w.state = 'behind' THEN 'rolled back'
+            WHEN w.state = 'forked' THEN 'forked'
+            WHEN b.heard_at IS NULL THEN 'not heard yet'
+            WHEN b.heard_at < now_ms() - (SELECT value FROM setting WHERE name = 'box.silent_ms')
+            THEN 'silent' ELSE 'heard' END AS status,
+       b.paired_at, b.heard_at, b.lane,
        (SELECT count(*) FROM call AS c WHERE c.box_id = b.id) AS asks,
        CASE w.state WHEN 'followed' THEN printf('fits, %d rows', w.size)
                     WHEN 'behind' THEN 'ROLLED BACK: ' || w.why
                     WHEN 'forked' THEN 'FORKED: ' || w.why
                     WHEN 'accepted' THEN 'begins anew on a person''s word'
-                    ELSE 'none shown yet' END AS audit
+                    ELSE 'none shown yet' END AS audit,
+       CASE WHEN b.heard_at IS NULL THEN 'never'
+            WHEN now_ms() - b.heard_at < 120000 THEN max((now_ms() - b.heard_at) / 1000, 0) || ' s ago'
+            WHEN now_ms() - b.heard_at < 7200000 THEN (now_ms() - b.heard_at) / 60000 || ' min ago'
+            WHEN now_ms() - b.heard_at < 172800000 THEN (now_ms() - b.heard_at) / 3600000 || ' h ago'
+            ELSE (now_ms() - b.heard_at) / 86400000 || ' d ago' END AS heard
   FROM host_box AS b LEFT JOIN box_witness AS w ON w.box_id = b.id;

@@ -16,6 +16,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('audit.outbox', 4096, 'rows', 1, 1000000, 'audit rows that may wait for the system log; past it the newest are counted, not kept'),
     ('audit.seal_ms', 60000, 'ms', 100, 86400000, 'how often the head of the audit chain is sealed'),
     ('audit.syslog', 1, 'bool', 0, 1, 'copy audit rows to the system log'),
+    ('box.silent_ms', 900000, 'ms', 1000, 31536000000, 'a box that has not answered for that long counts as silent'),
     ('call.live', 256, 'rows', 1, 100000, 'asks of boxes that may be open at once'),
     ('call.answer_ms', 120000, 'ms', 1000, 3600000, 'how long a box may take to answer an ask'),
     ('call.connect_ms', 10000, 'ms', 100, 600000, 'how long a box may take to accept a connection'),
@@ -100,4 +101,9 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('store.checkpoint_ms', 5000, 'ms', 100, 3600000, 'how often the keeper folds the log into the database'),
     ('store.free_pages', 1024, 'pages', 0, 10000000, 'free pages that the database keeps for what comes next'),
     ('store.tick_ms', 5000, 'ms', 100, 600000, 'slow look at the database, should a bell be missed'),
-    ('store.vacuum_pages', 256, 'pages', 1, 100000, 'free pages that are given back to the disk in one transaction');
+    ('store.vacuum_pages', 256, 'pages', 1, 100000, 'free pages that are given back to the disk in one transaction'),
+    ('terms.carry_ms', 86400000, 'ms', 1000, 2592000000, 'how long signed terms wait for their box to be reached'),
+    ('terms.live', 64, 'rows', 1, 10000, 'terms and looks that may wait to be carried at once'),
+    ('terms.look_ms', 30000, 'ms', 1000, 600000, 'how long a person waits for what a box has of pairings, or of terms'),
+    ('terms.retry_ms', 15000, 'ms', 100, 3600000, 'rest between two tries to reach a box with terms'),
+    ('terms.ttl_ms', 2592000000, 'ms', 1000, 31536000000, 'how long an approval of a Host runs where nothing else is said');

@@ -31,6 +31,18 @@ static const char COLUMNS[] =
     "  FROM json_each(:list) AS e, json_each(e.value) AS f WHERE e.type = 'object'"
     " GROUP BY f.key ORDER BY min(e.id * 1000 + f.id))";
 
+/* What a dry ask came to, in words; times are the reader's. */
+static const char DRY[] =
+    "SELECT CASE f.r ->> '$.dry'"
+    "  WHEN 'allowed' THEN printf('It would run: grant %d holds it, %d %s left, until %s.',"
+    "    f.r ->> '$.grant', f.r ->> '$.left', iif(f.r ->> '$.left' = 1, 'use', 'uses'),"
+    "    datetime((f.r ->> '$.expires_at') / 1000, 'unixepoch', 'localtime'))"
+    "  WHEN 'approval' THEN 'It would wait: ' || (f.r ->> '$.why') || ' [' || (f.r ->> '$.code') || ']'"
+    "  WHEN 'refused' THEN 'It would be refused: ' || (f.r ->> '$.why') || ' ['"
+    "    || (f.r ->> '$.code') || ']' || coalesce(char(10) || 'by the rule '"
+    "    || (f.r ->> '$.rule'), '') || coalesce(char(10) || (f.r ->> '$.advice'), '')"
+    " END FROM (SELECT :frame -> '$.r' AS r) AS f";
+
 static const char REFUSAL[] =
     "SELECT e ->> '$.code', e ->> '$.why', coalesce(e ->> '$.retry_at', 0),"
     "  iif(e ->> '$.exit' BETWEEN 1 AND 255, e ->> '$.exit', 0), coalesce(e ->> '$.advice', '')"
@@ -182,6 +194,22 @@ answer_show(struct answer_view *view, const char *frame, struct refusal *r)
 		return 0;
 	return refusal_set(
 	    r, "call.failed", "the answer cannot be shown; --json shows it as it is");
+}
+
+int
+answer_dry(struct answer_view *view, const char *frame, const char *box, struct refusal *r)
+{
+	sqlite3_stmt *q = query(view, DRY, frame);
+	int rc;
+
+	if (q == NULL || sqlite3_step(q) != SQLITE_ROW || column(q, 0)[0] == '\0') {
+		sqlite3_finalize(q);
+		return answer_show(view, frame, r);
+	}
+	printf("%s: nothing was done.\n", box);
+	rc = output_show(column(q, 0));
+	sqlite3_finalize(q);
+	return rc;
 }
 
 int

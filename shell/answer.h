@@ -31,6 +31,14 @@ struct answer_end {
 int answer_show(struct answer_view *view, const char *frame, struct refusal *r);
 
 /**
+ * answer_dry(view, frame, box, r):
+ * Say in words what ${box} would do, from the result of a dry ask (openapi.json): that it would
+ * run, and on which grant; that a person would be asked; or that it would be refused, by which
+ * rule.  What is no such result is shown as by answer_show.  Return as that.
+ */
+int answer_dry(struct answer_view *view, const char *frame, const char *box, struct refusal *r);
+
+/**
  * answer_refusal(view, error, end):
  * Take the error object at "$.e" or "$.error" of the JSON ${error} apart into ${end}.  Return 0, or
  * -1 where there is none.

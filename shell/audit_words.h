@@ -10,7 +10,7 @@
 /* What was asked for. */
 struct audit_options {
 	int64_t rows;
-	bool follow, host, mark;
+	bool follow, mark;
 	const char *entity, *id;
 	const char *key;           /* a verifier key, or hexadecimal; NULL: this machine's own */
 	const char *since, *until; /* a row's number, a time, or how long ago; NULL: all */

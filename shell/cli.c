@@ -22,22 +22,14 @@
 
 static const char REFUSAL[] = "SELECT exit_code, advice FROM refusal WHERE code = ?1";
 
-/* A directory that hangs costs the name, not the verb. */
-static void
-act_as_person(struct cli *cli)
+int
+cli_person(struct cli *cli, struct store_keys *keys, char acting[CLI_ACTING_MAX])
 {
-	char name[PERSON_NAME_MAX + 1];
+	char path[PATH_MAX], name[PERSON_NAME_MAX + 1];
 	struct refusal ignored;
 
-	person_name(getuid(), name, &ignored);
-	store_acting(cli->db, "person:%s(%u)", name, (unsigned)getuid());
-}
-
-static int
-open_key(struct cli *cli, struct store_keys *keys)
-{
-	char path[PATH_MAX];
-
+	if (home_open(&cli->home, cli->role, false, &cli->refusal) == -1)
+		return -1;
 	home_path(&cli->home, "bastion.key", path);
 	if ((cli->key = key_load(path, &cli->refusal)) == NULL)
 		return -1;
@@ -45,6 +37,9 @@ open_key(struct cli *cli, struct store_keys *keys)
 	key_public(cli->key, KEY_GRANT, keys->grant);
 	keys->secret = cli->key;
 	keys->present = true;
+	/* A directory that hangs costs the name, not the verb. */
+	person_name(getuid(), name, &ignored);
+	snprintf(acting, CLI_ACTING_MAX, "person:%s(%u)", name, (unsigned)getuid());
 	return 0;
 }
 
@@ -53,16 +48,16 @@ cli_open(struct cli *cli, enum store_role role)
 {
 	struct store_keys keys = {.secret = NULL};
 	bool person = role == ROLE_PERSON;
+	char acting[CLI_ACTING_MAX];
 
-	if (home_open(&cli->home, cli->role, false, &cli->refusal) == -1)
-		return -1;
-	if (person && open_key(cli, &keys) == -1)
+	if (person ? cli_person(cli, &keys, acting) == -1
+		   : home_open(&cli->home, cli->role, false, &cli->refusal) == -1)
 		return -1;
 	cli->db = store_open(&cli->home, role, person ? &keys : NULL, &cli->refusal);
 	if (cli->db == NULL)
 		return -1;
 	if (person)
-		act_as_person(cli);
+		store_acting(cli->db, "%s", acting);
 	return 0;
 }
 
@@ -305,7 +300,9 @@ take_option(struct cli *cli, int argc, char **argv, int i, const struct option *
 		value = argv[i + 1];
 		argv[i + 1] = NULL;
 	}
-	if (fn(ctx, o->val, value) != 0)
+	if (o->val == CLI_HOST)
+		cli->role = HOME_HOST;
+	else if (fn(ctx, o->val, value) != 0)
 		return cli_usage(cli, "the option --%s does not take that value", o->name), -1;
 	return 0;
 }
@@ -380,6 +377,18 @@ cli_show(struct cli *cli, struct stmt *q)
 	}
 	rows = table_end(t);
 	return rows > INT_MAX ? INT_MAX : (int)rows;
+}
+
+int
+cli_list(struct cli *cli, struct stmt *q, const char *none)
+{
+	int rows;
+
+	if ((rows = cli_show(cli, q)) == -1)
+		return cli_refuse(cli);
+	if (rows == 0 && cli->mode == CLI_TABLE)
+		puts(none);
+	return 0;
 }
 
 /* A line, byte by byte: what follows it is for whoever reads standard input next. */

@@ -5,6 +5,8 @@
 #include "engine/refusal.h"
 #include "engine/store/store.h"
 
+#define CLI_ACTING_MAX 160 /* bytes of who acts, as the audit has it */
+
 /* How rows are shown: --json, --csv, --box; on a terminal a table that fits it is the default. */
 enum cli_mode {
 	CLI_TABLE,
@@ -40,6 +42,14 @@ struct cli {
  * the person who runs the verb.  Return 0, or -1 with cli->refusal set.
  */
 int cli_open(struct cli *cli, enum store_role role);
+
+/**
+ * cli_person(cli, keys, acting):
+ * Open the home of ${cli} and its key, into ${keys}, and say in ${acting} who runs the verb: what
+ * cli_open does for ROLE_PERSON before it opens the store, for a verb that works without one.
+ * Return 0, or -1 with cli->refusal set.
+ */
+int cli_person(struct cli *cli, struct store_keys *keys, char acting[CLI_ACTING_MAX]);
 
 /**
  * cli_close(cli):
@@ -81,12 +91,15 @@ int cli_say(struct cli *cli);
  */
 int cli_usage(struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+#define CLI_HOST 0x100 /* the val of an option that makes the verb one of this user's Host */
+
 /**
  * cli_options(cli, argc, argv, longopts, fn, ctx):
- * Take the options of the verb: --json, --csv, --box, --help are handled here, each of ${longopts}
- * (struct option, ended by zeros; NULL: none) is passed to ${fn}(ctx, val, value), which returns 0,
- * or -1 where the option cannot have that value.  A val that is a letter is a short option too: -f
- * FILE.  Names are taken whole, never guessed from their beginnings.  Options and words may mix;
+ * Take the options of the verb: --json, --csv, --box, --help are handled here, and so is a val
+ * CLI_HOST.  Every other of ${longopts} (struct option, ended by zeros; NULL: none) is passed to
+ * ${fn}(ctx, val, value), which returns 0, or -1 where the option cannot have that value.  A val
+ * that is a letter is a short option too: -f FILE.  Names are taken whole, never guessed from their
+ * beginnings.  Options and words may mix;
  * "--" ends them.  Return the index of the first word in ${argv}, whose words are moved to its end
  * (${argc} where there are none); -1 after a message (exit 2) and -2 after --help (exit 0).
  */
@@ -103,6 +116,13 @@ int cli_options(struct cli *cli, int argc, char **argv, const struct option *lon
  * the number of rows, or -1 with the store's refusal set.
  */
 int cli_show(struct cli *cli, struct stmt *q);
+
+/**
+ * cli_list(cli, q, none):
+ * As cli_show; where there are no rows, a table says the sentence ${none} instead.  Return the exit
+ * code of a verb that lists: 0, or what cli_refuse returns.
+ */
+int cli_list(struct cli *cli, struct stmt *q, const char *none);
 
 /**
  * cli_secret(prompt, out, size):

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -41,22 +42,52 @@ line_read(int fd, char answer[CONSENT_ANSWER])
 	answer[c == '\n' && len < CONSENT_ANSWER ? len : 0] = '\0';
 }
 
-int
-consent_ask(const char *present, const char *host, char answer[CONSENT_ANSWER])
+/* The terminal, with nothing typed ahead; NULL without one. */
+static FILE *
+terminal(void)
 {
 	FILE *out;
 	int tty;
 
 	if ((tty = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY)) == -1)
-		return -1;
+		return NULL;
 	if ((out = fdopen(tty, "r+")) == NULL) {
 		close(tty);
-		return -1;
+		return NULL;
 	}
 	tcflush(tty, TCIFLUSH);
-	consent_question(out, present, host);
+	return out;
+}
+
+static void
+answer_take(FILE *out, char answer[CONSENT_ANSWER])
+{
 	fflush(out);
-	line_read(tty, answer);
+	line_read(fileno(out), answer);
 	fclose(out);
+}
+
+int
+consent_ask(const char *present, const char *host, char answer[CONSENT_ANSWER])
+{
+	FILE *out;
+
+	if ((out = terminal()) == NULL)
+		return -1;
+	consent_question(out, present, host);
+	answer_take(out, answer);
 	return 0;
+}
+
+int
+consent_yes(const char *question)
+{
+	char answer[CONSENT_ANSWER];
+	FILE *out;
+
+	if ((out = terminal()) == NULL)
+		return -1;
+	fprintf(out, "%s [y/N] ", question);
+	answer_take(out, answer);
+	return strcasecmp(answer, "y") == 0 || strcasecmp(answer, "yes") == 0;
 }

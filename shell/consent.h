@@ -22,4 +22,11 @@ void consent_question(FILE *out, const char *present, const char *host);
  */
 int consent_ask(const char *present, const char *host, char answer[CONSENT_ANSWER]);
 
+/**
+ * consent_yes(question):
+ * Put ${question}, a text of ours, on the terminal in the same way.  Return 1 where y or yes is
+ * typed, 0 for anything else, -1 without a terminal.
+ */
+int consent_yes(const char *question);
+
 #endif

@@ -11,7 +11,7 @@
 struct progress {
 	bool shown;      /* there is a terminal, and somebody who reads it */
 	int width;       /* of it, in columns */
-	char what[64];   /* is being done now */
+	char what[160];  /* is being done now */
 	int64_t since;   /* it began, in ms of a clock that only goes forward */
 	int64_t told_at; /* something was written last */
 };

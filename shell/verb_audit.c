@@ -76,7 +76,7 @@ static const struct option options[] = {
     {"until", required_argument, NULL, 'u'},
     {"format", required_argument, NULL, 'F'},
     {"checkpoint", required_argument, NULL, 'c'},
-    {"host", no_argument, NULL, 'H'},
+    {"host", no_argument, NULL, CLI_HOST},
     {"mark", no_argument, NULL, 'm'},
     {NULL, 0, NULL, 0},
 };
@@ -113,9 +113,6 @@ take_option(void *ctx, int val, const char *arg)
 		return 0;
 	case 'f':
 		o->follow = true;
-		return 0;
-	case 'H':
-		o->host = true;
 		return 0;
 	case 'm':
 		o->mark = true;
@@ -477,8 +474,6 @@ verb_audit(struct cli *cli, int argc, char **argv)
 
 	if ((first = cli_options(cli, argc, argv, options, take_option, &o)) < 0)
 		return first == -2 ? 0 : 2;
-	if (o.host)
-		cli->role = HOME_HOST;
 	for (i = 0; first < argc && i < sizeof(subs) / sizeof(subs[0]); i++) {
 		if (strcmp(argv[first], subs[i].word) == 0)
 			return subs[i].run(cli, &o, argc - first - 1, argv + first + 1);

@@ -2,6 +2,7 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <sodium.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,21 +15,14 @@
 static const char MADE[] = "INSERT INTO backup (made_at, seq, head, bytes)"
 			   " VALUES (now_ms(), :seq, :head, :bytes)";
 
-struct asked {
-	struct cli *cli;
-	bool force;
-};
-
 static int
 option(void *ctx, int val, const char *arg)
 {
-	struct asked *asked = ctx;
+	bool *force = ctx;
 
+	(void)val;
 	(void)arg;
-	if (val == 'H')
-		asked->cli->role = HOME_HOST;
-	else
-		asked->force = true;
+	*force = true;
 	return 0;
 }
 
@@ -38,14 +32,12 @@ record(struct cli *cli, const struct backup_copy *copy)
 {
 	struct stmt *q;
 
-	if (store_begin(cli->db) == -1)
-		return -1;
 	if ((q = store_sql(cli->db, MADE)) == NULL)
-		return store_rollback(cli->db);
+		return -1;
 	stmt_int(q, ":seq", copy->seq);
 	stmt_blob(q, ":head", copy->head, sizeof(copy->head));
 	stmt_int(q, ":bytes", copy->bytes);
-	return stmt_run_one(q) == -1 ? store_rollback(cli->db) : store_commit(cli->db);
+	return stmt_run_alone(q);
 }
 
 static void
@@ -87,15 +79,15 @@ int
 verb_backup(struct cli *cli, int argc, char **argv)
 {
 	static const struct option options[] = {{"force", no_argument, NULL, 'f'},
-	    {"host", no_argument, NULL, 'H'}, {NULL, 0, NULL, 0}};
-	struct asked asked = {cli, false};
+	    {"host", no_argument, NULL, CLI_HOST}, {NULL, 0, NULL, 0}};
 	struct backup_watch watch;
 	struct backup_copy copy;
 	struct progress progress;
 	unsigned char pk[32];
+	bool force = false;
 	int first, rc;
 
-	if ((first = cli_options(cli, argc, argv, options, option, &asked)) < 0)
+	if ((first = cli_options(cli, argc, argv, options, option, &force)) < 0)
 		return first == -2 ? 0 : 2;
 	if (argc - first != 1)
 		return cli_usage(cli, "name one file");
@@ -104,7 +96,7 @@ verb_backup(struct cli *cli, int argc, char **argv)
 	key_public(cli->key, KEY_IDENTITY, pk);
 	progress_begin(&progress, cli);
 	watch = (struct backup_watch){progress_tell, &progress};
-	rc = backup_write(cli->db, argv[first], pk, asked.force, &watch, &copy);
+	rc = backup_write(cli->db, argv[first], pk, force, &watch, &copy);
 	progress_end(&progress);
 	if (rc == -1)
 		return cli_refuse(cli);

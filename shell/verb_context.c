@@ -217,15 +217,10 @@ withdraw(struct cli *cli, int64_t id)
 static int
 list(struct cli *cli, bool all)
 {
-	int rows;
-
-	if (cli_open(cli, ROLE_READER) != 0 ||
-	    (rows = cli_show(cli, store_sql(cli->db, all ? ALL : WAITING))) == -1)
+	if (cli_open(cli, ROLE_READER) != 0)
 		return cli_refuse(cli);
-	if (rows == 0 && cli->mode == CLI_TABLE)
-		printf(all ? "Nobody ever asked to share a folder.\n"
-			   : "No folder waits for a person.\n");
-	return 0;
+	return cli_list(cli, store_sql(cli->db, all ? ALL : WAITING),
+	    all ? "Nobody ever asked to share a folder." : "No folder waits for a person.");
 }
 
 /*

@@ -38,17 +38,12 @@ static int
 list(struct cli *cli, bool all)
 {
 	struct stmt *q;
-	int rows;
 
 	if (cli_open(cli, ROLE_READER) != 0 || (q = store_sql(cli->db, LIST)) == NULL)
 		return cli_refuse(cli);
 	stmt_int(q, ":all", all);
-	if ((rows = cli_show(cli, q)) == -1)
-		return cli_refuse(cli);
-	if (rows == 0 && cli->mode == CLI_TABLE)
-		printf("No factor is enrolled. Without one nobody can approve: bastion factor add "
-		       "totp\n");
-	return 0;
+	return cli_list(cli, q,
+	    "No factor is enrolled. Without one nobody can approve: bastion factor add totp");
 }
 
 /* The one time that the secret is shown. */

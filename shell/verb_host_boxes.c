@@ -1,12 +1,15 @@
 /* verb_host_boxes.c: the machines that this Host may ask. */
 #include <getopt.h>
 #include <stdbool.h>
-#include <stdio.h>
 
 #include "shell/cli.h"
 
 static const char BOXES[] =
-    "SELECT id, name, state, paired_at, heard_at, asks, audit, lane FROM boxes"
+    "SELECT id, name, status, heard, paired_at, asks, audit, lane FROM boxes"
+    " WHERE state = 'active' OR :all ORDER BY name, id";
+
+static const char RAW[] =
+    "SELECT id, name, state, status, paired_at, heard_at, asks, audit, lane FROM boxes"
     " WHERE state = 'active' OR :all ORDER BY name, id";
 
 static int
@@ -25,7 +28,9 @@ boxes_option(void *ctx, int val, const char *arg)
  *
  * usage: bastion host boxes [--all] [--json]
  *
- * List the machines that are paired with this Host; with --all, those that are gone as well. Each
+ * List the machines that are paired with this Host; with --all, those that are gone as well. The
+ * status is heard, silent (it has not answered for the setting box.silent_ms), not heard yet,
+ * rolled back, forked or gone; heard says how long ago it answered last. Each
  * shows with every answer that its audit goes on from what it has shown before; audit says whether
  * it does. One that was rolled back or forked has another database than it had: find out why.
  */
@@ -36,19 +41,16 @@ verb_host_boxes(struct cli *cli, int argc, char **argv)
 	    {"all", no_argument, NULL, 'a'}, {NULL, 0, NULL, 0}};
 	bool all = false;
 	struct stmt *q;
-	int first, rows;
+	int first;
 
 	if ((first = cli_options(cli, argc, argv, longopts, boxes_option, &all)) < 0)
 		return first == -2 ? 0 : 2;
 	if (first < argc)
 		return cli_usage(cli, "unexpected word: %s", argv[first]);
-	if (cli_open(cli, ROLE_READER) != 0 || (q = store_sql(cli->db, BOXES)) == NULL)
+	if (cli_open(cli, ROLE_READER) != 0 ||
+	    (q = store_sql(cli->db, cli->mode == CLI_JSON ? RAW : BOXES)) == NULL)
 		return cli_refuse(cli);
 	stmt_int(q, ":all", all);
-	if ((rows = cli_show(cli, q)) == -1)
-		return cli_refuse(cli);
-	if (rows == 0 && cli->mode == CLI_TABLE)
-		printf(
-		    "No machine is paired with this Host. Invite one: bastion host invite NAME\n");
-	return 0;
+	return cli_list(
+	    cli, q, "No machine is paired with this Host. Invite one: bastion host invite NAME");
 }

@@ -43,16 +43,11 @@ static int
 list(struct cli *cli, bool all)
 {
 	struct stmt *q;
-	int rows;
 
-	if ((q = store_sql(cli->db, LIST)) == NULL)
+	if (cli_open(cli, ROLE_READER) != 0 || (q = store_sql(cli->db, LIST)) == NULL)
 		return cli_refuse(cli);
 	stmt_int(q, ":all", all);
-	if ((rows = cli_show(cli, q)) == -1)
-		return cli_refuse(cli);
-	if (rows == 0 && cli->mode == CLI_TABLE)
-		printf("No agent has a token. Make one: bastion mcp token add LABEL\n");
-	return 0;
+	return cli_list(cli, q, "No agent has a token. Make one: bastion mcp token add LABEL");
 }
 
 static int
@@ -66,13 +61,12 @@ add(struct cli *cli, const char *label)
 	random_fill(secret, sizeof(secret));
 	sodium_bin2hex(token + strlen(TOKEN_PREFIX), 2 * TOKEN_BYTES + 1, secret, sizeof(secret));
 	crypto_hash_sha256(digest, (const unsigned char *)token, strlen(token));
-	if (store_begin(cli->db) == 0 && (q = store_sql(cli->db, ADD)) != NULL) {
+	if ((q = store_sql(cli->db, ADD)) != NULL) {
 		stmt_text(q, ":label", label);
 		stmt_blob(q, ":digest", digest, sizeof(digest));
-		rc = stmt_run_one(q) == 0 ? store_commit(cli->db) : -1;
+		rc = stmt_run_alone(q);
 	}
 	if (rc != 0) {
-		store_rollback(cli->db);
 		rc = cli_refuse(cli);
 	} else if (cli->mode == CLI_JSON) {
 		printf("{\"token\":\"%s\"}\n", token);
@@ -114,12 +108,9 @@ drop(struct cli *cli, const char *label)
 		refusal_set(&cli->refusal, "mcp.unknown", "no live token has this label");
 		return cli_refuse(cli);
 	}
-	if (store_begin(cli->db) != 0 || (q = store_sql(cli->db, DROP)) == NULL)
-		return cli_refuse(cli);
-	stmt_text(q, ":label", label);
-	if (stmt_run_one(q) != 0 || store_commit(cli->db) != 0)
-		return cli_refuse(cli);
-	return 0;
+	if ((q = store_sql(cli->db, DROP)) != NULL)
+		stmt_text(q, ":label", label);
+	return stmt_run_alone(q) == 0 ? 0 : cli_refuse(cli);
 }
 
 /*
@@ -148,7 +139,7 @@ verb_mcp_token(struct cli *cli, int argc, char **argv)
 		return first == -2 ? 0 : 2;
 	what = first < argc ? argv[first] : "ls";
 	if (strcmp(what, "ls") == 0 && argc - first <= 1)
-		return cli_open(cli, ROLE_READER) != 0 ? cli_refuse(cli) : list(cli, o.all);
+		return list(cli, o.all);
 	if ((strcmp(what, "add") != 0 && strcmp(what, "drop") != 0) || argc - first != 2)
 		return cli_usage(cli, "say ls, add LABEL or drop LABEL");
 	if (cli_open(cli, ROLE_PERSON) != 0)

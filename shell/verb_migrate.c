@@ -263,17 +263,6 @@ up(struct cli *cli)
 	return 0;
 }
 
-static int
-host_option(void *ctx, int val, const char *arg)
-{
-	struct cli *cli = ctx;
-
-	(void)val;
-	(void)arg;
-	cli->role = HOME_HOST;
-	return 0;
-}
-
 /*
  * VERB: migrate
  *
@@ -294,11 +283,11 @@ int
 verb_migrate(struct cli *cli, int argc, char **argv)
 {
 	static const struct option options[] = {
-	    {"host", no_argument, NULL, 'H'}, {NULL, 0, NULL, 0}};
+	    {"host", no_argument, NULL, CLI_HOST}, {NULL, 0, NULL, 0}};
 	const char *word;
 	int first, rc;
 
-	if ((first = cli_options(cli, argc, argv, options, host_option, cli)) < 0)
+	if ((first = cli_options(cli, argc, argv, options, NULL, NULL)) < 0)
 		return first == -2 ? 0 : 2;
 	if (argc - first > 1)
 		return cli_usage(cli, "unexpected word: %s", argv[first + 1]);

@@ -12,12 +12,16 @@
 #include "shell/answer.h"
 #include "shell/cli.h"
 #include "shell/verb.h"
+#include "shell/waiting.h"
 
-#define WAIT_MS  120000
-#define WAIT_MAX (INT64_MAX / 2)
-#define TAKEN_MS 10000 /* for the daemon to take the ask, however short the wait for its answer */
-#define LOOK_MS  1000  /* should a bell be missed */
-#define ARGS_MAX 16384 /* bytes of JSON, as call.args has it */
+#define WAIT_MS     120000
+#define PERSON_MS   3600000 /* for a person at the box, who was not given a time */
+#define PERSON_MAX  86400000
+#define WAIT_MAX    (INT64_MAX / 2)
+#define EXIT_NEEDED 77    /* approval.needed, as every surface has it */
+#define TAKEN_MS    10000 /* for the daemon to take the ask, however short the wait for its answer */
+#define LOOK_MS     1000  /* should a bell be missed */
+#define ARGS_MAX    16384 /* bytes of JSON, as call.args has it */
 
 static const char SERVING[] = "SELECT count(*) FROM live_instance WHERE state = 'ready'";
 static const char LOST[] = "SELECT count(*) FROM call WHERE id = :id AND state = 'lost'";
@@ -27,8 +31,12 @@ static const char LOST[] = "SELECT count(*) FROM call WHERE id = :id AND state =
  * would take longer than all the rest. It is opened only where nobody listens, to say why.
  */
 struct on {
+	const char *box;
 	int64_t uses, ttl_ms, wait_ms;
-	bool anew;
+	int64_t person_ms; /* to wait for a person at the box; 0: not at all */
+	bool anew, dry;
+	struct waiting waiting; /* while it does */
+	int64_t question;       /* of the box, that was waited for */
 	char *body;
 	size_t len;
 	int64_t end; /* of the wait, on unixclient_now's clock */
@@ -53,8 +61,17 @@ on_option(void *ctx, int val, const char *arg)
 		return *end == '\0' && on->uses >= 1 ? 0 : -1;
 	case 'f':
 		return cli_duration(arg, &on->ttl_ms);
-	case 'w':
+	case 't':
 		return cli_duration(arg, &on->wait_ms);
+	case 'w':
+		on->person_ms = PERSON_MS;
+		return arg == NULL || (cli_duration(arg, &on->person_ms) == 0 &&
+					  on->person_ms >= 1000 && on->person_ms <= PERSON_MAX)
+			   ? 0
+			   : -1;
+	case 'd':
+		on->dry = true;
+		return 0;
 	default:
 		on->anew = true;
 		return 0;
@@ -114,7 +131,10 @@ on_body(struct cli *cli, struct on *on, int n, char **words)
 		fprintf(out, ",\"uses\":%" PRId64, on->uses);
 	if (on->ttl_ms > 0)
 		fprintf(out, ",\"ttl_ms\":%" PRId64, on->ttl_ms);
-	fprintf(out, ",\"anew\":%s}", on->anew ? "true" : "false");
+	if (on->person_ms > 0)
+		fprintf(out, ",\"wait_ms\":%" PRId64, on->person_ms);
+	fprintf(
+	    out, ",\"anew\":%s%s}", on->anew ? "true" : "false", on->dry ? ",\"dry\":true" : "");
 	if (fclose(out) != 0)
 		return refusal_set(&cli->refusal, "store.failed", "out of memory");
 	if (args > ARGS_MAX)
@@ -146,7 +166,7 @@ on_over(struct cli *cli, const struct on *on)
 
 /* Nobody listens, or not to the end.  Return 0 after a while in which that may have changed. */
 static int
-on_nobody(struct cli *cli, const struct on *on)
+on_nobody(struct cli *cli, struct on *on)
 {
 	struct pollfd bell = {.events = POLLIN};
 
@@ -159,7 +179,10 @@ on_nobody(struct cli *cli, const struct on *on)
 	if (on_over(cli, on) != 0)
 		return -1;
 	bell.fd = store_bell(cli->db);
-	if (poll(&bell, 1, LOOK_MS) > 0)
+	if (waiting_for(&on->waiting, bell.fd, LOOK_MS) != 0)
+		return refusal_set(&cli->refusal, "call.waiting",
+		    "the Host does not answer, so the ask could not be taken back");
+	if (poll(&bell, 1, on->waiting.on ? 0 : LOOK_MS) > 0)
 		store_bell_quiet(cli->db);
 	return 0;
 }
@@ -226,10 +249,35 @@ on_line(struct cli *cli, struct on *on, const char *line)
 	if (strncmp(line, "{\"x\":", 5) == 0)
 		return on_end(cli, on, line);
 	on->seq++;
+	waiting_frame(&on->waiting, line);
+	if (on->waiting.question != 0)
+		on->question = on->waiting.question;
 	if (cli->mode != CLI_JSON)
-		return answer_show(&on->view, line, &cli->refusal);
+		return on->dry ? answer_dry(&on->view, line, on->box, &cli->refusal)
+			       : answer_show(&on->view, line, &cli->refusal);
 	puts(line);
 	return 0;
+}
+
+/* Whoever asked takes it back: what waits at the box is over with that.  Return -1. */
+static int
+on_back(struct cli *cli, struct on *on)
+{
+	char target[80], open[96] = "";
+	bool gone = on->id == 0;
+
+	waiting_end(&on->waiting);
+	unixclient_close(&on->conn);
+	snprintf(target, sizeof(target), "/v1/calls/%" PRId64, on->id);
+	if (!gone && on_dial(cli, on) == 0)
+		gone = unixclient_ask(&on->conn, "DELETE", target, NULL, 0, &cli->refusal) == 202;
+	if (!gone)
+		return -1;
+	if (on->question != 0)
+		snprintf(open, sizeof(open), "; question %" PRId64 " stays open at %.40s",
+		    on->question, on->box);
+	return refusal_set(
+	    &cli->refusal, "call.cancelled", "the ask was taken back, and nothing runs%s", open);
 }
 
 /* Return 1 at the end of the answer, 0 where the connection broke before, -1 with a refusal. */
@@ -239,8 +287,12 @@ on_lines(struct cli *cli, struct on *on)
 	char *line;
 	int n;
 
-	while ((n = unixclient_line(&on->conn, &line, &cli->refusal)) == 1) {
-		if ((n = on_line(cli, on, line)) != 0)
+	for (;;) {
+		if (unixclient_waits(&on->conn) && waiting_for(&on->waiting, on->conn.fd,
+						       on->conn.deadline - unixclient_now()) != 0)
+			return on_back(cli, on);
+		if ((n = unixclient_line(&on->conn, &line, &cli->refusal)) != 1 ||
+		    (n = on_line(cli, on, line)) != 0)
 			break;
 		if (unixclient_waits(&on->conn))
 			fflush(stdout);
@@ -309,10 +361,16 @@ on_answer(struct cli *cli, struct on *on)
 static int
 on_finish(struct cli *cli, struct on *on, int n)
 {
+	waiting_end(&on->waiting);
 	free(on->body);
 	answer_drop(&on->view);
 	if (n == -1)
 		return cli_refuse(cli);
+	if (on->question != 0 && on->code == EXIT_NEEDED && cli->mode != CLI_JSON)
+		fprintf(stderr,
+		    "         question %" PRId64
+		    " stays open at %s; ask again once it is approved\n",
+		    on->question, on->box);
 	if (on->refused.refusal.code[0] != '\0') {
 		cli->refusal = on->refused.refusal;
 		return on->refused.exit_code == 0
@@ -328,21 +386,32 @@ on_finish(struct cli *cli, struct on *on, int n)
 /*
  * VERB: on
  *
- * usage: bastion on BOX OP [ARG...] [--uses N] [--for TIME] [--anew] [--wait TIME] [--json]
+ * usage: bastion on BOX OP [ARG...] [--uses N] [--for TIME] [--anew] [--wait[=TIME]]
+ *                   [--timeout TIME] [--dry-run] [--json]
  *
  * Ask a box for an op, as the Host on this machine, and show the answer as it comes. What no grant
  * covers becomes a question to a person at the box, and the ask ends with exit 77; ask again once
  * it is approved. --uses and --for say how often and how long the grant should serve (the box's
  * default: once, within an hour); --anew puts the question even where a grant for the op is held.
- * --wait is how long to wait for the answer (default 2m); the ask goes on after it. --json shows
- * the frames of the answer, one a line: {"o":output}, {"r":result}, {"x":exit code}. The exit code
- * is that of the op, or of the refusal.
+ *
+ * With --wait the ask stays until a person has answered, at most TIME (default 1h; the box may let
+ * it wait for less), and goes on then; a terminal shows what is waited for. Ctrl-C takes the ask
+ * back while it waits. --timeout is how long to wait for the answer itself (default 2m); the ask
+ * goes on after it.
+ *
+ * With --dry-run nothing is done: the box says what would happen. The exit code is 0 where the op
+ * would run (on which grant, with how many uses left), 77 where a person would be asked, and 126
+ * where it would be refused (by which rule).
+ *
+ * --json shows the frames of the answer, one a line: {"o":output}, {"r":result}, {"q":question that
+ * is waited for}, {"x":exit code}. The exit code is that of the op, or of the refusal.
  */
 int
 verb_on(struct cli *cli, int argc, char **argv)
 {
 	static const struct option options[] = {{"uses", required_argument, NULL, 'u'},
-	    {"for", required_argument, NULL, 'f'}, {"wait", required_argument, NULL, 'w'},
+	    {"for", required_argument, NULL, 'f'}, {"wait", optional_argument, NULL, 'w'},
+	    {"timeout", required_argument, NULL, 't'}, {"dry-run", no_argument, NULL, 'd'},
 	    {"anew", no_argument, NULL, 'a'}, {NULL, 0, NULL, 0}};
 	struct on on = {.wait_ms = WAIT_MS, .conn.fd = -1};
 	int first, n;
@@ -352,10 +421,19 @@ verb_on(struct cli *cli, int argc, char **argv)
 		return first == -1 ? 2 : 0;
 	if (argc - first < 2)
 		return cli_usage(cli, "name a box and an op");
-	on.end = on.wait_ms < WAIT_MAX ? unixclient_now() + on.wait_ms : WAIT_MAX;
+	if (on.dry && on.person_ms > 0)
+		return cli_usage(cli, "a dry run asks no person, so there is none to wait for");
+	on.box = argv[first];
+	if (on.wait_ms < WAIT_MAX)
+		on.end = unixclient_now() + on.wait_ms + on.person_ms;
+	else
+		on.end = WAIT_MAX;
 	on.view.mode = cli->mode;
 	if ((n = home_open(&cli->home, cli->role, false, &cli->refusal)) == 0 &&
-	    (n = on_body(cli, &on, argc - first, argv + first)) == 0)
+	    (n = on_body(cli, &on, argc - first, argv + first)) == 0) {
+		if (on.person_ms > 0)
+			waiting_begin(&on.waiting, cli, on.box, on.person_ms);
 		n = on_answer(cli, &on);
+	}
 	return on_finish(cli, &on, n);
 }

@@ -3,32 +3,22 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "engine/crypto/key.h"
-#include "engine/state/person.h"
 #include "engine/store/restore.h"
 #include "shell/cli.h"
 #include "shell/progress.h"
 #include "shell/text.h"
 
-struct asked {
-	struct cli *cli;
-	struct restore_options options;
-};
-
 static int
 option(void *ctx, int val, const char *arg)
 {
-	struct asked *asked = ctx;
+	struct restore_options *o = ctx;
 
 	(void)arg;
-	if (val == 'H')
-		asked->cli->role = HOME_HOST;
-	else if (val == 'g')
-		asked->options.keep_grants = true;
+	if (val == 'g')
+		o->keep_grants = true;
 	else
-		asked->options.keep_factors = true;
+		o->keep_factors = true;
 	return 0;
 }
 
@@ -77,27 +67,6 @@ say(const struct restore_report *p, const struct restore_options *o)
 		puts("Unpair the Hosts that were taken back since the backup: bastion status");
 }
 
-/* The key and the person, without a database: there may be none, or a broken one. */
-static int
-prepare(struct cli *cli, struct store_keys *keys, char acting[160])
-{
-	char path[PATH_MAX], name[PERSON_NAME_MAX + 1];
-	struct refusal ignored;
-
-	if (home_open(&cli->home, cli->role, false, &cli->refusal) == -1)
-		return -1;
-	home_path(&cli->home, "bastion.key", path);
-	if ((cli->key = key_load(path, &cli->refusal)) == NULL)
-		return -1;
-	key_public(cli->key, KEY_IDENTITY, keys->identity);
-	key_public(cli->key, KEY_GRANT, keys->grant);
-	keys->secret = cli->key;
-	keys->present = true;
-	person_name(getuid(), name, &ignored);
-	snprintf(acting, 160, "person:%s(%u)", name, (unsigned)getuid());
-	return 0;
-}
-
 /*
  * VERB: restore
  *
@@ -119,33 +88,33 @@ int
 verb_restore(struct cli *cli, int argc, char **argv)
 {
 	static const struct option options[] = {{"keep-grants", no_argument, NULL, 'g'},
-	    {"keep-factors", no_argument, NULL, 'f'}, {"host", no_argument, NULL, 'H'},
+	    {"keep-factors", no_argument, NULL, 'f'}, {"host", no_argument, NULL, CLI_HOST},
 	    {NULL, 0, NULL, 0}};
-	struct asked asked = {.cli = cli};
+	struct restore_options kept = {.acting = NULL};
 	struct store_keys keys = {.secret = NULL};
 	struct restore_report report;
 	struct backup_watch watch;
 	struct progress progress;
-	char acting[160];
+	char acting[CLI_ACTING_MAX];
 	int first, rc;
 
-	if ((first = cli_options(cli, argc, argv, options, option, &asked)) < 0)
+	if ((first = cli_options(cli, argc, argv, options, option, &kept)) < 0)
 		return first == -2 ? 0 : 2;
 	if (argc - first != 1)
 		return cli_usage(cli, "name one file");
-	if (prepare(cli, &keys, acting) == -1)
+	/* Without a database: there may be none, or a broken one. */
+	if (cli_person(cli, &keys, acting) == -1)
 		return cli_refuse(cli);
-	asked.options.acting = acting;
+	kept.acting = acting;
 	progress_begin(&progress, cli);
 	watch = (struct backup_watch){progress_tell, &progress};
-	rc = restore_run(
-	    &cli->home, argv[first], &keys, &asked.options, &watch, &report, &cli->refusal);
+	rc = restore_run(&cli->home, argv[first], &keys, &kept, &watch, &report, &cli->refusal);
 	progress_end(&progress);
 	if (rc == -1)
 		return cli_refuse(cli);
 	if (cli->mode == CLI_JSON)
 		say_json(&report);
 	else
-		say(&report, &asked.options);
+		say(&report, &kept);
 	return 0;
 }

@@ -56,15 +56,11 @@ change(struct cli *cli, const char *name, int64_t value)
 {
 	struct stmt *q;
 
-	if (store_begin(cli->db) == -1)
-		return -1;
 	if ((q = store_sql(cli->db, CHANGE)) == NULL)
-		return store_rollback(cli->db);
+		return -1;
 	stmt_text(q, ":name", name);
 	stmt_int(q, ":value", value);
-	if (stmt_run_one(q) == -1)
-		return store_rollback(cli->db);
-	return store_commit(cli->db);
+	return stmt_run_alone(q);
 }
 
 static int
@@ -85,17 +81,6 @@ set(struct cli *cli, const char *name, const char *text)
 	return change(cli, name, value) == -1 ? cli_refuse(cli) : 0;
 }
 
-static int
-host_option(void *ctx, int val, const char *arg)
-{
-	struct cli *cli = ctx;
-
-	(void)val;
-	(void)arg;
-	cli->role = HOME_HOST;
-	return 0;
-}
-
 /*
  * VERB: settings
  *
@@ -109,10 +94,10 @@ int
 verb_settings(struct cli *cli, int argc, char **argv)
 {
 	static const struct option options[] = {
-	    {"host", no_argument, NULL, 'H'}, {NULL, 0, NULL, 0}};
+	    {"host", no_argument, NULL, CLI_HOST}, {NULL, 0, NULL, 0}};
 	int first, words;
 
-	if ((first = cli_options(cli, argc, argv, options, host_option, cli)) < 0)
+	if ((first = cli_options(cli, argc, argv, options, NULL, NULL)) < 0)
 		return first == -2 ? 0 : 2;
 	words = argc - first;
 	if (words > 0 && strcmp(argv[first], "set") == 0)

@@ -71,9 +71,6 @@ option(void *ctx, int val, const char *arg)
 	case 'q':
 		asked->queries = true;
 		return 0;
-	case 'H':
-		asked->cli->role = HOME_HOST;
-		return 0;
 	default:
 		asked->writes = true;
 		return write_option(&asked->write, val, arg);
@@ -190,7 +187,7 @@ called(struct cli *cli, struct asked *asked, int words, char **argv)
 int
 verb_sql(struct cli *cli, int argc, char **argv)
 {
-	static const struct option options[] = {{"host", no_argument, NULL, 'H'},
+	static const struct option options[] = {{"host", no_argument, NULL, CLI_HOST},
 	    {"file", required_argument, NULL, 'f'}, {"jsonl", no_argument, NULL, OPTION_JSONL},
 	    {"mode", required_argument, NULL, OPTION_MODE}, {"param", required_argument, NULL, 'p'},
 	    {"timeout", required_argument, NULL, 't'}, {"queries", no_argument, NULL, 'q'},

@@ -62,6 +62,8 @@ static const struct {
     {"audit_word_idx", INS | DEL, BIT(ROLE_KEEPER)},
     {"audit_word_docsize", INS | DEL, BIT(ROLE_KEEPER)},
     {"audit_word_config", INS | DEL, BIT(ROLE_KEEPER)},
+    {"host_terms", INS, BIT(ROLE_PERSON)},
+    {"host_terms", UPD, BIT(ROLE_LINK)},
     {"box_witness", INS, BIT(ROLE_LINK)},
     {"box_witness", UPD, BIT(ROLE_LINK) | BIT(ROLE_PERSON)},
     {"process", INS, OURS},

@@ -645,6 +645,21 @@ stmt_run_one(struct stmt *q)
 	return 0;
 }
 
+int
+stmt_run_alone(struct stmt *q)
+{
+	struct store *db;
+
+	if (q == NULL)
+		return -1;
+	db = q->db;
+	if (store_begin(db) != 0) {
+		stmt_done(q);
+		return -1;
+	}
+	return stmt_run_one(q) == 0 ? store_commit(db) : store_rollback(db);
+}
+
 int64_t
 stmt_value(struct stmt *q, int64_t otherwise)
 {

@@ -208,6 +208,13 @@ int stmt_run(struct stmt *q);
 int stmt_run_one(struct stmt *q);
 
 /**
+ * stmt_run_alone(q):
+ * As stmt_run_one, in a transaction of its own that is durable when this returns.  ${q} may be
+ * NULL, where preparing it failed.  Return 0, or -1 with everything undone.
+ */
+int stmt_run_alone(struct stmt *q);
+
+/**
  * stmt_value(q, otherwise):
  * Step ${q} once and return the integer of its first column, or ${otherwise} without a row or on
  * failure.

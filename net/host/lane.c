@@ -11,6 +11,7 @@
 #include "engine/state/audit_proof.h"
 #include "engine/state/pairing.h"
 #include "engine/worker/observe.h"
+#include "net/host/dry.h"
 #include "net/host/net.h"
 #include "net/host/sign.h"
 #include "net/host/watch.h"
@@ -28,10 +29,11 @@ static const char ASK[] =
     "  AND coalesce(json_type(:body, '$.anew'), 'true') IN ('true', 'false')"
     "  AND coalesce(json_type(:body, '$.wait_ms'), 'integer') = 'integer'"
     "  AND NOT EXISTS (SELECT 1 FROM json_each(:body)"
-    "    WHERE key NOT IN ('op', 'args', 'uses', 'ttl_ms', 'anew', 'wait_ms', 'witness'))"
+    "    WHERE key NOT IN ('op', 'args', 'uses', 'ttl_ms', 'anew', 'wait_ms', 'witness', 'dry'))"
+    "  AND coalesce(json_type(:body, '$.dry'), 'true') IN ('true', 'false')"
     "  AND NOT EXISTS (SELECT 1 FROM json_each(:body, '$.args') WHERE type <> 'text'),"
     "  min(max(coalesce(:body ->> '$.wait_ms', 0), 0),"
-    "    (SELECT value FROM setting WHERE name = 'lane.wait_ms'))";
+    "    (SELECT value FROM setting WHERE name = 'lane.wait_ms')), coalesce(:body ->> '$.dry', 0)";
 
 /* What the Host holds of this box's audit: 0 where it does not ask, 1 where it holds nothing yet.
  */
@@ -108,6 +110,8 @@ struct ask {
 	int64_t run, approval;
 	int64_t wait_ms;          /* for a person; 0: not at all */
 	bool begun;               /* the answer was begun, with its question */
+	bool dry;                 /* what would be decided, and nothing is (dry.c) */
+	char dried[DRY_MAX];      /* the answer to that */
 	struct ask *next, **self; /* of those that wait for a person */
 	uint64_t timer;
 };
@@ -242,11 +246,12 @@ ask_read(struct net *net, struct ask *ask, const char *body, size_t len, struct 
 	ask->ttl_ms = stmt_get_int(q, 2);
 	ask->anew = stmt_get_int(q, 3) != 0;
 	ask->wait_ms = stmt_get_int(q, 5);
+	ask->dry = stmt_get_int(q, 6) != 0;
 	stmt_done(q);
 	if (!good)
 		return refusal_set(r, "op.args",
 		    "an ask is {\"op\":text,\"args\":[text…],\"uses\":n,\"ttl_ms\":n,\"anew\":bool,"
-		    "\"wait_ms\":n,\"witness\":object}");
+		    "\"wait_ms\":n,\"witness\":object,\"dry\":bool}");
 	if (observe_find(ask->op) == NULL)
 		return refusal_set(r, "op.unknown", "there is no op of this name");
 	return words_read(net, ask, body, len, r);
@@ -359,6 +364,12 @@ ask_decide(struct store *db, struct ask *ask)
 	    "a person has to approve this first: question %" PRId64, ask->approval);
 }
 
+static int
+ask_decide_dry(struct store *db, void *ask)
+{
+	return ask_decide(db, ask);
+}
+
 static void
 ask_acts(struct store *db, const struct ask *ask)
 {
@@ -375,7 +386,7 @@ ask_settle(struct store *db, struct commit_job *job)
 	struct ask *ask = (struct ask *)job;
 
 	ask_acts(db, ask);
-	return ask->held.code[0] == '\0' && !ask->anew ? run_insert(db, ask) : -1;
+	return ask->held.code[0] == '\0' && !ask->anew && !ask->dry ? run_insert(db, ask) : -1;
 }
 
 /* What was refused is kept, with the question that it led to. */
@@ -386,6 +397,8 @@ ask_run(struct store *db, struct commit_job *job)
 	struct stmt *q;
 
 	ask_acts(db, ask);
+	if (ask->held.code[0] == '\0' && ask->dry)
+		return dry_ask(db, ask_decide_dry, ask, ask->dried);
 	if (ask->held.code[0] == '\0') {
 		if (ask_decide(db, ask) == 0)
 			return 0;
@@ -591,6 +604,21 @@ lane_drain(struct net *net)
 		hold_over(net->held);
 }
 
+/* What would be decided, behind the witness as every answer. */
+static void
+ask_dried(struct ask *ask)
+{
+	char *line = witness_line(ask);
+
+	if (http_stream_begin(ask->x, 200, "application/x-ndjson") == 0) {
+		if (line != NULL)
+			http_stream_write(ask->x, line, strlen(line));
+		http_stream_write(ask->x, ask->dried, strlen(ask->dried));
+		http_stream_end(ask->x);
+	}
+	free(line);
+}
+
 static void
 ask_done(struct commit_job *job)
 {
@@ -607,6 +635,8 @@ ask_done(struct commit_job *job)
 		hold_refuse(ask, no);
 	else if (ask->x != NULL && no != NULL)
 		ask_refuse(ask, no);
+	else if (ask->x != NULL && ask->dry)
+		ask_dried(ask);
 	else if (ask->x != NULL && ask->begun)
 		watch_go_on(ask->net, ask->x, &ANSWER, ask->run);
 	else if (ask->x != NULL)

@@ -10,6 +10,7 @@
 #include "net/host/enroll_client.h"
 #include "net/host/link.h"
 #include "net/host/sign.h"
+#include "net/host/terms.h"
 #include "net/http/client.h"
 #include "net/http/json.h"
 
@@ -18,9 +19,10 @@
 /* In the words of the index call_live: the history of asks is long. */
 static const char ASKED[] =
     "SELECT c.id, c.nonce, b.id, b.lane, b.peer_uid,"
-    "  json_object('op', c.op, 'args', json(c.args), 'anew', json(iif(c.anew, 'true', 'false')),"
-    "              'witness', json(iif(w.size IS NULL, NULL,"
-    "                json_object('size', w.size, 'root', lower(hex(w.root))))))"
+    "  json_patch(json_object('op', c.op, 'args', json(c.args),"
+    "              'anew', json(iif(c.anew, 'true', 'false')), 'witness', json(iif(w.size IS NULL,"
+    "                NULL, json_object('size', w.size, 'root', lower(hex(w.root)))))),"
+    "    iif(c.dry, '{\"dry\":true}', '{}'))"
     "  AS body, c.uses, c.ttl_ms, b.box_key, w.size, w.root, c.wait_ms"
     "  FROM call AS c JOIN host_box AS b ON b.id = c.box_id"
     "  LEFT JOIN box_witness AS w ON w.box_id = b.id AND w.state <> 'accepted'"
@@ -625,6 +627,7 @@ link_wake(struct actor_env *env)
 		;
 	if (n == -1)
 		fprintf(stderr, "bastion: link: %s\n", store_refusal(env->db)->why);
+	terms_carry(env, link->draining ? NULL : link->client);
 	n = 1;
 	while (!link->draining && (n = carry_one(link)) == 1)
 		;

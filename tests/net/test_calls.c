@@ -582,7 +582,7 @@ a_dying_actor_costs_no_frame(void **state)
 	assert_string_equal(said.err, "");
 }
 
-/* CK-11: --wait bounds the wait and not the ask, also where it is no wait at all. */
+/* CK-11: --timeout bounds the wait and not the ask, also where it is no wait at all. */
 static void
 a_wait_ends_and_the_ask_goes_on(void **state)
 {
@@ -594,7 +594,7 @@ a_wait_ends_and_the_ask_goes_on(void **state)
 	for (i = 0; i < 2; i++) {
 		other_answers(&box, OK_HEAD "{\"o\":\"1\"}\n", "{\"x\":4}\n");
 		driver_refused(&said, 75, "call.waiting", NULL, "on", "box-a", "observe:logins",
-		    "--wait", times[i], NULL);
+		    "--timeout", times[i], NULL);
 		snprintf(mark, sizeof(mark), "goes on as number %" PRId64 " ", newest());
 		assert_non_null(strstr(said.err, mark));
 		other_goes_on(&box);
@@ -632,7 +632,7 @@ a_killed_daemon_loses_the_ask(void **state)
 	(void)state;
 	for (i = 0; i < 2; i++) {
 		static const char *const briefly[] = {
-		    "on", "box-a", "observe:logins", "--wait", "1", NULL};
+		    "on", "box-a", "observe:logins", "--timeout", "1", NULL};
 
 		other_answers(&box, OK_HEAD "{\"o\":\"1\"}\n", "{\"x\":4}\n");
 		driver_start(&job, NULL, i == 0 ? plainly : briefly);
@@ -751,7 +751,7 @@ other_answers_are_refused(void **state)
 	pretend(&o);
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		other_answers(&o, cases[i].text, NULL);
-		driver_run(&said, NULL, "on", "box-a", "observe:logins", "--wait", "1", NULL);
+		driver_run(&said, NULL, "on", "box-a", "observe:logins", "--timeout", "1", NULL);
 		snprintf(mark, sizeof(mark), "[%s]\n", cases[i].code);
 		if (said.code == 0 || strstr(said.err, mark) == NULL)
 			fail_msg("%s: %d %s", cases[i].text, said.code, said.err);

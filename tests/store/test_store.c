@@ -95,6 +95,7 @@ static const struct {
     {"audit_word_idx", {NULL}},
     {"audit_word_docsize", {NULL}},
     {"audit_word_config", {NULL}},
+    {"host_terms", {"P", "L", ""}},
     {"box_witness", {"L", "LP", ""}},
     {"process", {"PNLWKS", "", ""}},
     {"lease", {"PNLWKS", "PNLWKSA", ""}},
