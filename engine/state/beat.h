@@ -12,7 +12,7 @@
  * box  -> Host: a beat, {"name","version","platform","state","caps","enforcing",
  *     "endpoint_save_pending","orders":[{"order","kind","state","result"}…]}
  * Host -> box: its answer, {"at":ms UTC,"heard":[order…],"directives":[{"terms":text,"signature":
- *     base64}…]}
+ *     hex}…]}
  *
  * Each text passes the JSON gate (net/http/json.h) before it comes here.  A directive is the exact
  * text that the Host signed (ORDER_DOMAIN, schema/order.sql), so it may come by any way, late or
