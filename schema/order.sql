@@ -22,7 +22,7 @@ CREATE TABLE host_order (
     sent_at    INTEGER,                                        -- first
     ended_at   INTEGER,
     outcome    TEXT    CHECK (outcome IN ('done', 'refused', 'failed', 'lost')),
-    result     TEXT    CHECK (json_valid(result) AND length(result) <= 65536),
+    result     TEXT    CHECK (result IS NULL OR (json_valid(result) AND length(result) <= 65536)),
     CHECK ((state IN ('waiting', 'sent')) = (ended_at IS NULL)),
     CHECK ((state = 'answered') = (outcome IS NOT NULL)),
     CHECK ((outcome IS NULL) = (result IS NULL))
@@ -128,7 +128,7 @@ CREATE TABLE directive (
     started_at INTEGER,
     by_uid     INTEGER,                                        -- who carries it out, on the kernel's word
     ended_at   INTEGER,
-    result     TEXT    CHECK (json_valid(result) AND length(result) <= 65536),
+    result     TEXT    CHECK (result IS NULL OR (json_valid(result) AND length(result) <= 65536)),
     expires_at INTEGER GENERATED ALWAYS AS
                (CASE WHEN json_valid(terms) THEN terms ->> '$.expires_at' END) VIRTUAL,
     UNIQUE (pairing_id, nonce),
