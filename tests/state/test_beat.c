@@ -1,4 +1,5 @@
-/* test_beat.c: what a box says of itself, what its Host orders in answer, and what becomes of that. */
+/* test_beat.c: what a box says of itself, what its Host orders in answer, and what becomes of that.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,11 +12,10 @@
 #include <string.h>
 
 #include "engine/clock.h"
-#include "engine/crypto/key.h"
 #include "engine/state/beat.h"
 #include "engine/state/order.h"
-#include "engine/state/pairing.h"
 #include "engine/worker/probe.h"
+#include "tests/orders.h"
 #include "tests/person.h"
 #include "tests/scratch.h"
 
@@ -27,19 +27,12 @@ static char text[262144];
 static void
 begin(void)
 {
-	unsigned char key[32];
-	struct pairing_offer offer = {
-	    .host = "host-a", .host_key = key, .peer_uid = 0, .by_uid = 0, .answer = "yes"};
-	struct pairing_made made;
 	char sql[512], hex[65];
 
 	clock_fix(PERSON_MORNING);
 	scratch_make(&host, HOME_HOST);
 	scratch_make(&box, HOME_BOX);
-	memcpy(key, host.keys.identity, 32);
-	if (pairing_add(scratch_open(&box, ROLE_PERSON), &offer, &made) != 0)
-		fail_msg("%s", store_refusal(box.db)->why);
-	paired = made.id;
+	paired = orders_pair(&box, host.key);
 	sodium_bin2hex(hex, sizeof(hex), box.keys.identity, 32);
 	snprintf(sql, sizeof(sql),
 	    "INSERT INTO invitation (box_name, token_digest, created_at, expires_at)"
@@ -108,8 +101,8 @@ takes(const char *answer)
 {
 	struct directive_taken taken;
 
-	if (directive_take(
-		scratch_open(&box, ROLE_LINK), paired, answer, strlen(answer), &taken) != 0)
+	if (directive_take(scratch_open(&box, ROLE_LINK), paired, answer, strlen(answer), &taken) !=
+	    0)
 		fail_msg("%s: %s", store_refusal(box.db)->code, store_refusal(box.db)->why);
 	return taken;
 }
@@ -135,8 +128,8 @@ rotates(const char *a, const char *b)
 	const char *list[] = {a, b};
 	int64_t id;
 
-	if (order_rotate(scratch_open(&host, ROLE_PERSON), "box-a", list, b == NULL ? 1 : 2, 0,
-		&id) != 0)
+	if (order_rotate(
+		scratch_open(&host, ROLE_PERSON), "box-a", list, b == NULL ? 1 : 2, 0, &id) != 0)
 		return -1;
 	return id;
 }
@@ -147,8 +140,8 @@ dials(const char *endpoint)
 {
 	char sql[256];
 
-	snprintf(sql, sizeof(sql),
-	    "INSERT INTO pairing_endpoint VALUES (%d, 1, '%s')", (int)paired, endpoint);
+	snprintf(sql, sizeof(sql), "INSERT INTO pairing_endpoint VALUES (%d, 1, '%s')", (int)paired,
+	    endpoint);
 	sets(&box, sql);
 }
 
@@ -160,7 +153,8 @@ says(struct scratch *s, const char *sql, const char *want)
 		fail_msg("%s: \"%s\", not \"%s\"", sql, text, want);
 }
 
-/* A beat tells who the box is, what it enforces and how this pairing stands; the Host keeps the newest. */
+/* A beat tells who the box is, what it enforces and how this pairing stands; the Host keeps the
+ * newest. */
 static void
 a_beat_is_kept(void **state)
 {
@@ -168,8 +162,10 @@ a_beat_is_kept(void **state)
 
 	(void)state;
 	assert_non_null(answer = hears(beat));
-	says(&host, "SELECT beat ->> '$.name' || ' ' || (beat ->> '$.state') || ' '"
-		    " || (beat ->> '$.endpoint_save_pending') FROM host_beat", "box-a active 0");
+	says(&host,
+	    "SELECT beat ->> '$.name' || ' ' || (beat ->> '$.state') || ' '"
+	    " || (beat ->> '$.endpoint_save_pending') FROM host_beat",
+	    "box-a active 0");
 	says(&host, "SELECT state FROM box_beats", "beating");
 	assert_int_equal(scratch_value(&host, "SELECT heard_at FROM host_box"), PERSON_MORNING);
 	says(&host, "SELECT beat ->> '$.platform' LIKE 'linux %' FROM host_beat", "1");
@@ -183,7 +179,8 @@ a_beat_is_kept(void **state)
 	says(&host, "SELECT state FROM box_beats", "beating");
 }
 
-/* EP-46: no pairing but the Host's own stands in its beat, and one that cannot be served has none. */
+/* EP-46: no pairing but the Host's own stands in its beat, and one that cannot be served has none.
+ */
 static void
 a_beat_tells_of_no_other(void **state)
 {
@@ -207,7 +204,8 @@ bounds_are_reported(void **state)
 {
 	(void)state;
 	free(beats());
-	says(&box, "SELECT json_type(report, '$.grant_run_bounds') IN ('true', 'false') FROM enforcing",
+	says(&box,
+	    "SELECT json_type(report, '$.grant_run_bounds') IN ('true', 'false') FROM enforcing",
 	    "1");
 	says(&box, "SELECT json_type(report, '$.sandbox') FROM enforcing", "object");
 }
@@ -220,15 +218,18 @@ each_verb_is_reported(void **state)
 	struct observe_env tools;
 
 	(void)state;
-	says(&box, "SELECT count(*) FROM enforcing, json_each(report, '$.verbs')"
-		   " WHERE value ->> '$.can' = 0 AND value ->> '$.why' = 'not looked at yet'", "4");
+	says(&box,
+	    "SELECT count(*) FROM enforcing, json_each(report, '$.verbs')"
+	    " WHERE value ->> '$.can' = 0 AND value ->> '$.why' = 'not looked at yet'",
+	    "4");
 	observe_defaults(&limits, &tools);
 	snprintf(tools.journalctl, sizeof(tools.journalctl), "/bin/sh");
 	snprintf(tools.systemctl, sizeof(tools.systemctl), "/bin/sh");
 	snprintf(tools.ss, sizeof(tools.ss), "/nowhere/ss");
 	assert_int_equal(probe_write(scratch_open(&box, ROLE_WORKER), &tools), 0);
-	says(&box, "SELECT group_concat(value ->> '$.verb' || '=' || (value ->> '$.can'))"
-		   " FROM enforcing, json_each(report, '$.verbs')",
+	says(&box,
+	    "SELECT group_concat(value ->> '$.verb' || '=' || (value ->> '$.can'))"
+	    " FROM enforcing, json_each(report, '$.verbs')",
 	    "observe:cert=0,observe:folders=1,observe:journal=1,observe:logins=1");
 	says(&box, "SELECT why FROM verb_probe WHERE verb = 'observe:cert'",
 	    "this machine has no /nowhere/ss");
@@ -271,7 +272,8 @@ what_is_no_beat_is_refused(void **state)
 	person_says(&host, "box.gone");
 }
 
-/* C5: a rotation is tried beside the old endpoints, and takes their place once the Host was reached. */
+/* EP-29: a rotation is tried beside the old endpoints, and takes their place once the Host was
+ * reached. */
 static void
 a_rotation_is_saved_when_it_was_reached(void **state)
 {
@@ -283,8 +285,9 @@ a_rotation_is_saved_when_it_was_reached(void **state)
 	assert_int_equal(rotates("NEW.example:444", "[2001:db8::1]:444"), 1);
 	taken = round_trip();
 	assert_int_equal(taken.taken, 1);
-	says(&box, "SELECT group_concat(endpoint || ' ' || fresh) FROM"
-		   " (SELECT * FROM pairing_dial ORDER BY ord)",
+	says(&box,
+	    "SELECT group_concat(endpoint || ' ' || fresh) FROM"
+	    " (SELECT * FROM pairing_dial ORDER BY ord)",
 	    "new.example:444 1,[2001:db8::1]:444 1,old.example:443 0");
 	beat = beats();
 	assert_non_null(strstr(beat, "\"endpoint_save_pending\":true"));
@@ -310,54 +313,20 @@ a_rotation_is_saved_when_it_was_reached(void **state)
 	free(beat);
 }
 
-/* Terms as SQL makes them of :n, a number for the order, :box, the box's key, and the time. */
-#define TERMS(kind, more)                                                                          \
-	"SELECT json_object('kind', '" kind "', 'host', 'host-a', 'box_key', :box, 'order',"       \
-	" printf('%032x', :n), 'issued_at', now_ms(), 'expires_at', now_ms() + 60000" more ")"
-
-static const char GOOD[] = TERMS("rotate", ", 'endpoints', json_array('new.example:1')");
-
-/* The answer of a Host that signs ${sql} with ${key}. The caller frees it. */
-static char *
-signs(const struct key *key, const char *sql, int n)
-{
-	unsigned char signature[64];
-	char hex[129], box_key[65], *answer;
-	struct stmt *q;
-
-	scratch_open(&box, ROLE_LINK);
-	sodium_bin2hex(box_key, sizeof(box_key), box.keys.identity, 32);
-	assert_non_null(q = store_sql(box.db, sql));
-	stmt_int(q, ":n", n);
-	stmt_text(q, ":box", box_key);
-	assert_int_equal(stmt_step(q), 1);
-	snprintf(text, sizeof(text), "%s", stmt_get_text(q, 0));
-	stmt_done(q);
-	assert_int_equal(
-	    key_sign(key, KEY_IDENTITY, ORDER_DOMAIN, text, strlen(text), signature), 0);
-	sodium_bin2hex(hex, sizeof(hex), signature, sizeof(signature));
-	assert_non_null(q = store_sql(box.db,
-			    "SELECT json_object('at', 1, 'heard', json_array(), 'directives',"
-			    " json_array(json_object('terms', :terms, 'signature', :hex)))"));
-	stmt_text(q, ":terms", text);
-	stmt_text(q, ":hex", hex);
-	assert_int_equal(stmt_step(q), 1);
-	assert_non_null(answer = strdup(stmt_get_text(q, 0)));
-	stmt_done(q);
-	return answer;
-}
+static const char GOOD[] = ORDERS_TERMS("rotate", ", 'endpoints', json_array('new.example:1')");
 
 static struct directive_taken
 takes_signed(const char *sql, int n)
 {
-	char *answer = signs(host.key, sql, n);
+	char *answer = orders_answer(&box, host.key, sql, n);
 	struct directive_taken taken = takes(answer);
 
 	free(answer);
 	return taken;
 }
 
-/* EP-39: an order with one endpoint that is none, or for a Host that is not dialled, changes nothing. */
+/* EP-27, EP-28: an order with one endpoint that is none, or for a Host that is not dialled, changes
+ * nothing. */
 static void
 a_wrong_rotation_changes_nothing(void **state)
 {
@@ -368,14 +337,16 @@ a_wrong_rotation_changes_nothing(void **state)
 	says(&box, "SELECT result ->> '$.code' FROM directive", "rotate.none");
 	dials("old.example:443");
 	assert_int_equal(
-	    takes_signed(
-		TERMS("rotate", ", 'endpoints', json_array('new.example:1', 'bad' || char(10))"), 2)
+	    takes_signed(ORDERS_TERMS("rotate",
+			     ", 'endpoints', json_array('new.example:1', 'bad' || char(10))"),
+		2)
 		.results,
 	    2);
 	says(&box, "SELECT group_concat(endpoint) FROM pairing_dial", "old.example:443");
 	says(&box, "SELECT result ->> '$.code' FROM directive WHERE id = 2", "endpoint.invalid");
 	sets(&box, "UPDATE setting SET value = 1 WHERE name = 'pairing.endpoints'");
-	takes_signed(TERMS("rotate", ", 'endpoints', json_array('a.example:1', 'b.example:1')"), 3);
+	takes_signed(
+	    ORDERS_TERMS("rotate", ", 'endpoints', json_array('a.example:1', 'b.example:1')"), 3);
 	says(&box, "SELECT result ->> '$.code' FROM directive WHERE id = 3", "endpoint.many");
 	says(&box, "SELECT group_concat(endpoint) FROM pairing_dial", "old.example:443");
 	assert_int_equal(scratch_value(&box, "SELECT count(*) FROM refused"), 3);
@@ -389,10 +360,11 @@ an_order_is_taken_once(void **state)
 
 	(void)state;
 	dials("old.example:443");
-	answer = signs(host.key, GOOD, 1);
+	answer = orders_answer(&box, host.key, GOOD, 1);
 	assert_int_equal(takes(answer).taken, 1);
 	assert_int_equal(takes(answer).again, 1);
-	assert_int_equal(endpoint_reached(scratch_open(&box, ROLE_LINK), paired, "new.example:1"), 1);
+	assert_int_equal(
+	    endpoint_reached(scratch_open(&box, ROLE_LINK), paired, "new.example:1"), 1);
 	store_close(box.db);
 	box.db = NULL;
 	assert_int_equal(takes(answer).again, 1);
@@ -406,34 +378,42 @@ an_order_is_taken_once(void **state)
 	free(answer);
 }
 
-/* What is not signed by this pairing's Host, for this machine, for now, is not taken, and stays told. */
+/* What is not signed by this pairing's Host, for this machine, for now, is not taken, and stays
+ * told. */
 static void
 orders_of_others_are_refused(void **state)
 {
 	static const struct {
 		const char *sql, *code;
 	} wrong[] = {
-	    {"SELECT replace((" TERMS("rotate", ", 'endpoints', json_array('a:1')") "), 'host-a', 'b')",
+	    {"SELECT replace((" ORDERS_TERMS(
+		 "rotate", ", 'endpoints', json_array('a:1')") "), 'host-a', 'b')",
 		"directive.other"},
-	    {"SELECT replace((" TERMS("rotate", ", 'endpoints', json_array('a:1')") "), :box, '00')",
+	    {"SELECT replace((" ORDERS_TERMS(
+		 "rotate", ", 'endpoints', json_array('a:1')") "), :box, '00')",
 		"directive.other"},
-	    {TERMS("rotate", ", 'endpoints', json_array('a:1'), 'more', 1"), "directive.form"},
-	    {TERMS("rotate", ""), "directive.form"},
-	    {TERMS("reboot", ""), "directive.form"},
-	    {TERMS("contain", ", 'pid', 7"), "directive.form"},
-	    {TERMS("contain", ", 'pid', 7.5, 'exe', NULL, 'agent', json('false')"), "directive.form"},
-	    {TERMS("contain", ", 'pid', 7, 'exe', NULL, 'agent', json('false'), 'pid', 8"),
+	    {ORDERS_TERMS("rotate", ", 'endpoints', json_array('a:1'), 'more', 1"),
+		"directive.form"},
+	    {ORDERS_TERMS("rotate", ""), "directive.form"},
+	    {ORDERS_TERMS("reboot", ""), "directive.form"},
+	    {ORDERS_TERMS("contain", ", 'pid', 7"), "directive.form"},
+	    {ORDERS_TERMS("contain", ", 'pid', 7.5, 'exe', NULL, 'agent', json('false')"),
+		"directive.form"},
+	    {ORDERS_TERMS("contain", ", 'pid', 7, 'exe', NULL, 'agent', json('false'), 'pid', 8"),
 		"directive.form"},
 	    {"SELECT 'no JSON' || :n || :box", "directive.form"},
 	    {"SELECT json_array(:n, :box)", "directive.form"},
-	    {"SELECT json_set((" TERMS("rotate", ", 'endpoints', json_array('a:1')") "),"
-	     " '$.issued_at', now_ms() + 3600000, '$.expires_at', now_ms() + 3700000)",
+	    {"SELECT json_set((" ORDERS_TERMS("rotate",
+		 ", 'endpoints', json_array('a:1')") "),"
+						     " '$.issued_at', now_ms() + 3600000, '$.expires_at', now_ms() + 3700000)",
 		"directive.time"},
-	    {"SELECT json_set((" TERMS("rotate", ", 'endpoints', json_array('a:1')") "),"
-	     " '$.issued_at', now_ms() - 3600000)",
+	    {"SELECT json_set((" ORDERS_TERMS("rotate",
+		 ", 'endpoints', json_array('a:1')") "),"
+						     " '$.issued_at', now_ms() - 3600000)",
 		"directive.time"},
-	    {"SELECT json_set((" TERMS("rotate", ", 'endpoints', json_array('a:1')") "),"
-	     " '$.expires_at', now_ms() + 6048000000)",
+	    {"SELECT json_set((" ORDERS_TERMS("rotate",
+		 ", 'endpoints', json_array('a:1')") "),"
+						     " '$.expires_at', now_ms() + 6048000000)",
 		"directive.time"},
 	};
 	struct directive_taken taken;
@@ -446,15 +426,15 @@ orders_of_others_are_refused(void **state)
 	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		taken = takes_signed(wrong[i].sql, (int)i);
 		if (taken.refused != 1 || taken.taken != 0)
-			fail_msg("taken: %s", text);
+			fail_msg("taken: %s", wrong[i].sql);
 		snprintf(want, sizeof(want), "%d %s", (int)i + 1, wrong[i].code);
 		says(&box, "SELECT max(id) || ' ' || code FROM refused", want);
 	}
-	answer = signs(box.key, GOOD, 77);
+	answer = orders_answer(&box, box.key, GOOD, 77);
 	assert_int_equal(takes(answer).refused, 1);
 	free(answer);
 	says(&box, "SELECT code FROM refused ORDER BY id DESC LIMIT 1", "directive.signature");
-	answer = signs(host.key, GOOD, 78);
+	answer = orders_answer(&box, host.key, GOOD, 78);
 	clock_fix(PERSON_MORNING + 60000);
 	assert_int_equal(takes(answer).refused, 1);
 	free(answer);
@@ -463,7 +443,8 @@ orders_of_others_are_refused(void **state)
 	says(&box, "SELECT group_concat(endpoint) FROM pairing_dial", "old.example:443");
 }
 
-/* An answer that has not its form changes nothing at all; nor does one to a pairing that is not served. */
+/* An answer that has not its form changes nothing at all; nor does one to a pairing that is not
+ * served. */
 static void
 what_is_no_answer_is_refused(void **state)
 {
@@ -497,9 +478,11 @@ a_later_rotation_takes_its_place(void **state)
 {
 	(void)state;
 	dials("old.example:443");
-	takes_signed(TERMS("rotate", ", 'endpoints', json_array('a.example:1', 'b.example:1')"), 1);
+	takes_signed(
+	    ORDERS_TERMS("rotate", ", 'endpoints', json_array('a.example:1', 'b.example:1')"), 1);
 	takes_signed(GOOD, 2);
-	says(&box, "SELECT group_concat(endpoint) FROM pairing_dial", "new.example:1,old.example:443");
+	says(&box, "SELECT group_concat(endpoint) FROM pairing_dial",
+	    "new.example:1,old.example:443");
 	says(&box, "SELECT state || ' ' || (result ->> '$.code') FROM directive WHERE id = 1",
 	    "failed rotate.superseded");
 	sets(&box, "UPDATE pairing SET state = 'revoked', ended_at = now_ms()");
