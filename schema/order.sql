@@ -331,6 +331,12 @@ CREATE VIEW untold_result AS
 SELECT d.id, u.pairing_id, d.nonce, d.kind, d.state, d.result
   FROM directive_untold AS u JOIN directive AS d ON d.id = u.directive_id;
 
+-- Until when an order has to be done; a rotation is tried for longer than it may be under way.
+CREATE VIEW directive_deadline AS
+SELECT id, iif(kind = 'rotate',
+               taken_at + (SELECT value FROM setting WHERE name = 'rotate.try_ms'), expires_at) AS at
+  FROM directive WHERE ended_at IS NULL AND state = 'taken';
+
 -- Where a Host is tried, in order: the places that it ordered first, and behind them the old ones.
 CREATE VIEW pairing_dial AS
 SELECT pairing_id, ord, endpoint, 1 AS fresh FROM rotation_endpoint
