@@ -13,9 +13,8 @@
 #include "engine/state/pairing.h"
 #include "tests/orders.h"
 
-static const char ANSWER[] =
-    "SELECT json_object('at', 1, 'heard', json_array(), 'directives',"
-    " json_array(json_object('terms', :terms, 'signature', :signature)))";
+static const char ANSWER[] = "SELECT json_object('at', 1, 'heard', json_array(), 'directives',"
+			     " json_array(json_object('terms', :terms, 'signature', :signature)))";
 
 /* The first column of ${q}. The caller frees it. */
 static char *

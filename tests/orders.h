@@ -5,10 +5,12 @@
 #include "engine/crypto/key.h"
 #include "tests/scratch.h"
 
-/* Terms of the Host "host-a" as SQL makes them of :n, a number for the order, and :box, the box's key. */
-#define ORDERS_TERMS(kind, more)                                                                   \
-	"SELECT json_object('kind', '" kind "', 'host', 'host-a', 'box_key', :box, 'order',"       \
-	" substr('00000000000000000000000000000000' || :n, -32), 'issued_at', now_ms(), 'expires_at', now_ms() + 60000" more ")"
+/* Terms of the Host "host-a" as SQL makes them of :n, a number for the order, and :box, the box's
+ * key. */
+#define ORDERS_TERMS(kind, more)                                                                                             \
+	"SELECT json_object('kind', '" kind "', 'host', 'host-a', 'box_key', :box, 'order',"                                 \
+	" substr('00000000000000000000000000000000' || :n, -32), 'issued_at', now_ms(), 'expires_at', now_ms() + 60000" more \
+	")"
 
 /**
  * orders_answer(box, key, sql, n):

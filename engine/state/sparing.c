@@ -50,8 +50,9 @@ static const char ADD[] =
     "INSERT INTO contain_spare (label, uid, exe, argv_sha256, by_uid, listed_at)"
     " VALUES (:label, :uid, :exe, :argv, :by, now_ms())";
 
-static const char END[] = "UPDATE contain_right SET state = 'dropped', ended_at = now_ms(),"
-			  "  end_reason = 'taken back' WHERE pairing_id = :pairing AND state = 'active'";
+static const char END[] =
+    "UPDATE contain_right SET state = 'dropped', ended_at = now_ms(),"
+    "  end_reason = 'taken back' WHERE pairing_id = :pairing AND state = 'active'";
 
 static const char LIVE[] =
     "SELECT count(*) FROM contain_right WHERE pairing_id = :pairing AND state = 'active'";

@@ -13,7 +13,8 @@
 
 /* What a person decides. */
 struct sparing_terms {
-	int64_t pairing_id; /* this Host may have processes stopped; 0: ${entry} is taken from the list */
+	int64_t pairing_id; /* this Host may have processes stopped; 0: ${entry} is taken from the
+			       list */
 	bool agents;        /* also listed ones, where the order names them */
 	int64_t ttl_ms;     /* for so long; 0: the setting contain.ttl_ms */
 	int64_t entry;
@@ -41,24 +42,24 @@ struct sparing_process {
  * Store what a person reads and signs for ${terms} in ${text}.  Return 0, or -1 with the refusal of
  * ${db}: pairing.unknown, contain.unknown.
  */
-int sparing_text(
-    struct store *db, const struct sparing_terms *terms, char text[SPARING_TERMS_MAX]);
+int sparing_text(struct store *db, const struct sparing_terms *terms, char text[SPARING_TERMS_MAX]);
 
 /**
  * sparing_decide(db, terms, proof):
- * Do what ${terms} say, in one durable transaction with its proof.  Allowing seals the list as it is,
- * whoever changed it: look at it first.  Taking an entry away needs a list that is sealed.  Return 0,
- * or -1 with the refusal of ${db} and nothing changed but the try: contain.edited, contain.unknown,
- * contain.ttl, pairing.inactive, pairing.invalid, or those of factor_prove_totp and factor_prove_ssh.
+ * Do what ${terms} say, in one durable transaction with its proof.  Allowing seals the list as it
+ * is, whoever changed it: look at it first.  Taking an entry away needs a list that is sealed.
+ * Return 0, or -1 with the refusal of ${db} and nothing changed but the try: contain.edited,
+ * contain.unknown, contain.ttl, pairing.inactive, pairing.invalid, or those of factor_prove_totp
+ * and factor_prove_ssh.
  */
 int sparing_decide(
     struct store *db, const struct sparing_terms *terms, const struct sparing_proof *proof);
 
 /**
  * sparing_add(db, process, id):
- * Spare ${process} from now on, with everything beneath it; store the entry's number in ${*id}.  That
- * takes nothing from anybody, so it needs no proof.  Return 0, or -1 with the refusal of ${db}:
- * contain.edited, contain.label, contain.listed, contain.full.
+ * Spare ${process} from now on, with everything beneath it; store the entry's number in ${*id}.
+ * That takes nothing from anybody, so it needs no proof.  Return 0, or -1 with the refusal of
+ * ${db}: contain.edited, contain.label, contain.listed, contain.full.
  */
 int sparing_add(struct store *db, const struct sparing_process *process, int64_t *id);
 

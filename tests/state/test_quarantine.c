@@ -86,8 +86,8 @@ asks(int64_t pairing)
 	return rc;
 }
 
-/* The setting's number of refused asks holds a Host; held, it asks nothing, though it has a grant, and no
- * question is put. */
+/* The setting's number of refused asks holds a Host; held, it asks nothing, though it has a grant,
+ * and no question is put. */
 static void
 strikes_hold_a_host(void **state)
 {
@@ -114,7 +114,8 @@ strikes_hold_a_host(void **state)
 	assert_int_equal(asks(laptop), 0);
 }
 
-/* Asks of long ago, "not now", and what was not proven to be the Host's, count nothing; nor do another's. */
+/* Asks of long ago, "not now", and what was not proven to be the Host's, count nothing; nor do
+ * another's. */
 static void
 only_strikes_count(void **state)
 {
@@ -131,7 +132,8 @@ only_strikes_count(void **state)
 	refused(laptop, "grant.args", 1);
 	assert_int_equal(held_for(), BASE);
 	assert_int_equal(asks(2), 0);
-	scratch_refused(&s, "quarantine.early", "UPDATE quarantine SET state = 'lapsed', ended_at = 1");
+	scratch_refused(
+	    &s, "quarantine.early", "UPDATE quarantine SET state = 'lapsed', ended_at = 1");
 	scratch_refused(&s, "quarantine.kept", "DELETE FROM quarantine");
 	scratch_refused(&s, "quarantine.fixed",
 	    "UPDATE quarantine SET state = 'lifted', by_uid = 0, ended_at = now_ms(), until_at = 7");
@@ -155,7 +157,8 @@ a_lifted_hold_is_forgiven(void **state)
 	assert_in_range(held_for(), 1, BASE + 60000);
 }
 
-/* HO-2: a hold that lapses by itself doubles the next, up to the cap; one long past is forgotten. */
+/* HO-2: a hold that lapses by itself doubles the next, up to the cap; one long past is forgotten.
+ */
 static void
 a_lapsed_hold_doubles_the_next(void **state)
 {
@@ -176,8 +179,8 @@ a_lapsed_hold_doubles_the_next(void **state)
 	assert_int_equal(held_for(), BASE);
 }
 
-/* A Host cannot fill the database with refused asks: what is over the bound is counted. Neither can one
- * who only names it crowd out what it did itself, nor its harmless asks its strikes. */
+/* A Host cannot fill the database with refused asks: what is over the bound is counted. Neither can
+ * one who only names it crowd out what it did itself, nor its harmless asks its strikes. */
 static void
 refused_asks_are_bounded(void **state)
 {

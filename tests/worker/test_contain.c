@@ -1,4 +1,5 @@
-/* test_contain.c: what an order stops and what it spares, with real processes, all of them our own. */
+/* test_contain.c: what an order stops and what it spares, with real processes, all of them our own.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -211,7 +212,8 @@ a_tree_is_stopped(void **state)
 	fell();
 }
 
-/* CF-1: a listed process, a listed program and what bastion started live, with what is beneath them. */
+/* CF-1: a listed process, a listed program and what bastion started live, with what is beneath
+ * them. */
 static void
 what_is_guarded_lives(void **state)
 {
@@ -273,8 +275,8 @@ an_agents_tree_spares_entries(void **state)
 	fell();
 }
 
-/* CF-10: an agent is stopped although it is listed itself; any other listed root is not, nor is what lies
- * beneath it. */
+/* CF-10: an agent is stopped although it is listed itself; any other listed root is not, nor is
+ * what lies beneath it. */
 static void
 a_listed_root_is_spared_but_an_agent(void **state)
 {
@@ -505,7 +507,7 @@ orders_from(const struct key *key, int n, int number, bool agent)
 	struct directive_taken taken;
 
 	snprintf(sql, sizeof(sql),
-	    ORDERS_TERMS("contain", ", 'pid', %d, 'exe', NULL, 'agent', json('%s')"), 
+	    ORDERS_TERMS("contain", ", 'pid', %d, 'exe', NULL, 'agent', json('%s')"),
 	    tree.pid[number], agent ? "true" : "false");
 	answer = orders_answer(&s, key, sql, n);
 	if (directive_take(s.db, paired, answer, strlen(answer), &taken) != 0)
@@ -519,7 +521,8 @@ orders(int n, int number, bool agent)
 	orders_from(host_key, n, number, agent);
 }
 
-/* A worker looks: a process beside the tree, as what it starts itself is spared. What it returns. */
+/* A worker looks: a process beside the tree, as what it starts itself is spared. What it returns.
+ */
 static int
 worker_looks(void)
 {
@@ -546,8 +549,10 @@ works(const char *want)
 	char said[512];
 
 	assert_int_not_equal(worker_looks(), -1);
-	scratch_text(&s, "SELECT state || ' ' || coalesce(result ->> '$.code', result ->> '$.stopped')"
-			 " FROM directive ORDER BY id DESC LIMIT 1", said, sizeof(said));
+	scratch_text(&s,
+	    "SELECT state || ' ' || coalesce(result ->> '$.code', result ->> '$.stopped')"
+	    " FROM directive ORDER BY id DESC LIMIT 1",
+	    said, sizeof(said));
 	if (strcmp(said, want) != 0) {
 		scratch_text(&s, "SELECT result FROM directive ORDER BY id DESC LIMIT 1", said,
 		    sizeof(said));
@@ -562,7 +567,8 @@ sets(const char *sql)
 		fail_msg("%s: %s", sql, s.error);
 }
 
-/* Without a person's word nothing is stopped; with it, what was ordered; without it again, nothing. */
+/* Without a person's word nothing is stopped; with it, what was ordered; without it again, nothing.
+ */
 static void
 containing_needs_a_persons_word(void **state)
 {
@@ -594,7 +600,8 @@ containing_needs_a_persons_word(void **state)
 	assert_string_equal(living("01234"), "01234");
 }
 
-/* CF-4: a list, or a right, that another tool edited stops nothing, until a person sealed it again. */
+/* CF-4: a list, or a right, that another tool edited stops nothing, until a person sealed it again.
+ */
 static void
 an_edited_list_stops_nothing(void **state)
 {
@@ -603,10 +610,11 @@ an_edited_list_stops_nothing(void **state)
 	trusted(false);
 	sets("DROP TRIGGER contain_spare_stays; DELETE FROM contain_spare");
 	/* (That schema would be refused as a whole: put it right again, as that tool would.) */
-	sets("CREATE TRIGGER contain_spare_stays BEFORE DELETE ON contain_spare\n"
-	     "BEGIN\n"
-	     "    SELECT RAISE(ABORT, 'contain.kept|an entry of the list is dropped, not deleted');\n"
-	     "END");
+	sets(
+	    "CREATE TRIGGER contain_spare_stays BEFORE DELETE ON contain_spare\n"
+	    "BEGIN\n"
+	    "    SELECT RAISE(ABORT, 'contain.kept|an entry of the list is dropped, not deleted');\n"
+	    "END");
 	orders(1, 0, false);
 	works("refused contain.edited");
 	assert_string_equal(living("0123456"), "0123456");
@@ -632,8 +640,8 @@ without_authority_nothing_is_stopped(void **state)
 	assert_string_equal(living("0123456"), "0123456");
 }
 
-/* CF-5, CF-6: what became of an order is there after a restart, and the order is not done again; one that
- * a dying worker had begun is lost, and not done again either. */
+/* CF-5, CF-6: what became of an order is there after a restart, and the order is not done again;
+ * one that a dying worker had begun is lost, and not done again either. */
 static void
 an_order_is_carried_out_once(void **state)
 {
@@ -650,22 +658,23 @@ an_order_is_carried_out_once(void **state)
 	works("done 1");
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM contain_kills"), 1);
 	orders(2, 4, false);
-	sets("INSERT INTO process (boot_id, pid, start_ticks, uid, program, seen_at)"
-	     " VALUES ('00000000-0000-0000-0000-000000000000', 2, 1, 0, 'x', now_ms());"
-	     "INSERT INTO instance (epoch, role, process_id, version, run_dir, started_at)"
-	     " VALUES (1, 'box', 1, '1', '/run', now_ms());"
-	     "INSERT INTO actor_run (instance_id, actor, attempt, process_id, started_at)"
-	     " VALUES (1, 'worker', 1, 1, now_ms());"
-	     "UPDATE actor_run SET state = 'running';"
-	     "UPDATE directive SET state = 'running', started_at = now_ms(), by_uid = 0 WHERE id = 2;"
-	     "UPDATE instance SET state = 'lost', ended_at = now_ms(), end_reason = 'kill -9'");
+	sets(
+	    "INSERT INTO process (boot_id, pid, start_ticks, uid, program, seen_at)"
+	    " VALUES ('00000000-0000-0000-0000-000000000000', 2, 1, 0, 'x', now_ms());"
+	    "INSERT INTO instance (epoch, role, process_id, version, run_dir, started_at)"
+	    " VALUES (1, 'box', 1, '1', '/run', now_ms());"
+	    "INSERT INTO actor_run (instance_id, actor, attempt, process_id, started_at)"
+	    " VALUES (1, 'worker', 1, 1, now_ms());"
+	    "UPDATE actor_run SET state = 'running';"
+	    "UPDATE directive SET state = 'running', started_at = now_ms(), by_uid = 0 WHERE id = 2;"
+	    "UPDATE instance SET state = 'lost', ended_at = now_ms(), end_reason = 'kill -9'");
 	works("lost directive.lost");
 	assert_int_equal(worker_looks(), 0);
 	assert_string_equal(living("012345"), "012345");
 }
 
-/* CF-9, CF-10, by their rows: an agent is stopped although it is listed, an entry beneath it is not; a
- * listed root that is no agent leaves no kill. */
+/* CF-9, CF-10, by their rows: an agent is stopped although it is listed, an entry beneath it is
+ * not; a listed root that is no agent leaves no kill. */
 static void
 zero_kills_are_not_recorded(void **state)
 {
@@ -676,7 +685,8 @@ zero_kills_are_not_recorded(void **state)
 	orders(1, 4, false);
 	works("done 0");
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM contain_kills"), 0);
-	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM contain_process WHERE fate = 'spared'"), 1);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM contain_process WHERE fate = 'spared'"), 1);
 	orders(2, 5, false);
 	works("done 1");
 	assert_string_equal(living("012346"), "012346");
@@ -749,8 +759,8 @@ a_right_ends_with_a_restore(void **state)
 	sets("INSERT INTO restore (restored_at, seq, head, keep_grants, keep_factors)"
 	     " SELECT now_ms() + 10000, seq, hash, 1, 1 FROM audit ORDER BY seq DESC LIMIT 1");
 	orders(2, 6, false);
-	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM refused WHERE code = 'directive.replayed'"),
-	    1);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM refused WHERE code = 'directive.replayed'"), 1);
 }
 
 int
