@@ -805,7 +805,7 @@ END;
 
 -- Rows of refused asks of one Host in one stretch of time: what is over is counted and not kept. What
 -- was not proven to be the Host's, and strikes, have stretches of their own, so that neither crowds
--- the other out. (pairing_id 0: of nobody.)
+-- the other out; as many are kept as hold a Host. (pairing_id 0: of nobody.)
 CREATE TABLE refused_stretch (
     pairing_id INTEGER NOT NULL,
     kind       TEXT    NOT NULL CHECK (kind IN ('unproven', 'refused', 'strike')),
@@ -841,8 +841,10 @@ BEGIN
            WHERE refused_stretch.since
               <= now_ms() - (SELECT value FROM setting WHERE name = 'refused.stretch_ms');
     UPDATE refused_stretch
-       SET kept = kept + (kept < (SELECT value FROM setting WHERE name = 'refused.kept')),
-           dropped = dropped + (kept >= (SELECT value FROM setting WHERE name = 'refused.kept'))
+       SET kept = kept + (kept < (SELECT max(value) FROM setting
+                                   WHERE name IN ('refused.kept', 'quarantine.strikes'))),
+           dropped = dropped + (kept >= (SELECT max(value) FROM setting
+                                          WHERE name IN ('refused.kept', 'quarantine.strikes')))
      WHERE pairing_id = coalesce(NEW.pairing_id, 0)
        AND kind = (SELECT kind FROM refusal_kind WHERE code = NEW.code);
     SELECT RAISE(IGNORE)
@@ -876,7 +878,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('quarantine.base_ms', 300000, 'ms', 1000, 86400000, 'how long a Host is held the first time'),
     ('quarantine.cap_ms', 86400000, 'ms', 1000, 2592000000, 'longest that a Host is held'),
     ('quarantine.forget_ms', 604800000, 'ms', 1000, 31536000000, 'how long a hold that was sat out makes the next one longer'),
-    ('quarantine.strikes', 20, 'rows', 1, 100, 'asks for what it may not, within quarantine.window_ms, before a Host is held'),
+    ('quarantine.strikes', 20, 'rows', 1, 1000000, 'asks for what it may not, within quarantine.window_ms, before a Host is held'),
     ('quarantine.window_ms', 600000, 'ms', 1000, 86400000, 'how long such an ask counts'),
     ('refused.kept', 1000, 'rows', 100, 1000000, 'refused asks of one kind of one Host that are kept within refused.stretch_ms'),
     ('refused.stretch_ms', 3600000, 'ms', 1000, 86400000, 'stretch of time for refused.kept'),
