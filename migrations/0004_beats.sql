@@ -323,12 +323,14 @@ BEGIN
      WHERE box_id = NEW.id AND ended_at IS NULL;
 END;
 
--- What the next answer to a box carries, the oldest first.
+-- What the next answer to a box carries, the oldest first, and so long that any box takes it.
 CREATE VIEW host_order_due AS
 SELECT id, box_id, terms, signature
-  FROM (SELECT *, row_number() OVER (PARTITION BY box_id ORDER BY id) AS place FROM host_order
-         WHERE ended_at IS NULL AND expires_at > now_ms())
- WHERE place <= (SELECT value FROM setting WHERE name = 'order.batch');
+  FROM (SELECT *, row_number() OVER through AS place, sum(length(terms)) OVER through AS long
+          FROM host_order WHERE ended_at IS NULL AND expires_at > now_ms()
+        WINDOW through AS (PARTITION BY box_id ORDER BY id))
+ WHERE place <= (SELECT value FROM setting WHERE name = 'order.batch')
+   AND long <= (SELECT low / 4 FROM setting WHERE name = 'beat.bytes');
 
 CREATE VIEW orders AS
 SELECT o.id, b.name AS box, o.kind,
@@ -598,7 +600,7 @@ BEGIN
                   OR json_type(NEW.beat, '$.orders') IS NOT 'array'
                 ELSE 1 END;
     SELECT RAISE(ABORT, 'beat.form|a result in this beat is none')
-     WHERE json_array_length(NEW.beat, '$.orders') > (SELECT value FROM setting WHERE name = 'order.batch')
+     WHERE json_array_length(NEW.beat, '$.orders') > (SELECT high FROM setting WHERE name = 'order.batch')
         OR EXISTS (SELECT 1 FROM json_each(NEW.beat, '$.orders') AS o
                     WHERE CASE WHEN o.type <> 'object' THEN 1
                                ELSE json_type(o.value, '$.order') IS NOT 'text'
@@ -659,7 +661,8 @@ SELECT json_set((SELECT coalesce(json_group_object(name, json(value)), '{}') FRO
                            FROM op AS o LEFT JOIN verb_probe AS p ON p.verb = o.name
                           ORDER BY o.name))) AS report;
 
--- A box's beat for each Host that it answers to: about that pairing alone.
+-- A box's beat for each Host that it answers to: about that pairing alone, and so long that any Host
+-- takes it, whatever its settings.
 CREATE VIEW beat AS
 SELECT s.id AS pairing_id,
        json_object('name', b.name, 'state', s.state,
@@ -674,7 +677,7 @@ SELECT s.id AS pairing_id,
                       FROM (SELECT *, sum(length(result)) OVER (ORDER BY id) AS long
                               FROM untold_result WHERE pairing_id = s.id ORDER BY id
                              LIMIT (SELECT value FROM setting WHERE name = 'order.batch'))
-                     WHERE long <= (SELECT value / 2 FROM setting WHERE name = 'beat.bytes'))) AS body
+                     WHERE long <= (SELECT low / 2 FROM setting WHERE name = 'beat.bytes'))) AS body
   FROM pairing_status AS s JOIN box AS b
  WHERE s.active;
 
