@@ -485,9 +485,15 @@ a_later_rotation_takes_its_place(void **state)
 	    "new.example:1,old.example:443");
 	says(&box, "SELECT state || ' ' || (result ->> '$.code') FROM directive WHERE id = 1",
 	    "failed rotate.superseded");
+	clock_fix(PERSON_MORNING + 1000);
+	sets(&box, "UPDATE pairing SET renewed_at = now_ms()");
+	assert_int_equal(scratch_value(&box, "SELECT count(*) FROM pairing_dial"), 0);
+	dials("coded.example:443");
+	takes_signed(GOOD, 3);
 	sets(&box, "UPDATE pairing SET state = 'revoked', ended_at = now_ms()");
 	assert_int_equal(scratch_value(&box, "SELECT count(*) FROM pairing_dial"), 0);
-	says(&box, "SELECT state FROM directive WHERE id = 2", "failed");
+	says(&box, "SELECT group_concat(result ->> '$.code') FROM directive WHERE id > 1",
+	    "rotate.superseded,pairing.inactive");
 }
 
 /* Each order is sent until it is answered, runs out or is withdrawn; a batch at a time. */
