@@ -10,6 +10,7 @@
 #include "engine/state/approval.h"
 #include "engine/state/audit_proof.h"
 #include "engine/state/pairing.h"
+#include "engine/state/quarantine.h"
 #include "engine/worker/observe.h"
 #include "net/host/dry.h"
 #include "net/host/net.h"
@@ -403,6 +404,7 @@ ask_run(struct store *db, struct commit_job *job)
 		if (ask_decide(db, ask) == 0)
 			return 0;
 		ask->held = *store_refusal(db);
+		quarantine_tell(db, ask->pairing.id, &ask->held);
 	}
 	if ((q = store_sql(db, REFUSED)) == NULL)
 		return -1;
