@@ -152,8 +152,8 @@ a_box_is_followed(void **state)
 }
 
 /* An answer that waits for a person shows the audit first, and the question behind it: a Host that
- * holds a checkpoint takes it, and shows nothing of the proof to who asked.  While it waits the Host
- * is shown more, and holds that. */
+ * holds a checkpoint takes it, and shows nothing of the proof to who asked.  While it waits the
+ * Host is shown more, and holds that. */
 static void
 an_ask_that_waits_shows_the_audit_first(void **state)
 {
