@@ -674,6 +674,12 @@ http_server_connections_of(const struct http_server *server, unsigned surface)
 	return n;
 }
 
+int64_t
+http_server_idle_ms(const struct http_server *server)
+{
+	return server->config.limits.idle_ms;
+}
+
 void
 http_server_free(struct http_server *server)
 {

@@ -106,6 +106,12 @@ unsigned http_server_connections(const struct http_server *server);
 unsigned http_server_connections_of(const struct http_server *server, unsigned surface);
 
 /**
+ * http_server_idle_ms(server):
+ * Return how long a connection of ${server} may say nothing.
+ */
+int64_t http_server_idle_ms(const struct http_server *server);
+
+/**
  * http_listen_unix(server, path, surface, mode, refusal):
  * Serve the routes of ${surface} (one bit) on a unix socket at ${path}.  What ${path} must be and
  * how it is refused: unixsock_bind and unixsock_publish.  Return 0 or -1.
