@@ -99,7 +99,7 @@ on_control(void *ctx, uint32_t events)
 	loop_stop(me->env.loop);
 }
 
-/* The public keys of the order, and the machine's own where this actor signs. */
+/* The public keys of the order, and as much of the machine's own as this actor has a use for. */
 static int
 take_keys(struct running *me, const struct control_order *order, struct refusal *r)
 {
@@ -109,11 +109,14 @@ take_keys(struct running *me, const struct control_order *order, struct refusal 
 	memcpy(me->env.keys.identity, order->identity, sizeof(order->identity));
 	memcpy(me->env.keys.grant, order->grant, sizeof(order->grant));
 	me->env.keys.present = true;
-	if (me->actor->secret != SECRET_MACHINE)
+	if (me->actor->secret == SECRET_NONE)
 		return 0;
 	home_path(&me->home, "bastion.key", path);
-	if ((me->key = key_load(path, r)) == NULL)
+	me->key = me->actor->secret == SECRET_WIRE ? key_load_wire(path, r) : key_load(path, r);
+	if ((me->env.wire = me->key) == NULL)
 		return -1;
+	if (me->actor->secret == SECRET_WIRE)
+		return 0;
 	key_public(me->key, KEY_IDENTITY, identity);
 	if (memcmp(identity, order->identity, sizeof(identity)) != 0)
 		return refusal_set(r, "key.other", "the key was replaced while bastion served");

@@ -269,7 +269,7 @@ net_drain(struct actor_env *env)
 const struct actor actor_net = {
     .name = "net",
     .role = ROLE_NET,
-    .secret = SECRET_NONE,
+    .secret = SECRET_WIRE,
     .box = true,
     .host = true,
     .filtered = true,
