@@ -7,9 +7,9 @@
 
 #include "engine/clock.h"
 #include "engine/crypto/checkpoint.h"
-#include "net/host/enroll_client.h"
 #include "net/host/link.h"
 #include "net/host/sign.h"
+#include "net/host/welcome.h"
 #include "net/http/client.h"
 #include "net/http/json.h"
 
@@ -87,13 +87,6 @@ static const char IS_REFUSAL[] =
     " AND coalesce(json_type(:e, '$.error.approval'), 'integer') = 'integer'"
     " AND coalesce(json_type(:e, '$.error.retry_at'), 'null')"
     "   IN ('integer', 'null')";
-
-static const char GUEST[] =
-    "SELECT b.id, i.token_digest, b.name, b.box_key, b.lane, box.name, box.identity_key"
-    "  FROM host_box AS b CROSS JOIN invitation AS i ON i.id = b.invitation_id CROSS JOIN box"
-    " WHERE b.welcome IS NULL AND b.state = 'active' LIMIT 1";
-
-static const char WELCOME[] = "UPDATE host_box SET welcome = :signature WHERE id = :id";
 
 struct link {
 	struct actor_env *env;
@@ -556,45 +549,6 @@ carry_one(struct link *link)
 	return 1;
 }
 
-/* Sign for a box that came in: the actor that let it in holds no key.  Return 1, 0 without one, -1.
- */
-static int
-welcome_one(struct link *link)
-{
-	struct store *db = link->env->db;
-	struct enroll_claim claim;
-	char signature[ENROLL_BASE64];
-	struct stmt *q;
-	int64_t id;
-	int n;
-
-	if ((q = store_sql(db, GUEST)) == NULL)
-		return -1;
-	if ((n = stmt_step(q)) != 1)
-		return n;
-	id = stmt_get_int(q, 0);
-	claim = (struct enroll_claim){.token_digest = stmt_get_blob(q, 1, 32),
-	    .box = stmt_get_text(q, 2),
-	    .box_key = stmt_get_blob(q, 3, 32),
-	    .lane = stmt_get_text(q, 4),
-	    .host = stmt_get_text(q, 5),
-	    .host_key = stmt_get_blob(q, 6, 32)};
-	n = enroll_sign(link->env->keys.secret, &claim, signature);
-	stmt_done(q);
-	if (n != 0)
-		return refusal_set(
-		    store_refusal(db), "pairing.refused", "the enrollment could not be signed");
-	if (store_begin(db) != 0)
-		return -1;
-	if ((q = store_sql(db, WELCOME)) == NULL)
-		return store_rollback(db);
-	stmt_int(q, ":id", id);
-	stmt_text(q, ":signature", signature);
-	if (stmt_run_one(q) != 0)
-		return store_rollback(db);
-	return store_commit(db) == 0 ? 1 : -1;
-}
-
 /* An ask that was taken back is not waited for: the box sees the connection end. */
 static void
 drop_cancelled(struct link *link)
@@ -621,11 +575,8 @@ link_wake(struct actor_env *env)
 	int n = 1;
 
 	drop_cancelled(link);
-	while (!link->draining && (n = welcome_one(link)) == 1)
-		;
-	if (n == -1)
-		fprintf(stderr, "bastion: link: %s\n", store_refusal(env->db)->why);
-	n = 1;
+	if (!link->draining)
+		welcome_wake(env);
 	while (!link->draining && (n = carry_one(link)) == 1)
 		;
 	if (n == -1)

@@ -2,6 +2,8 @@
 #ifndef NET_HOST_NET_H
 #define NET_HOST_NET_H
 
+#include <stdbool.h>
+
 #include "engine/actor/actor.h"
 #include "engine/state/person.h"
 #include "engine/store/committer.h"
@@ -14,6 +16,8 @@
 #define SURFACE_ENROLL  4u  /* enroll.sock: boxes redeem an invitation of this Host */
 #define SURFACE_CONTEXT 8u  /* ask.sock: any user asks to share a folder */
 #define SURFACE_MCP     16u /* a port of the loopback address: agents with a token */
+#define SURFACE_GUEST   32u /* the port under TLS, for who is not paired (port.h) */
+#define SURFACE_PEER    64u /* the same, for a box or Host that is */
 
 /* Who may speak to control.sock: the user of the daemon, and root. */
 #define NET_PEOPLE 2
@@ -36,6 +40,8 @@ struct net {
 	int64_t nheld;
 	struct mcp_http *mcp; /* agents (mcp_http.c); NULL: not yet, or no more */
 	struct guest *guests; /* boxes that wait for a signature (enroll.c) */
+	struct port *port;    /* under TLS (port.c); NULL: not yet, or no more */
+	bool drained;         /* there will be none */
 	struct net_person
 	    people[NET_PEOPLE]; /* their names do not change once it serves (calls.c) */
 };

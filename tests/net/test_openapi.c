@@ -87,11 +87,14 @@ static void
 surfaces_of(const struct http_route *route, char out[64])
 {
 	/* In the order of the description. */
-	snprintf(out, 64, "%s%s%s%s%s", (route->surface & SURFACE_CONTROL) != 0 ? "control " : "",
+	snprintf(out, 64, "%s%s%s%s%s%s%s",
+	    (route->surface & SURFACE_CONTROL) != 0 ? "control " : "",
 	    (route->surface & SURFACE_LANE) != 0 ? "lane " : "",
 	    (route->surface & SURFACE_ENROLL) != 0 ? "enroll " : "",
 	    (route->surface & SURFACE_CONTEXT) != 0 ? "context " : "",
-	    (route->surface & SURFACE_MCP) != 0 ? "mcp " : "");
+	    (route->surface & SURFACE_MCP) != 0 ? "mcp " : "",
+	    (route->surface & SURFACE_GUEST) != 0 ? "guest " : "",
+	    (route->surface & SURFACE_PEER) != 0 ? "peer " : "");
 }
 
 /* API-1: every route stands in the description with its method, path, surfaces and summary, and
