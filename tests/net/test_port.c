@@ -21,6 +21,7 @@
 
 #include "engine/crypto/ca.h"
 #include "engine/state/tls_identity.h"
+#include "net/host/ends.h"
 #include "net/host/enroll_client.h"
 #include "net/host/net.h"
 #include "net/http/client.h"
@@ -162,8 +163,8 @@ refused(const char *body, int status, const char *why)
 	    0);
 }
 
-/* PAIR-4, PAIR-10: by a code on standard input; the box dials from then on. The code is in no
- * file of either. */
+/* PAIR-4: by a code on standard input; the box dials from then on. The token is in no file of
+ * either. */
 static void
 a_box_pairs_by_code(void **state)
 {
@@ -196,6 +197,93 @@ a_box_pairs_by_code(void **state)
 	assert_int_not_equal(system(sql), 0);
 }
 
+/* The key that the net actor of ${side} holds, and its database. */
+static struct key *
+wire_open(enum driver_side side, struct store **db)
+{
+	static struct store_keys keys = {.present = false};
+	struct refusal r;
+	struct key *key;
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/bastion.key", d.state[side]);
+	assert_non_null(key = key_load_wire(path, &r));
+	*db = driver_open(&d, side, ROLE_NET, &keys);
+	return key;
+}
+
+/* GET what is for peers at the box's listener as ${end}; what comes of it, or 0. */
+static int
+box_ask(struct tls_end *end, uint16_t listen)
+{
+	char at[32];
+	struct http_request request = {.dial = at,
+	    .method = "GET",
+	    .url = "https://" TLS_BOX_NAME "/v1/openapi.json",
+	    .tls = end,
+	    .connect_ms = 20000 * SLOWER,
+	    .total_ms = 20000 * SLOWER,
+	    .reply_max = 1 << 20};
+	struct http_answer answer = {0};
+	struct refusal r;
+	int rc;
+
+	snprintf(at, sizeof(at), "127.0.0.1:%u", listen);
+	rc = http_ask(&request, &answer, &r);
+	free(answer.body);
+	return rc == 0 ? answer.status : 0;
+}
+
+/* A box that listens hears its Host, and neither a guest nor another box that the Host certified.
+ */
+static void
+the_box_listens_for_its_host_alone(uint16_t listen)
+{
+	struct tls_identity other;
+	struct tls_config guest = {.ncas = 1}, stranger = {.ncas = 1};
+	struct cert_blob authority;
+	struct tls_end *host, *end;
+	struct store *db;
+	struct refusal r;
+	struct key *key;
+	int64_t box;
+
+	key = wire_open(DRIVER_HOST, &db);
+	box = driver_value(&d, DRIVER_HOST,
+	    "SELECT id FROM host_box WHERE state = 'active' AND transport = 'tls'");
+	if ((host = ends_of_box(db, key, box, &r)) == NULL)
+		fail_msg("%s", r.why);
+	assert_int_equal(tls_box_authority(db, box, &authority), 0);
+	store_close(db);
+	key_free(key);
+	while (box_ask(host, listen) == 0)
+		driver_pause();
+	assert_int_equal(box_ask(host, listen), 200);
+	guest.cas = &authority;
+	assert_non_null(end = tls_client_end(&guest, &r));
+	assert_int_equal(box_ask(end, listen), 0);
+	tls_end_free(end);
+	/* Its own certificate is, for a box, that of another device than its Host's. */
+	key = wire_open(DRIVER_BOX, &db);
+	assert_int_equal(
+	    tls_client_of(db, key,
+		driver_value(&d, DRIVER_BOX, "SELECT id FROM pairing WHERE state = 'active'"),
+		&other),
+	    0);
+	store_close(db);
+	key_free(key);
+	stranger.cas = &authority;
+	stranger.cert = &other.cert;
+	stranger.key = &other.key;
+	assert_non_null(end = tls_client_end(&stranger, &r));
+	assert_int_equal(box_ask(end, listen), 0);
+	tls_end_free(end);
+	assert_int_equal(box_ask(host, listen), 200);
+	tls_end_free(host);
+	tls_identity_free(&other);
+	cert_blob_free(&authority);
+}
+
 /* Paired anew: the old certificate ends, age and grants stay. Another transport comes that way. */
 static void
 a_box_pairs_anew(void **state)
@@ -222,10 +310,10 @@ a_box_pairs_anew(void **state)
 		" AND transport = 'tls' AND authority IS NOT NULL",
 		where),
 	    1);
-	/* The box listens, for its Host and for nobody else. */
 	driver_until(&d, DRIVER_HOST, 1,
 	    "SELECT count(*) FROM tls_identity WHERE use = 'client'"
 	    " AND state = 'current'");
+	the_box_listens_for_its_host_alone(listen);
 	driver_does(&said, NULL, "unpair", "conductor", NULL);
 	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM pairing_tls"), 0);
 }
@@ -239,6 +327,8 @@ a_box_pairs_by_token(void **state)
 	struct cert_blob cert, key, text;
 	struct store *db;
 	struct refusal r;
+	int status;
+	pid_t pid;
 	FILE *f;
 
 	(void)state;
@@ -280,6 +370,18 @@ a_box_pairs_by_token(void **state)
 	    file, NULL);
 	driver_refused(&said, 126, "pairing.authority", token, "pair", "--redeem-url", url,
 	    "--host-ca", other, NULL);
+	/* PAIR-6: one more Host is asked about at the terminal, and there is none. */
+	if ((pid = fork()) == 0) {
+		setsid();
+		snprintf(url, sizeof(url), "https://127.0.0.2:%u", port);
+		_exit(driver_run(&said, token, "pair", "--redeem-url", url, "--host-ca", other,
+			  NULL) == 126 &&
+			      strstr(said.err, "[pairing.second]") != NULL
+			  ? 0
+			  : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
 	assert_int_equal(
 	    driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM pairing WHERE state = 'active'"), 1);
 }
@@ -291,11 +393,9 @@ guests_find_one_door(void **state)
 	const struct http_route *route;
 	struct tls_identity identity;
 	struct http_answer answer;
-	struct store_keys keys = {.present = false};
 	struct store *db;
 	struct refusal r;
 	struct key *key;
-	char path[128];
 
 	(void)state;
 	for (route = net_routes; route->method != NULL; route++) {
@@ -309,9 +409,7 @@ guests_find_one_door(void **state)
 		free(answer.body);
 	}
 	/* A box that is paired has a certificate, and finds what is for boxes. */
-	snprintf(path, sizeof(path), "%s/bastion.key", d.state[DRIVER_BOX]);
-	assert_non_null(key = key_load_wire(path, &r));
-	db = driver_open(&d, DRIVER_BOX, ROLE_NET, &keys);
+	key = wire_open(DRIVER_BOX, &db);
 	assert_int_equal(
 	    tls_client_of(db, key,
 		driver_value(&d, DRIVER_BOX, "SELECT id FROM pairing WHERE state = 'active'"),
