@@ -1,7 +1,29 @@
--- Decisions without detours; Hosts that sign, look and dry-run.
+-- Hosts over a network, beats and orders, terms of the anchor as rows; decisions without detours; locks.
 
+DROP TRIGGER approval_audit_birth;
+DROP TRIGGER approval_audit_move;
 DROP TRIGGER audit_entry_chains;
+DROP TRIGGER refused_audit;
+DROP TRIGGER setting_audit;
+DROP TRIGGER box_audit;
+DROP TRIGGER pairing_revoked;
+DROP TRIGGER pairing_audit_birth;
+DROP TRIGGER pairing_audit_move;
+DROP TRIGGER pairing_stays;
+DROP TRIGGER factor_audit_birth;
+DROP TRIGGER factor_audit_move;
+DROP TRIGGER factor_try_audit;
+DROP TRIGGER grant_burns_its_approval;
+DROP TRIGGER grant_audit_move;
+DROP TRIGGER invitation_born;
+DROP TRIGGER invitation_audit_birth;
+DROP TRIGGER invitation_audit_move;
+DROP TRIGGER host_box_born;
 DROP TRIGGER host_box_gone;
+DROP TRIGGER host_box_stays;
+DROP TRIGGER host_box_moves;
+DROP TRIGGER host_box_audit;
+DROP TRIGGER host_box_audit_move;
 DROP TRIGGER call_is_allowed;
 DROP TRIGGER call_moves;
 DROP TRIGGER call_audit_birth;
@@ -9,16 +31,109 @@ DROP TRIGGER call_audit_move;
 DROP TRIGGER call_output_in_order;
 DROP TRIGGER call_output_counts;
 DROP TRIGGER op_run_spends;
+DROP TRIGGER op_run_audit_move;
 DROP TRIGGER instance_closes;
+DROP TRIGGER instance_audit_birth;
+DROP TRIGGER instance_audit_move;
+DROP TRIGGER actor_run_audit;
 DROP TRIGGER actor_run_closes_calls;
 DROP TRIGGER amendment_moves;
+DROP TRIGGER amendment_audit_birth;
+DROP TRIGGER amendment_audit_move;
+DROP TRIGGER box_witness_audit_birth;
+DROP TRIGGER box_witness_audit_move;
+DROP TRIGGER retention_answers;
+DROP TRIGGER retention_factor_try;
+DROP TRIGGER retention_refused;
+DROP TRIGGER retention_actor_run;
+DROP TRIGGER audit_base_audit;
+DROP TRIGGER audit_sink_exported;
+DROP TRIGGER backup_audit;
+DROP TRIGGER anchor_terms_hold;
+DROP TRIGGER anchor_terms_do;
+DROP TRIGGER anchor_claimed;
+DROP TRIGGER anchor_moves;
+DROP TRIGGER anchor_is_served;
+DROP TRIGGER anchor_moved;
+DROP TRIGGER approval_born;
+DROP TRIGGER restore_takes_back;
+DROP TRIGGER mode_change_is_done;
+DROP TRIGGER pairing_consent_is_a_yes;
+DROP TRIGGER pairing_consent_once;
+DROP TRIGGER pairing_consent_stays;
+DROP TRIGGER pairing_consent_audit;
+DROP TRIGGER pairing_born;
+DROP TRIGGER pairing_moves;
+DROP TRIGGER pairing_uses_consent_birth;
+DROP TRIGGER pairing_uses_consent_return;
+DROP TRIGGER pairing_audit_renewal;
+DROP TRIGGER pairing_beats;
+DROP TRIGGER context_ask_born;
+DROP TRIGGER context_ask_moves;
+DROP TRIGGER context_ask_audit_birth;
+DROP TRIGGER context_ask_audit_move;
+DROP TRIGGER context_ask_ends_with_pairing;
+DROP TRIGGER grant_on_a_persons_word;
+DROP TRIGGER op_run_is_allowed;
+DROP TRIGGER pairing_endpoint_is_one;
+DROP TRIGGER pairing_endpoint_audit_birth;
+DROP TRIGGER pairing_endpoint_audit_end;
+DROP TRIGGER pairing_endpoint_ends_with_pairing;
+DROP TRIGGER pairing_endpoint_ends_with_code;
+DROP TRIGGER mcp_token_audit_birth;
+DROP TRIGGER mcp_token_audit_move;
+DROP TRIGGER retention_moves;
+DROP VIEW audit_line;
+DROP VIEW audit_entry;
+DROP VIEW audit_log_line;
+DROP VIEW live_grants;
+DROP VIEW live_runs;
+DROP VIEW run_history;
+DROP VIEW refused_why;
+DROP VIEW run_origin;
+DROP VIEW row_origin;
 DROP VIEW boxes;
 DROP VIEW retention_item;
 DROP VIEW live_anchor;
-DROP TRIGGER op_run_is_allowed;
+DROP VIEW approved_kinds;
+DROP VIEW pairing_may;
+DROP VIEW approved_pairings;
+DROP VIEW told_pairings;
+DROP VIEW pairing_invalid;
+DROP VIEW pairing_status;
+DROP VIEW waiting;
+DROP VIEW expiring;
 DROP VIEW mcp_tool;
+DROP VIEW recent_runs;
+DROP VIEW held_locks;
+DROP VIEW retention_due;
+DROP VIEW unapproved_attempts;
+DROP VIEW shared_folders;
+DROP VIEW host_may;
 
 ALTER TABLE call ADD COLUMN dry INTEGER NOT NULL DEFAULT 0 CHECK (dry IN (0, 1));
+ALTER TABLE pairing ADD COLUMN peer_was INTEGER CHECK (peer_was >= 0);
+UPDATE pairing SET peer_was = peer_uid;
+ALTER TABLE pairing DROP COLUMN peer_uid;
+ALTER TABLE pairing DROP COLUMN transport;
+ALTER TABLE pairing RENAME COLUMN peer_was TO peer_uid;
+ALTER TABLE pairing ADD COLUMN transport TEXT NOT NULL DEFAULT 'unix' CHECK (transport IN ('unix', 'tls', 'reverse')
+                       AND (transport = 'unix') = (peer_uid IS NOT NULL));
+ALTER TABLE host_box ADD COLUMN lane_was TEXT CHECK (lane_was GLOB '/*' AND length(CAST(lane_was AS BLOB)) <= 103
+                          AND instr(lane_was, char(0)) = 0);
+ALTER TABLE host_box ADD COLUMN peer_was INTEGER CHECK (peer_was >= 0);
+UPDATE host_box SET lane_was = lane, peer_was = peer_uid;
+ALTER TABLE host_box DROP COLUMN lane;
+ALTER TABLE host_box DROP COLUMN peer_uid;
+ALTER TABLE host_box RENAME COLUMN lane_was TO lane;
+ALTER TABLE host_box RENAME COLUMN peer_was TO peer_uid;
+ALTER TABLE host_box ADD COLUMN endpoint TEXT;
+ALTER TABLE host_box ADD COLUMN authority BLOB CHECK (length(authority) BETWEEN 1 AND 8192);
+ALTER TABLE host_box ADD COLUMN transport TEXT NOT NULL DEFAULT 'unix' CHECK (transport IN ('unix', 'tls', 'reverse')
+                          AND (transport = 'unix') = (lane IS NOT NULL)
+                          AND (transport = 'unix') = (peer_uid IS NOT NULL)
+                          AND (transport = 'tls') = (endpoint IS NOT NULL)
+                          AND (transport = 'tls') = (authority IS NOT NULL));
 
 CREATE TRIGGER amendment_moves BEFORE UPDATE ON amendment
 BEGIN
@@ -55,11 +170,278 @@ BEGIN
            ('op_run', 'done'), ('op_run', 'failed'), ('call', 'asked'), ('call', 'done')));
 END;
 
+CREATE TRIGGER amendment_audit_birth AFTER INSERT ON amendment
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'amendment', NEW.id, NEW.state, '',
+            json_object('reason', NEW.reason, 'digest', lower(hex(sha256(NEW.terms)))));
+END;
+
+CREATE TRIGGER amendment_audit_move AFTER UPDATE OF state ON amendment WHEN NEW.state IS NOT OLD.state
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    SELECT 'management', 'amendment', NEW.id, NEW.state, '',
+           CASE NEW.state
+           WHEN 'running' THEN
+                json_object('reason', NEW.reason, 'statement', NEW.statement, 'by', NEW.decided_by,
+                            'uid', NEW.decided_by_uid, 'factor', NEW.factor_id,
+                            'digest', lower(hex(NEW.decided_digest)))
+           WHEN 'done' THEN json_object('reason', NEW.reason, 'changes', json(NEW.changes))
+           ELSE json_object('reason', NEW.reason) END;
+END;
+
 CREATE VIEW live_anchor AS
 SELECT a.pairing_id, p.host_name AS host, a.owner, a.reason, a.claimed_at, a.heard_at
   FROM anchor AS a
  CROSS JOIN pairing AS p ON p.id = a.pairing_id AND p.state = 'active' AND p.host_key = a.host_key
  WHERE NOT EXISTS (SELECT 1 FROM pairing_invalid WHERE id = p.id);
+
+CREATE VIEW approved_kinds AS
+SELECT p.id AS pairing_id, c.value AS class
+  FROM pairing AS p JOIN anchor_terms AS t ON t.id = p.terms_id JOIN json_each(t.caps) AS c
+ WHERE t.expires_at > now_ms();
+
+CREATE VIEW pairing_may AS
+SELECT p.id AS pairing_id, o.name AS op
+  FROM pairing AS p JOIN op AS o
+ WHERE (SELECT mode FROM box) = 'local'
+    OR p.id IS (SELECT pairing_id FROM live_anchor)
+    OR (EXISTS (SELECT 1 FROM live_anchor)
+        AND EXISTS (SELECT 1 FROM approved_kinds WHERE pairing_id = p.id AND class = o.class));
+
+CREATE VIEW approved_pairings AS
+SELECT p.id AS pairing_id, t.expires_at AS approved_until
+  FROM pairing AS p JOIN anchor_terms AS t ON t.id = p.terms_id
+ WHERE p.state = 'active' AND p.id IS NOT (SELECT pairing_id FROM anchor);
+
+CREATE VIEW unapproved_attempts AS
+SELECT id AS pairing_id, host, handle, state, since FROM pairing_status
+ WHERE state = 'pending' AND EXISTS (SELECT 1 FROM anchor)
+   AND since <= now_ms() - (SELECT value FROM setting WHERE name = 'anchor.unapproved_ms');
+
+CREATE VIEW told_pairings AS
+SELECT asks.id AS asks_id, s.id AS pairing_id, s.host, s.handle, s.state, s.since, p.host_key,
+       s.id IN (SELECT pairing_id FROM unapproved_attempts) AS unapproved
+  FROM pairing AS asks
+  JOIN pairing_status AS s ON s.state <> 'invalid'
+                          AND (s.id = asks.id OR asks.id IS (SELECT pairing_id FROM live_anchor))
+  JOIN pairing AS p ON p.id = s.id;
+
+CREATE TRIGGER anchor_terms_hold BEFORE INSERT ON anchor_terms
+BEGIN
+    SELECT RAISE(ABORT, 'anchor.none|no Host is the anchor of this machine')
+     WHERE NOT EXISTS (SELECT 1 FROM anchor);
+    SELECT RAISE(ABORT, 'anchor.signature|these terms are not signed by the anchor of this machine')
+     WHERE NEW.signer IS NOT (SELECT host_key FROM anchor)
+        OR signed_by('bastion-anchor-1', NEW.signer, NEW.terms, NEW.signature) IS NOT 1;
+    SELECT RAISE(ABORT, 'anchor.terms|these are no terms of an anchor')
+     WHERE CASE WHEN json_valid(NEW.terms) THEN json_type(NEW.terms) <> 'object' ELSE 1 END
+        OR length(CAST(NEW.terms AS BLOB)) > 4096;
+    -- Exactly these members, each once: a reader that takes the first of two and one that takes
+    -- the last would read different terms.
+    SELECT RAISE(ABORT, 'anchor.terms|these are no terms of an anchor')
+     WHERE (SELECT group_concat(key || ' ' || type) FROM (SELECT key, type FROM json_each(NEW.terms)
+             ORDER BY key)) IS NOT 'anchor text,caps array,expires_at integer,issued_at integer,'
+           || 'kind text,server text,server_key text,subject text,subject_key text'
+        OR (SELECT count(*) FROM json_each(NEW.terms)) <> 9
+        OR (NEW.terms ->> '$.kind') NOT IN ('pairing_grant', 'pairing_revoke', 'anchor_consent')
+        OR json_array_length(NEW.terms, '$.caps') > 64
+        OR EXISTS (SELECT 1 FROM json_each(NEW.terms, '$.caps')
+                    WHERE type <> 'text' OR value GLOB '*[^a-z-]*'
+                       OR length(value) NOT BETWEEN 1 AND 32);
+    SELECT RAISE(ABORT, 'anchor.other|these terms are for another machine, or of another anchor')
+     WHERE (NEW.terms ->> '$.server') IS NOT (SELECT name FROM box)
+        OR (NEW.terms ->> '$.server_key') IS NOT (SELECT lower(hex(identity_key)) FROM box)
+        OR (NEW.terms ->> '$.anchor')
+           IS NOT (SELECT host_name FROM pairing WHERE id = (SELECT pairing_id FROM anchor));
+    SELECT RAISE(ABORT, 'anchor.subject|no Host of this name and key is paired here')
+     WHERE NOT EXISTS (SELECT 1 FROM pairing WHERE id = NEW.pairing_id AND state <> 'revoked'
+                          AND host_name = NEW.terms ->> '$.subject'
+                          AND lower(hex(host_key)) = NEW.terms ->> '$.subject_key');
+    SELECT RAISE(ABORT, 'pairing.invalid|this pairing is not served')
+     WHERE (NEW.terms ->> '$.kind') <> 'pairing_revoke'
+       AND EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id);
+    SELECT RAISE(ABORT, 'anchor.time|the time that these terms were signed at cannot be')
+     WHERE (NEW.terms ->> '$.issued_at')
+           > now_ms() + (SELECT value FROM setting WHERE name = 'lane.skew_ms')
+        OR (NEW.terms ->> '$.issued_at') < (SELECT claimed_at FROM anchor)
+           - (SELECT value FROM setting WHERE name = 'lane.skew_ms')
+        OR (NEW.terms ->> '$.expires_at') <= (NEW.terms ->> '$.issued_at')
+        OR NEW.taken_at <> now_ms();
+    -- (What was given, and taken back, since the copy was made is not in it.)
+    SELECT RAISE(ABORT, 'anchor.replayed|these terms were signed before this database was restored')
+     WHERE (NEW.terms ->> '$.kind') <> 'pairing_revoke'
+       AND (NEW.terms ->> '$.issued_at') <= (SELECT max(restored_at) FROM restore);
+    SELECT RAISE(ABORT, 'anchor.expired|these terms ran out')
+     WHERE (NEW.terms ->> '$.expires_at') <= now_ms();
+    SELECT RAISE(ABORT, 'anchor.replayed|terms as new or newer about this Host were taken before')
+     WHERE EXISTS (SELECT 1 FROM anchor_terms AS t WHERE t.pairing_id = NEW.pairing_id
+                      AND t.issued_at >= NEW.terms ->> '$.issued_at');
+    SELECT RAISE(ABORT, 'anchor.busy|the anchor signs more than this machine keeps of one day')
+     WHERE (NEW.terms ->> '$.kind') <> 'pairing_revoke'
+       AND (SELECT count(*) FROM anchor_terms WHERE taken_at > now_ms() - 86400000)
+        >= (SELECT value FROM setting WHERE name = 'anchor.terms');
+    SELECT RAISE(ABORT, 'anchor.self|an anchor neither revokes itself nor consents to itself')
+     WHERE (NEW.terms ->> '$.kind') <> 'pairing_grant'
+       AND NEW.pairing_id = (SELECT pairing_id FROM anchor);
+END;
+
+CREATE TRIGGER anchor_terms_do AFTER INSERT ON anchor_terms
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    SELECT 'pairing', 'anchor_terms', NEW.id, NEW.kind, NEW.terms ->> '$.anchor',
+           json_object('subject', NEW.terms ->> '$.subject', 'caps', json(NEW.caps),
+                       'issued_at', NEW.issued_at, 'expires_at', NEW.expires_at,
+                       'terms_sha256', lower(hex(sha256(NEW.terms))));
+    UPDATE pairing SET state = 'active', terms_id = NEW.id
+     WHERE id = NEW.pairing_id AND NEW.kind = 'pairing_grant';
+    UPDATE pairing SET state = 'revoked', ended_at = NEW.taken_at
+     WHERE id = NEW.pairing_id AND NEW.kind = 'pairing_revoke';
+    UPDATE anchor SET heard_at = NEW.taken_at WHERE heard_at < NEW.taken_at;
+END;
+
+CREATE TRIGGER anchor_claimed BEFORE INSERT ON anchor
+BEGIN
+    SELECT RAISE(ABORT, 'box.authority|an anchor is claimed with machine authority, by root')
+     WHERE NEW.by_uid <> 0;
+    SELECT RAISE(ABORT, 'anchor.mode|only a machine on a network has an anchor')
+     WHERE (SELECT mode FROM box) IS NOT 'networked';
+    SELECT RAISE(ABORT, 'anchor.held|this machine has an anchor already')
+     WHERE EXISTS (SELECT 1 FROM anchor);
+    SELECT RAISE(ABORT, 'pairing.invalid|this pairing is not served')
+     WHERE EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id);
+    SELECT RAISE(ABORT, 'anchor.revoked|this Host is no longer paired here')
+     WHERE (SELECT state FROM pairing WHERE id = NEW.pairing_id) IS NOT 'active'
+       AND (SELECT state FROM pairing WHERE id = NEW.pairing_id) IS NOT 'pending';
+    SELECT RAISE(ABORT, 'pairing.several|more than one Host is paired here, so one has to be named')
+     WHERE NEW.reason = 'paired'
+       AND (SELECT count(*) FROM pairing WHERE state <> 'revoked') <> 1;
+    SELECT RAISE(ABORT, 'anchor.held|an anchor begins with the key of its pairing, at the present time')
+     WHERE NEW.host_key IS NOT (SELECT host_key FROM pairing WHERE id = NEW.pairing_id)
+        OR NEW.reason NOT IN ('paired', 'claimed') OR NEW.terms_id IS NOT NULL
+        OR NEW.claimed_at <> now_ms() OR NEW.heard_at <> now_ms();
+END;
+
+CREATE TRIGGER anchor_moves BEFORE UPDATE ON anchor
+BEGIN
+    SELECT RAISE(ABORT, 'anchor.held|an anchor that is heard stays what it is')
+     WHERE NEW.pairing_id IS OLD.pairing_id AND NEW.host_key IS OLD.host_key
+       AND (NEW.owner IS NOT OLD.owner OR NEW.reason IS NOT OLD.reason
+            OR NEW.terms_id IS NOT OLD.terms_id OR NEW.claimed_at IS NOT OLD.claimed_at
+            OR NEW.by_uid IS NOT OLD.by_uid OR NEW.heard_at < OLD.heard_at
+            OR NEW.heard_at > now_ms());
+    SELECT RAISE(ABORT, 'anchor.held|an anchor that moves begins anew, at the present time')
+     WHERE (NEW.pairing_id IS NOT OLD.pairing_id OR NEW.host_key IS NOT OLD.host_key)
+       AND (NEW.claimed_at <> now_ms() OR NEW.heard_at <> now_ms()
+            OR NEW.reason NOT IN ('consent', 'silent')
+            OR NEW.host_key IS NOT (SELECT host_key FROM pairing WHERE id = NEW.pairing_id));
+    SELECT RAISE(ABORT, 'box.authority|an anchor is moved with machine authority, by root')
+     WHERE (NEW.pairing_id IS NOT OLD.pairing_id OR NEW.host_key IS NOT OLD.host_key)
+       AND NEW.by_uid <> 0;
+    SELECT RAISE(ABORT, 'anchor.mode|only a machine on a network has an anchor')
+     WHERE (SELECT mode FROM box) IS NOT 'networked';
+    SELECT RAISE(ABORT, 'pairing.invalid|this pairing is not served')
+     WHERE (NEW.pairing_id IS NOT OLD.pairing_id OR NEW.host_key IS NOT OLD.host_key)
+       AND EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id);
+    SELECT RAISE(ABORT, 'anchor.revoked|this Host is no longer paired here')
+     WHERE (NEW.pairing_id IS NOT OLD.pairing_id OR NEW.host_key IS NOT OLD.host_key)
+       AND (SELECT state FROM pairing WHERE id = NEW.pairing_id) IS NOT 'active'
+       AND (SELECT state FROM pairing WHERE id = NEW.pairing_id) IS NOT 'pending';
+    SELECT RAISE(ABORT, 'anchor.consent|the present anchor has not consented to this Host')
+     WHERE (NEW.pairing_id IS NOT OLD.pairing_id OR NEW.host_key IS NOT OLD.host_key)
+       AND NEW.reason = 'consent'
+       AND NOT EXISTS (SELECT 1 FROM anchor_terms AS t WHERE t.id = NEW.terms_id
+                          AND t.kind = 'anchor_consent' AND t.signer = OLD.host_key
+                          AND t.pairing_id = NEW.pairing_id
+                          AND t.terms ->> '$.subject_key' = lower(hex(NEW.host_key))
+                          AND t.expires_at > now_ms() AND t.id > coalesce(OLD.terms_id, 0));
+    SELECT RAISE(ABORT, 'anchor.silence|the present anchor has not been silent for long enough')
+     WHERE (NEW.pairing_id IS NOT OLD.pairing_id OR NEW.host_key IS NOT OLD.host_key)
+       AND NEW.reason = 'silent'
+       AND (NEW.terms_id IS NOT OLD.terms_id
+            OR OLD.heard_at > now_ms()
+               - (SELECT value FROM setting WHERE name = 'anchor.silent_ms'));
+END;
+
+CREATE TRIGGER anchor_is_served AFTER INSERT ON anchor
+BEGIN
+    UPDATE pairing SET state = 'active' WHERE id = NEW.pairing_id AND state = 'pending';
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('pairing', 'anchor', 1, NEW.reason,
+            (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
+            json_object('owner', NEW.owner, 'uid', NEW.by_uid, 'key', lower(hex(NEW.host_key))));
+END;
+
+CREATE TRIGGER anchor_moved AFTER UPDATE ON anchor
+WHEN NEW.pairing_id IS NOT OLD.pairing_id OR NEW.host_key IS NOT OLD.host_key
+BEGIN
+    UPDATE pairing SET state = 'active' WHERE id = NEW.pairing_id AND state = 'pending';
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('pairing', 'anchor', 1, NEW.reason,
+            (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
+            json_object('owner', NEW.owner, 'uid', NEW.by_uid, 'key', lower(hex(NEW.host_key)),
+                        'from', (SELECT host_name FROM pairing WHERE id = OLD.pairing_id),
+                        'heard_at', OLD.heard_at, 'terms', NEW.terms_id));
+END;
+
+CREATE TRIGGER approval_born BEFORE INSERT ON approval
+BEGIN
+    -- A question that ran out does not stand in the way of the next, nor does it count.
+    UPDATE approval SET state = 'expired', decided_at = now_ms()
+     WHERE pairing_id = NEW.pairing_id AND state = 'pending' AND expires_at <= now_ms();
+    SELECT RAISE(ABORT, 'anchor.none|this machine is on a network and no Host is its anchor')
+     WHERE (SELECT mode FROM box) = 'networked' AND NOT EXISTS (SELECT 1 FROM live_anchor);
+    SELECT RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
+     WHERE (SELECT state FROM pairing WHERE id = NEW.pairing_id) IS NOT 'active';
+    SELECT RAISE(ABORT, 'pairing.invalid|this pairing is not served')
+     WHERE EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id);
+    SELECT RAISE(ABORT, 'approval.transition|an approval begins as pending')
+     WHERE NEW.state <> 'pending';
+    SELECT RAISE(ABORT, 'op.unknown|there is no op of this name')
+     WHERE NOT EXISTS (SELECT 1 FROM op WHERE name = NEW.op);
+    SELECT RAISE(ABORT, 'anchor.caps|the anchor has not approved ops of this kind for this Host')
+     WHERE NOT EXISTS (SELECT 1 FROM pairing_may WHERE pairing_id = NEW.pairing_id AND op = NEW.op);
+    SELECT RAISE(ABORT, 'op.args|arguments are a JSON array of at most 16384 characters')
+     WHERE CASE WHEN json_valid(NEW.args) THEN json_type(NEW.args) <> 'array' ELSE 1 END
+        OR length(NEW.args) > 16384;
+    SELECT RAISE(ABORT, 'approval.uses|at least one use, and no more than the setting grant.uses allows')
+     WHERE NEW.uses NOT BETWEEN 1 AND (SELECT value FROM setting WHERE name = 'grant.uses');
+    SELECT RAISE(ABORT, 'approval.ttl|whole seconds, and no longer than the setting grant.ttl_ms allows')
+     WHERE NEW.ttl_ms NOT BETWEEN 1000 AND (SELECT value FROM setting WHERE name = 'grant.ttl_ms')
+        OR NEW.ttl_ms % 1000 <> 0;
+    SELECT RAISE(ABORT, 'approval.terms|the terms name another machine, Host or text')
+     WHERE NEW.box_name IS NOT (SELECT name FROM box)
+        OR NEW.host_name IS NOT (SELECT host_name FROM pairing WHERE id = NEW.pairing_id)
+        OR (NEW.digest IS NOT NULL AND NEW.digest IS NOT sha256(NEW.terms));
+    SELECT RAISE(ABORT, 'approval.busy|too many questions of this Host wait for a person')
+     WHERE (SELECT count(*) FROM approval WHERE pairing_id = NEW.pairing_id AND state = 'pending')
+        >= (SELECT value FROM setting WHERE name = 'approval.pending');
+END;
+
+CREATE TRIGGER approval_audit_birth AFTER INSERT ON approval
+BEGIN
+    UPDATE approval SET digest = sha256(terms) WHERE id = NEW.id AND digest IS NULL;
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'approval', NEW.id, NEW.state, NEW.host_name,
+            json_object('op', NEW.op, 'args', json(NEW.args), 'uses', NEW.uses, 'ttl_ms', NEW.ttl_ms,
+                        'digest', (SELECT lower(hex(digest)) FROM approval WHERE id = NEW.id)));
+END;
+
+CREATE TRIGGER approval_audit_move AFTER UPDATE OF state ON approval WHEN NEW.state IS NOT OLD.state
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'approval', NEW.id, NEW.state, NEW.host_name,
+            json_object('from', OLD.state, 'by', NEW.decided_by, 'uid', NEW.decided_by_uid,
+                        'factor', NEW.factor_id, 'digest', lower(hex(NEW.digest))));
+END;
+
+CREATE VIEW audit_line AS
+SELECT seq, prev, hash,
+       json_array(seq, at, stream, who, entity, entity_id, action, pairing, body) AS line
+  FROM audit;
+
+CREATE VIEW audit_entry AS
+SELECT stream, entity, entity_id, action, pairing, body FROM audit;
 
 CREATE TRIGGER audit_entry_chains INSTEAD OF INSERT ON audit_entry
 BEGIN
@@ -73,6 +455,822 @@ BEGIN
                                   NEW.body || '')));
 END;
 
+CREATE VIEW audit_log_line AS
+WITH queued AS (
+    SELECT o.seq, o.dropped_before, a.stream, a.pairing, a.at, a.who, a.entity, a.entity_id, a.action,
+           CASE WHEN json_type(a.body, '$.command') = 'text' THEN
+                json_remove(
+                    CASE WHEN json_type(a.body, '$.command_bytes') IS NULL
+                         THEN json_set(a.body, '$.command_bytes',
+                                       length(CAST(json_extract(a.body, '$.command') AS BLOB)))
+                         ELSE a.body END,
+                    '$.command')
+                ELSE a.body END AS body
+      FROM audit_outbox AS o JOIN audit AS a ON a.seq = o.seq)
+SELECT seq,
+       CASE WHEN dropped_before > 0
+            THEN json_set(line, '$.system_log_dropped', dropped_before) ELSE line END AS line
+  FROM (SELECT seq, dropped_before,
+               json_set(body, '$.audit', stream, '$.pairing', pairing, '$.seq', seq, '$.at', at,
+                        '$.who', who, '$.entity', entity, '$.id', entity_id, '$.action', action)
+               AS line
+          FROM queued);
+
+CREATE TRIGGER refused_audit AFTER INSERT ON refused
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'refused', NEW.id, 'refused',
+            coalesce((SELECT host_name FROM pairing WHERE id = NEW.pairing_id), ''),
+            json_object('surface', NEW.surface, 'asked', NEW.asked, 'code', NEW.code, 'why', NEW.why));
+END;
+
+CREATE TRIGGER setting_audit AFTER UPDATE OF value ON setting WHEN NEW.value IS NOT OLD.value
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'setting', NEW.name, 'changed', '',
+            json_object('from', OLD.value, 'to', NEW.value));
+END;
+
+CREATE TRIGGER backup_audit AFTER INSERT ON backup
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'backup', NEW.id, 'made', '',
+            json_object('seq', NEW.seq, 'head', lower(hex(NEW.head)), 'bytes', NEW.bytes));
+END;
+
+CREATE TRIGGER restore_takes_back AFTER INSERT ON restore
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'restore', NEW.id, 'restored', '',
+            json_object('seq', NEW.seq, 'head', lower(hex(NEW.head)), 'replaced_seq', NEW.replaced_seq,
+                        'replaced_head', lower(hex(NEW.replaced_head)),
+                        'keep_grants', NEW.keep_grants, 'keep_factors', NEW.keep_factors));
+    -- A question may have been answered since; the same signature would answer it again.
+    UPDATE approval SET state = 'expired', decided_at = now_ms() WHERE state = 'pending';
+    UPDATE invitation SET state = 'withdrawn', ended_at = now_ms() WHERE state = 'open';
+    UPDATE context_ask SET state = iif(state = 'pending', 'expired', 'dropped'), ended_at = now_ms()
+     WHERE state IN ('pending', 'allowed');
+    UPDATE pairing SET state = 'revoked', ended_at = now_ms()
+     WHERE state <> 'revoked' AND NEW.live IS NOT NULL
+       AND json_array(host_name, lower(hex(host_key)), since) NOT IN
+           (SELECT value FROM json_each(NEW.live, '$.pairings'));
+    UPDATE host_box SET state = 'gone', gone_at = now_ms()
+     WHERE state = 'active' AND NEW.live IS NOT NULL
+       AND json_array(name, lower(hex(box_key)), paired_at) NOT IN
+           (SELECT value FROM json_each(NEW.live, '$.boxes'));
+    UPDATE factor SET state = 'dropped', dropped_at = now_ms()
+     WHERE state = 'active'
+       AND CASE WHEN NEW.live IS NULL THEN NOT NEW.keep_factors
+                ELSE json_array(fingerprint, enrolled_at) NOT IN
+                     (SELECT json_array(value ->> 0, value ->> 1)
+                        FROM json_each(NEW.live, '$.factors')) END;
+    UPDATE grant SET state = 'dropped', ended_at = now_ms(), end_reason = 'restored'
+     WHERE state = 'active'
+       AND (NOT NEW.keep_grants
+            OR (NEW.live IS NOT NULL AND lower(hex(seal)) NOT IN
+                (SELECT value FROM json_each(NEW.live, '$.grants'))));
+    -- Codes that were used, and signatures of a token that counts, are not good again.
+    UPDATE factor
+       SET last_counter = now_ms() / 30000 + (SELECT value FROM setting WHERE name = 'factor.steps')
+     WHERE state = 'active' AND kind = 'totp' AND last_counter <
+           now_ms() / 30000 + (SELECT value FROM setting WHERE name = 'factor.steps');
+    UPDATE factor SET last_counter = l.value ->> 2
+      FROM json_each(NEW.live, '$.factors') AS l
+     WHERE state = 'active' AND kind = 'ssh'
+       AND fingerprint = l.value ->> 0 AND enrolled_at = l.value ->> 1
+       AND last_counter < l.value ->> 2;
+END;
+
+CREATE TABLE host_beat (
+    box_id INTEGER PRIMARY KEY REFERENCES host_box (id),
+    beat   TEXT    NOT NULL CHECK (json_valid(beat) AND length(CAST(beat AS BLOB)) <= 1048576),
+    at     INTEGER NOT NULL
+) STRICT;
+
+CREATE TRIGGER host_beat_born BEFORE INSERT ON host_beat
+BEGIN
+    SELECT RAISE(ABORT, 'beat.size|a beat is longer than the setting beat.bytes allows')
+     WHERE length(CAST(NEW.beat AS BLOB)) > (SELECT value FROM setting WHERE name = 'beat.bytes');
+    SELECT RAISE(ABORT, 'box.gone|no box of this name is paired with this Host')
+     WHERE (SELECT state FROM host_box WHERE id = NEW.box_id) IS NOT 'active';
+    -- (A newer box may say more: what is not named here is kept and not looked at.)
+    SELECT RAISE(ABORT, 'beat.form|this is no beat of a box')
+     WHERE CASE WHEN json_valid(NEW.beat) THEN json_type(NEW.beat) IS NOT 'object'
+                  OR json_type(NEW.beat, '$.name') IS NOT 'text'
+                  OR length(NEW.beat ->> '$.name') NOT BETWEEN 1 AND 64
+                  OR json_type(NEW.beat, '$.version') IS NOT 'text'
+                  OR length(NEW.beat ->> '$.version') > 64
+                  OR json_type(NEW.beat, '$.platform') IS NOT 'text'
+                  OR length(NEW.beat ->> '$.platform') > 128
+                  OR (NEW.beat ->> '$.state') IS NOT 'active'
+                  OR json_type(NEW.beat, '$.enforcing') IS NOT 'object'
+                  OR coalesce(json_type(NEW.beat, '$.endpoint_save_pending'), '') NOT IN ('true', 'false')
+                  OR json_type(NEW.beat, '$.orders') IS NOT 'array'
+                ELSE 1 END;
+    SELECT RAISE(ABORT, 'beat.form|a result in this beat is none')
+     WHERE json_array_length(NEW.beat, '$.orders') > (SELECT high FROM setting WHERE name = 'order.batch')
+        OR EXISTS (SELECT 1 FROM json_each(NEW.beat, '$.orders') AS o
+                    WHERE CASE WHEN o.type <> 'object' THEN 1
+                               ELSE json_type(o.value, '$.order') IS NOT 'text'
+                                 OR length(o.value ->> '$.order') <> 32
+                                 OR coalesce(o.value ->> '$.state', '')
+                                    NOT IN ('done', 'refused', 'failed', 'lost')
+                                 OR json_type(o.value, '$.result') IS NOT 'object'
+                                 OR length(o.value -> '$.result') > 65536 END);
+    DELETE FROM host_beat WHERE box_id = NEW.box_id;
+END;
+
+CREATE TRIGGER host_beat_no_update BEFORE UPDATE ON host_beat
+BEGIN
+    SELECT RAISE(ABORT, 'beat.fixed|a beat is replaced by the next one, never edited');
+END;
+
+CREATE TRIGGER host_beat_does AFTER INSERT ON host_beat
+BEGIN
+    UPDATE host_box SET heard_at = NEW.at WHERE id = NEW.box_id AND NEW.at > coalesce(heard_at, 0);
+    UPDATE host_order
+       SET state = 'answered', ended_at = NEW.at, outcome = o.value ->> '$.state',
+           result = o.value -> '$.result'
+      FROM json_each(NEW.beat, '$.orders') AS o
+     WHERE box_id = NEW.box_id AND nonce = o.value ->> '$.order' AND host_order.state = 'sent';
+END;
+
+CREATE TABLE verb_probe (
+    verb TEXT    PRIMARY KEY CHECK (length(verb) BETWEEN 1 AND 64),
+    can  INTEGER NOT NULL CHECK (can IN (0, 1)),
+    why  TEXT    NOT NULL DEFAULT '' CHECK (length(why) <= 256),   -- it cannot
+    at   INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE enforces (
+    name  TEXT PRIMARY KEY CHECK (length(name) BETWEEN 1 AND 64 AND name NOT GLOB '*[^a-z_]*'),
+    value TEXT NOT NULL CHECK (json_valid(value))
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER enforces_fixed BEFORE UPDATE ON enforces
+BEGIN
+    SELECT RAISE(ABORT, 'beat.fixed|what a build enforces comes with its migrations');
+END;
+
+CREATE TRIGGER enforces_stays BEFORE DELETE ON enforces
+BEGIN
+    SELECT RAISE(ABORT, 'beat.fixed|what a build enforces comes with its migrations');
+END;
+
+CREATE VIEW enforcing AS
+SELECT json_set((SELECT coalesce(json_group_object(name, json(value)), '{}') FROM enforces), '$.verbs',
+                (SELECT json_group_array(json_object('verb', name, 'can', json(can), 'why', why))
+                   FROM (SELECT o.name, coalesce(p.why, 'not looked at yet') AS why,
+                                iif(p.can = 1, 'true', 'false') AS can
+                           FROM op AS o LEFT JOIN verb_probe AS p ON p.verb = o.name
+                          ORDER BY o.name))) AS report;
+
+CREATE VIEW beat AS
+SELECT s.id AS pairing_id,
+       json_object('name', b.name, 'state', s.state,
+                   'caps', json(coalesce(s.caps, '[]')),
+                   'enforcing', json((SELECT report FROM enforcing)),
+                   'endpoint_save_pending',
+                   json(iif(EXISTS (SELECT 1 FROM rotation_endpoint WHERE pairing_id = s.id),
+                            'true', 'false')),
+                   'orders',
+                   (SELECT json_group_array(json_object('order', nonce, 'kind', kind, 'state', state,
+                                                        'result', json(result)))
+                      FROM (SELECT *, sum(length(result)) OVER (ORDER BY id) AS long
+                              FROM untold_result WHERE pairing_id = s.id ORDER BY id
+                             LIMIT (SELECT value FROM setting WHERE name = 'order.batch'))
+                     WHERE long <= (SELECT low / 2 FROM setting WHERE name = 'beat.bytes'))) AS body
+  FROM pairing_status AS s JOIN box AS b
+ WHERE s.active;
+
+CREATE VIEW box_beats AS
+SELECT b.id AS box_id, b.name, h.at AS beat_at, h.beat ->> '$.version' AS version,
+       h.beat ->> '$.platform' AS platform, h.beat -> '$.enforcing' AS enforcing,
+       CASE WHEN b.state = 'gone' THEN 'gone' WHEN h.at IS NULL THEN 'connected'
+            WHEN h.at > now_ms() - (SELECT value FROM setting WHERE name = 'beat.silent_ms')
+            THEN 'beating' ELSE 'silent' END AS state
+  FROM host_box AS b LEFT JOIN host_beat AS h ON h.box_id = b.id;
+
+CREATE TRIGGER box_audit AFTER INSERT ON box
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'box', NEW.id, 'created', '',
+            json_object('name', NEW.name, 'role', NEW.role, 'mode', NEW.mode,
+                        'key', lower(hex(NEW.identity_key))));
+END;
+
+CREATE TRIGGER mode_change_is_done AFTER INSERT ON mode_change
+BEGIN
+    UPDATE box SET mode = NEW.mode;
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'box', 1, NEW.mode, '',
+            json_object('change', NEW.id, 'uid', NEW.by_uid, 'factor', NEW.factor_id));
+END;
+
+CREATE TRIGGER pairing_consent_is_a_yes BEFORE INSERT ON pairing_consent
+WHEN lower(NEW.answer) NOT IN ('y', 'yes') OR NEW.at <> now_ms() OR NEW.used <> 0
+BEGIN
+    SELECT RAISE(ABORT, 'pairing.second|a second Host is paired on a plain y or yes alone');
+END;
+
+CREATE TRIGGER pairing_consent_once BEFORE UPDATE ON pairing_consent
+WHEN OLD.used = 1 OR NEW.used <> 1 OR NEW.id IS NOT OLD.id OR NEW.host_name IS NOT OLD.host_name
+  OR NEW.host_key IS NOT OLD.host_key OR NEW.answer IS NOT OLD.answer
+  OR NEW.by_uid IS NOT OLD.by_uid OR NEW.at IS NOT OLD.at
+BEGIN
+    SELECT RAISE(ABORT, 'pairing.consent|a consent is used once and is history');
+END;
+
+CREATE TRIGGER pairing_consent_stays BEFORE DELETE ON pairing_consent
+BEGIN
+    SELECT RAISE(ABORT, 'pairing.consent|a consent is used once and is history');
+END;
+
+CREATE TRIGGER pairing_consent_audit AFTER INSERT ON pairing_consent
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('pairing', 'pairing_consent', NEW.id, 'given', '',
+            json_object('host', NEW.host_name, 'key', lower(hex(NEW.host_key)), 'uid', NEW.by_uid));
+END;
+
+CREATE TRIGGER pairing_born BEFORE INSERT ON pairing
+BEGIN
+    SELECT RAISE(ABORT, 'pairing.key|a Host of this name is paired here with another key')
+     WHERE EXISTS (SELECT 1 FROM pairing WHERE host_name = NEW.host_name AND state <> 'revoked'
+                      AND host_key <> NEW.host_key);
+    SELECT RAISE(ABORT, 'pairing.exists|this Host is already paired here')
+     WHERE EXISTS (SELECT 1 FROM pairing WHERE host_name = NEW.host_name);
+    SELECT RAISE(ABORT, 'pairing.second|a local machine has one Host, and it has one already')
+     WHERE (SELECT mode FROM box) = 'local'
+       AND EXISTS (SELECT 1 FROM pairing WHERE state <> 'revoked')
+       AND NOT EXISTS (SELECT 1 FROM pairing_consent WHERE host_name = NEW.host_name
+                          AND host_key = NEW.host_key AND used = 0 AND at = now_ms());
+    SELECT RAISE(ABORT, 'pairing.key|a Host of another name is paired here with this key')
+     WHERE EXISTS (SELECT 1 FROM pairing WHERE host_key = NEW.host_key AND state <> 'revoked');
+    SELECT RAISE(ABORT, 'pairing.transition|a pairing cannot begin in this state')
+     WHERE NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'pairing' AND from_state = '' AND to_state = NEW.state);
+    SELECT RAISE(ABORT, 'anchor.approval|the anchor has not approved this Host')
+     WHERE NEW.state = 'active' AND EXISTS (SELECT 1 FROM anchor);
+    SELECT RAISE(ABORT, 'pairing.fixed|a pairing begins without an approval')
+     WHERE NEW.terms_id IS NOT NULL OR NEW.renewed_at IS NOT NULL;
+END;
+
+CREATE TRIGGER pairing_moves BEFORE UPDATE ON pairing
+BEGIN
+    SELECT RAISE(ABORT, 'pairing.transition|a pairing cannot make this move')
+     WHERE NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'pairing' AND from_state = OLD.state AND to_state = NEW.state);
+    SELECT RAISE(ABORT, 'pairing.fixed|a pairing keeps its Host')
+     WHERE NEW.id IS NOT OLD.id OR NEW.host_name IS NOT OLD.host_name;
+    SELECT RAISE(ABORT, 'pairing.fixed|a pairing keeps its key until it is paired anew')
+     WHERE OLD.state <> 'revoked'
+       AND (NEW.host_key IS NOT OLD.host_key OR NEW.since IS NOT OLD.since
+            OR ((NEW.peer_uid IS NOT OLD.peer_uid OR NEW.transport IS NOT OLD.transport)
+                AND NEW.renewed_at IS NOT now_ms()));
+    SELECT RAISE(ABORT, 'pairing.fixed|a revoked pairing changes when it is paired anew')
+     WHERE OLD.state = 'revoked' AND NEW.state IS OLD.state;
+    SELECT RAISE(ABORT, 'pairing.fixed|a pairing is renewed while it stands, at the present time')
+     WHERE NEW.renewed_at IS NOT OLD.renewed_at AND NEW.renewed_at IS NOT NULL
+       AND (NEW.renewed_at <> now_ms() OR OLD.state = 'revoked' OR NEW.state IS NOT OLD.state);
+    SELECT RAISE(ABORT, 'pairing.second|a local machine has one Host, and it has one already')
+     WHERE OLD.state = 'revoked' AND NEW.state <> 'revoked' AND (SELECT mode FROM box) = 'local'
+       AND EXISTS (SELECT 1 FROM pairing WHERE state <> 'revoked')
+       AND NOT EXISTS (SELECT 1 FROM pairing_consent WHERE host_name = NEW.host_name
+                          AND host_key = NEW.host_key AND used = 0 AND at = now_ms());
+    SELECT RAISE(ABORT, 'pairing.key|a Host of another name is paired here with this key')
+     WHERE OLD.state = 'revoked' AND NEW.state <> 'revoked'
+       AND EXISTS (SELECT 1 FROM pairing WHERE host_key = NEW.host_key AND state <> 'revoked');
+    -- What the anchor signed is newer than what the pairing stood on, and about this very Host.
+    SELECT RAISE(ABORT, 'pairing.fixed|a pairing stands on a newer approval of its own')
+     WHERE NEW.terms_id IS NOT OLD.terms_id
+       AND NOT (NEW.terms_id IS NULL AND OLD.state = 'revoked')
+       AND NOT EXISTS (SELECT 1 FROM anchor_terms AS t WHERE t.id = NEW.terms_id
+                          AND t.kind = 'pairing_grant' AND t.pairing_id = NEW.id
+                          AND t.terms ->> '$.subject_key' = lower(hex(NEW.host_key))
+                          AND t.taken_at = now_ms() AND t.id > coalesce(OLD.terms_id, 0));
+    SELECT RAISE(ABORT, 'anchor.approval|the anchor has not approved this Host')
+     WHERE OLD.state = 'pending' AND NEW.state = 'active' AND EXISTS (SELECT 1 FROM anchor)
+       AND NEW.terms_id IS OLD.terms_id
+       AND NOT EXISTS (SELECT 1 FROM anchor WHERE pairing_id = NEW.id AND host_key = NEW.host_key
+                          AND claimed_at >= NEW.since);
+    SELECT RAISE(ABORT, 'pairing.invalid|this pairing is not served')
+     WHERE OLD.state <> 'active' AND NEW.state = 'active'
+       AND EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.id);
+    SELECT RAISE(ABORT, 'anchor.approval|a pairing waits again where its approval ran out')
+     WHERE OLD.state = 'active' AND NEW.state = 'pending'
+       AND (OLD.id IS (SELECT pairing_id FROM anchor)
+            OR NOT EXISTS (SELECT 1 FROM anchor_terms
+                            WHERE id = OLD.terms_id AND expires_at <= now_ms()));
+END;
+
+CREATE TRIGGER pairing_uses_consent_birth AFTER INSERT ON pairing
+BEGIN
+    UPDATE pairing_consent SET used = 1
+     WHERE host_name = NEW.host_name AND host_key = NEW.host_key AND used = 0;
+END;
+
+CREATE TRIGGER pairing_uses_consent_return AFTER UPDATE OF state ON pairing
+WHEN OLD.state = 'revoked' AND NEW.state <> 'revoked'
+BEGIN
+    UPDATE pairing_consent SET used = 1
+     WHERE host_name = NEW.host_name AND host_key = NEW.host_key AND used = 0;
+END;
+
+CREATE TRIGGER pairing_revoked AFTER UPDATE OF state ON pairing
+WHEN NEW.state = 'revoked' AND OLD.state <> 'revoked'
+BEGIN
+    UPDATE grant SET state = 'dropped', ended_at = NEW.ended_at, end_reason = 'pairing revoked'
+     WHERE pairing_id = NEW.id AND state = 'active';
+    UPDATE approval SET state = 'expired', decided_at = NEW.ended_at
+     WHERE pairing_id = NEW.id AND state = 'pending';
+    UPDATE op_run SET state = 'cancelled', finished_at = NEW.ended_at
+     WHERE pairing_id = NEW.id AND state = 'queued' AND finished_at IS NULL;
+END;
+
+CREATE TRIGGER pairing_audit_birth AFTER INSERT ON pairing
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('pairing', 'pairing', NEW.id, NEW.state, '',
+            json_object('host', NEW.host_name, 'transport', NEW.transport, 'peer_uid', NEW.peer_uid,
+                        'key', lower(hex(NEW.host_key))));
+END;
+
+CREATE TRIGGER pairing_audit_move AFTER UPDATE OF state ON pairing WHEN NEW.state IS NOT OLD.state
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('pairing', 'pairing', NEW.id, NEW.state, '',
+            json_object('host', NEW.host_name, 'from', OLD.state));
+END;
+
+CREATE TRIGGER pairing_audit_renewal AFTER UPDATE OF renewed_at ON pairing
+WHEN NEW.renewed_at IS NOT OLD.renewed_at AND NEW.renewed_at IS NOT NULL
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('pairing', 'pairing', NEW.id, NEW.state, '',
+            json_object('host', NEW.host_name, 'from', OLD.state, 'renewed', json('true'),
+                        'transport', NEW.transport, 'peer_uid', NEW.peer_uid));
+END;
+
+CREATE TRIGGER pairing_stays BEFORE DELETE ON pairing
+BEGIN
+    SELECT RAISE(ABORT, 'pairing.kept|a pairing is revoked, not deleted: its history names it');
+END;
+
+CREATE TRIGGER pairing_beats AFTER UPDATE OF state ON pairing
+WHEN NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.id)
+BEGIN
+    INSERT INTO beat_request (pairing_id, at)
+    SELECT id, now_ms() FROM pairing_status WHERE active
+        ON CONFLICT DO NOTHING;
+    DELETE FROM beat_request WHERE pairing_id IN (SELECT id FROM pairing_status WHERE NOT active);
+END;
+
+CREATE TABLE contain_spare (
+    id          INTEGER PRIMARY KEY,
+    label       TEXT    NOT NULL CHECK (length(label) BETWEEN 1 AND 64 AND instr(label, char(0)) = 0),
+    uid         INTEGER NOT NULL CHECK (uid BETWEEN 0 AND 4294967294),
+    exe         TEXT    NOT NULL CHECK (exe GLOB '/*' AND length(CAST(exe AS BLOB)) <= 4096
+                        AND instr(exe, char(0)) = 0),
+    argv_sha256 BLOB    CHECK (length(argv_sha256) = 32),      -- of that very command line; NULL: any
+    state       TEXT    NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'dropped')),
+    by_uid      INTEGER NOT NULL CHECK (by_uid >= 0),
+    listed_at   INTEGER NOT NULL,
+    dropped_at  INTEGER,
+    CHECK ((state = 'dropped') = (dropped_at IS NOT NULL))
+) STRICT;
+
+CREATE INDEX contain_spare_live ON contain_spare (id) WHERE state = 'active';
+
+CREATE TRIGGER contain_spare_born BEFORE INSERT ON contain_spare
+BEGIN
+    SELECT RAISE(ABORT, 'contain.label|a label is 1 to 64 characters, none of them a control character')
+     WHERE length(NEW.label) NOT BETWEEN 1 AND 64
+        OR NEW.label GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*';
+    SELECT RAISE(ABORT, 'contain.transition|an entry of the list begins as active')
+     WHERE NEW.state <> 'active';
+    SELECT RAISE(ABORT, 'contain.listed|this process is listed already')
+     WHERE EXISTS (SELECT 1 FROM contain_spare WHERE state = 'active' AND uid = NEW.uid
+                      AND exe = NEW.exe AND argv_sha256 IS NEW.argv_sha256);
+    SELECT RAISE(ABORT, 'contain.full|more entries than the setting contain.spared allows')
+     WHERE (SELECT count(*) FROM contain_spare WHERE state = 'active')
+        >= (SELECT value FROM setting WHERE name = 'contain.spared');
+END;
+
+CREATE TRIGGER contain_spare_moves BEFORE UPDATE ON contain_spare
+BEGIN
+    SELECT RAISE(ABORT, 'contain.transition|an entry of the list that was dropped stays dropped')
+     WHERE NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'contain_spare' AND from_state = OLD.state AND to_state = NEW.state);
+    SELECT RAISE(ABORT, 'contain.fixed|an entry of the list keeps what it names')
+     WHERE NEW.id IS NOT OLD.id OR NEW.label IS NOT OLD.label OR NEW.uid IS NOT OLD.uid
+        OR NEW.exe IS NOT OLD.exe OR NEW.argv_sha256 IS NOT OLD.argv_sha256
+        OR NEW.by_uid IS NOT OLD.by_uid OR NEW.listed_at IS NOT OLD.listed_at;
+    -- (A list that says less lets a Host stop more.)
+    SELECT RAISE(ABORT, 'contain.factor|a factor has to prove who takes an entry from the list')
+     WHERE NOT EXISTS (SELECT 1 FROM factor_try WHERE outcome = 'right' AND at = now_ms());
+END;
+
+CREATE TRIGGER contain_spare_stays BEFORE DELETE ON contain_spare
+BEGIN
+    SELECT RAISE(ABORT, 'contain.kept|an entry of the list is dropped, not deleted');
+END;
+
+CREATE TRIGGER contain_spare_audit_birth AFTER INSERT ON contain_spare
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'contain_spare', NEW.id, NEW.state, '',
+            json_object('label', NEW.label, 'uid', NEW.uid, 'exe', NEW.exe,
+                        'argv_sha256', lower(hex(NEW.argv_sha256)), 'by', NEW.by_uid));
+END;
+
+CREATE TRIGGER contain_spare_audit_move AFTER UPDATE OF state ON contain_spare
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'contain_spare', NEW.id, NEW.state, '', json_object('label', NEW.label));
+END;
+
+CREATE TABLE contain_account (
+    id        INTEGER PRIMARY KEY CHECK (id = 1),
+    seal      BLOB    NOT NULL CHECK (length(seal) = 64),
+    sealed_at INTEGER NOT NULL
+) STRICT;
+
+CREATE VIEW contain_account_text AS
+SELECT json_array('contain-spared', json(coalesce((SELECT json_group_array(json_array(id, uid, exe,
+                  lower(hex(argv_sha256)))) FROM (SELECT * FROM contain_spare WHERE state = 'active'
+                  ORDER BY id)), '[]'))) AS text;
+
+CREATE TRIGGER contain_account_fits_birth BEFORE INSERT ON contain_account
+WHEN seal_ok('contain', (SELECT text FROM contain_account_text), NEW.seal) IS NOT 1
+BEGIN
+    SELECT RAISE(ABORT, 'contain.seal|this seal is not of this machine, or not of this list');
+END;
+
+CREATE TRIGGER contain_account_fits BEFORE UPDATE ON contain_account
+WHEN NEW.id IS NOT OLD.id
+  OR seal_ok('contain', (SELECT text FROM contain_account_text), NEW.seal) IS NOT 1
+BEGIN
+    SELECT RAISE(ABORT, 'contain.seal|this seal is not of this machine, or not of this list');
+END;
+
+CREATE TRIGGER contain_account_stays BEFORE DELETE ON contain_account
+BEGIN
+    SELECT RAISE(ABORT, 'contain.kept|the seal of the list is replaced, not deleted');
+END;
+
+CREATE TABLE contain_right (
+    id         INTEGER PRIMARY KEY,
+    pairing_id INTEGER NOT NULL REFERENCES pairing (id),
+    host_key   BLOB    NOT NULL CHECK (length(host_key) = 32),
+    agents     INTEGER NOT NULL CHECK (agents IN (0, 1)),
+    factor_id  INTEGER NOT NULL REFERENCES factor (id),
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL CHECK (expires_at > created_at),
+    seal_text  TEXT    GENERATED ALWAYS AS
+               (json_array('contain-right', pairing_id, lower(hex(host_key)), agents, factor_id, created_at,
+                           expires_at)) VIRTUAL,
+    seal       BLOB    NOT NULL CHECK (length(seal) = 64),
+    state      TEXT    NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'expired', 'dropped')),
+    by_uid     INTEGER NOT NULL CHECK (by_uid >= 0),
+    ended_at   INTEGER,
+    end_reason TEXT    CHECK (length(end_reason) <= 128),
+    CHECK ((state = 'active') = (ended_at IS NULL))
+) STRICT;
+
+CREATE UNIQUE INDEX contain_right_once ON contain_right (pairing_id) WHERE state = 'active';
+
+CREATE TRIGGER contain_right_on_a_persons_word BEFORE INSERT ON contain_right
+BEGIN
+    SELECT RAISE(ABORT, 'pairing.invalid|this pairing is not served')
+     WHERE EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id);
+    SELECT RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
+     WHERE (SELECT state FROM pairing WHERE id = NEW.pairing_id) IS NOT 'active'
+        OR NEW.host_key IS NOT (SELECT host_key FROM pairing WHERE id = NEW.pairing_id);
+    SELECT RAISE(ABORT, 'contain.factor|a factor has to prove who allows this')
+     WHERE (SELECT state FROM factor WHERE id = NEW.factor_id) IS NOT 'active'
+        OR NOT EXISTS (SELECT 1 FROM factor_try WHERE outcome = 'right' AND at = now_ms())
+        OR NEW.created_at <> now_ms();
+    SELECT RAISE(ABORT, 'contain.ttl|this cannot be allowed for that long')
+     WHERE NEW.expires_at - NEW.created_at
+         > (SELECT high FROM setting WHERE name = 'contain.ttl_ms');
+    SELECT RAISE(ABORT, 'contain.transition|what is allowed begins as active') WHERE NEW.state <> 'active';
+    SELECT RAISE(ABORT, 'contain.seal|this seal is not of this machine, or not of this list')
+     WHERE seal_ok('contain', NEW.seal_text, NEW.seal) IS NOT 1;
+    UPDATE contain_right SET state = 'dropped', ended_at = now_ms(), end_reason = 'allowed anew'
+     WHERE pairing_id = NEW.pairing_id AND state = 'active';
+END;
+
+CREATE TRIGGER contain_right_moves BEFORE UPDATE ON contain_right
+BEGIN
+    SELECT RAISE(ABORT, 'contain.transition|what was taken back stays so')
+     WHERE NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'contain_right' AND from_state = OLD.state AND to_state = NEW.state);
+    SELECT RAISE(ABORT, 'contain.fixed|what was allowed never changes')
+     WHERE NEW.id IS NOT OLD.id OR NEW.pairing_id IS NOT OLD.pairing_id
+        OR NEW.host_key IS NOT OLD.host_key OR NEW.agents IS NOT OLD.agents
+        OR NEW.factor_id IS NOT OLD.factor_id OR NEW.created_at IS NOT OLD.created_at
+        OR NEW.expires_at IS NOT OLD.expires_at OR NEW.seal IS NOT OLD.seal
+        OR NEW.by_uid IS NOT OLD.by_uid;
+END;
+
+CREATE TRIGGER contain_right_stays BEFORE DELETE ON contain_right
+BEGIN
+    SELECT RAISE(ABORT, 'contain.kept|what was allowed is dropped, not deleted');
+END;
+
+CREATE TRIGGER contain_right_audit_birth AFTER INSERT ON contain_right
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'contain_right', NEW.id, NEW.state,
+            (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
+            json_object('agents', NEW.agents, 'factor', NEW.factor_id, 'expires_at', NEW.expires_at,
+                        'by', NEW.by_uid));
+END;
+
+CREATE TRIGGER contain_right_audit_move AFTER UPDATE OF state ON contain_right
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'contain_right', NEW.id, NEW.state,
+            (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
+            json_object('reason', NEW.end_reason));
+END;
+
+CREATE TRIGGER contain_right_ends_with_restore AFTER INSERT ON restore
+BEGIN
+    UPDATE contain_right SET state = 'dropped', ended_at = now_ms(), end_reason = 'restored'
+     WHERE state = 'active';
+END;
+
+CREATE VIEW live_contain_rights AS
+SELECT r.id, r.pairing_id, p.host_name AS host, r.agents, f.label AS factor, r.created_at, r.expires_at
+  FROM contain_right AS r
+  JOIN pairing AS p ON p.id = r.pairing_id AND p.state = 'active' AND p.host_key = r.host_key
+  JOIN factor AS f ON f.id = r.factor_id AND f.state = 'active'
+ WHERE r.state = 'active' AND r.expires_at > now_ms() AND seal_ok('contain', r.seal_text, r.seal) = 1;
+
+CREATE TABLE contain_process (
+    directive_id INTEGER NOT NULL REFERENCES directive (id),
+    boot_id      TEXT    NOT NULL CHECK (length(boot_id) = 36),
+    pid          INTEGER NOT NULL CHECK (pid >= 2),
+    start_ticks  INTEGER NOT NULL CHECK (start_ticks >= 0),
+    program      TEXT    NOT NULL CHECK (length(program) <= 64),
+    uid          INTEGER NOT NULL CHECK (uid >= 0),
+    fate         TEXT    NOT NULL CHECK (fate IN ('stopped', 'spared')),
+    why          TEXT    NOT NULL DEFAULT '' CHECK (length(why) <= 128),    -- it was spared
+    at           INTEGER NOT NULL,
+    PRIMARY KEY (directive_id, pid, start_ticks)
+) STRICT, WITHOUT ROWID;
+
+CREATE VIEW contain_kills AS
+SELECT p.host_name AS host, c.directive_id, c.pid, c.program, c.uid, c.at
+  FROM contain_process AS c JOIN directive AS d ON d.id = c.directive_id
+  JOIN pairing AS p ON p.id = d.pairing_id
+ WHERE c.fate = 'stopped';
+
+CREATE TRIGGER contain_process_is_of_an_order BEFORE INSERT ON contain_process
+BEGIN
+    SELECT RAISE(ABORT, 'contain.order|processes are stopped by an order that is carried out now')
+     WHERE (SELECT state FROM directive WHERE id = NEW.directive_id) IS NOT 'running';
+END;
+
+CREATE TRIGGER contain_process_no_update BEFORE UPDATE ON contain_process
+BEGIN
+    SELECT RAISE(ABORT, 'contain.order|what was stopped is history');
+END;
+
+CREATE TRIGGER contain_process_no_delete BEFORE DELETE ON contain_process
+BEGIN
+    SELECT RAISE(ABORT, 'contain.order|what was stopped is history');
+END;
+
+CREATE TRIGGER context_ask_born BEFORE INSERT ON context_ask
+BEGIN
+    -- A question that ran out does not stand in the way of the next, nor does it count.
+    UPDATE context_ask SET state = 'expired', ended_at = now_ms()
+     WHERE state = 'pending' AND expires_at <= now_ms();
+    SELECT CASE
+           WHEN NEW.state <> 'pending'
+           THEN RAISE(ABORT, 'context.transition|an ask begins as pending')
+           WHEN NEW.pairing_id IS NULL
+           THEN RAISE(ABORT, 'context.host|which Host is to have it is not clear: none is served by that name, or several are')
+           WHEN (SELECT state FROM pairing WHERE id = NEW.pairing_id) IS NOT 'active'
+           THEN RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
+           WHEN EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id)
+           THEN RAISE(ABORT, 'pairing.invalid|this pairing is not served')
+           WHEN NEW.box_name IS NOT (SELECT name FROM box)
+             OR NEW.host_name IS NOT (SELECT host_name FROM pairing WHERE id = NEW.pairing_id)
+             OR (NEW.digest IS NOT NULL AND NEW.digest IS NOT sha256(NEW.terms))
+           THEN RAISE(ABORT, 'context.terms|the terms name another machine, Host or text')
+           WHEN NEW.root IS NULL OR NEW.root NOT GLOB '/?*' OR NEW.root GLOB '*/'
+             OR length(CAST(NEW.root AS BLOB)) > 4095
+             OR instr(NEW.root, '//') > 0 OR instr(NEW.root || '/', '/./') > 0
+             OR instr(NEW.root || '/', '/../') > 0
+             OR instr(NEW.root, char(0)) > 0
+             OR NEW.root GLOB '*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159) || ']*'
+           THEN RAISE(ABORT, 'context.path|a folder is named by its absolute path, without links, dots and control characters')
+           WHEN NEW.root || '/' GLOB '/proc/*' OR NEW.root || '/' GLOB '/sys/*' OR NEW.root || '/' GLOB '/dev/*'
+           THEN RAISE(ABORT, 'context.path|what is in /proc, /sys and /dev is no folder of a user')
+           WHEN length(NEW.name) NOT BETWEEN 1 AND 64 OR instr(NEW.name, char(0)) > 0
+             OR NEW.name GLOB '*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159) || ']*'
+           THEN RAISE(ABORT, 'context.name|a name has 1 to 64 characters and none that controls')
+           WHEN EXISTS (SELECT 1 FROM context_ask WHERE uid = NEW.uid AND pairing_id = NEW.pairing_id
+                           AND root = NEW.root AND state IN ('pending', 'allowed'))
+           THEN RAISE(ABORT, 'context.exists|this was asked already, and waits for a person or was allowed')
+           WHEN (SELECT count(*) FROM context_ask WHERE uid = NEW.uid AND state = 'pending')
+             >= (SELECT value FROM setting WHERE name = 'context.pending_uid')
+           THEN RAISE(ABORT, 'context.yours|busy: too many asks of this user wait for a person')
+           WHEN (SELECT count(*) FROM context_ask WHERE state = 'pending')
+             >= (SELECT value FROM setting WHERE name = 'context.pending')
+           THEN RAISE(ABORT, 'context.busy|busy: too many asks of this machine wait for a person')
+           WHEN (SELECT count(*) FROM context_ask WHERE uid = NEW.uid AND asked_at
+                  > now_ms() - (SELECT value FROM setting WHERE name = 'context.window_ms'))
+             >= (SELECT value FROM setting WHERE name = 'context.asks')
+           THEN RAISE(ABORT, 'context.rate|this user asked too often lately')
+           END;
+END;
+
+CREATE TRIGGER context_ask_moves BEFORE UPDATE ON context_ask
+BEGIN
+    SELECT RAISE(ABORT, 'context.decided|this ask is decided already')
+     WHERE NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'context_ask' AND from_state = OLD.state AND to_state = NEW.state);
+    SELECT RAISE(ABORT, 'context.decided|this ask is decided already')
+     WHERE NEW.state IS OLD.state AND OLD.digest IS NOT NULL;
+    SELECT RAISE(ABORT, 'context.terms|the terms of an ask never change')
+     WHERE NEW.id IS NOT OLD.id OR NEW.nonce IS NOT OLD.nonce OR NEW.uid IS NOT OLD.uid
+        OR NEW.box_name IS NOT OLD.box_name OR NEW.pairing_id IS NOT OLD.pairing_id
+        OR NEW.host_name IS NOT OLD.host_name OR NEW.root IS NOT OLD.root OR NEW.name IS NOT OLD.name
+        OR NEW.digest IS NOT coalesce(OLD.digest, sha256(OLD.terms))
+        OR NEW.asked_at IS NOT OLD.asked_at OR NEW.expires_at IS NOT OLD.expires_at;
+    SELECT RAISE(ABORT, 'context.terms|a decision never changes')
+     WHERE (OLD.state <> 'pending' OR NEW.state NOT IN ('allowed', 'denied'))
+       AND (NEW.factor_id IS NOT OLD.factor_id OR NEW.decided_digest IS NOT OLD.decided_digest
+            OR NEW.decided_by_uid IS NOT OLD.decided_by_uid OR NEW.decided_by IS NOT OLD.decided_by
+            OR NEW.decided_at IS NOT OLD.decided_at OR NEW.folder_dev IS NOT OLD.folder_dev
+            OR NEW.folder_ino IS NOT OLD.folder_ino OR NEW.folder_uid IS NOT OLD.folder_uid
+            OR NEW.seal IS NOT OLD.seal);
+    SELECT RAISE(ABORT, 'context.expired|this ask ran out before it was answered')
+     WHERE NEW.state IN ('allowed', 'denied') AND OLD.expires_at <= now_ms();
+    SELECT CASE
+           WHEN (SELECT active FROM pairing_status WHERE id = OLD.pairing_id) IS NOT 1
+           THEN RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
+           WHEN (SELECT state FROM factor WHERE id = NEW.factor_id) IS NOT 'active'
+           THEN RAISE(ABORT, 'approval.factor|the approving factor is not active')
+           WHEN sha256(OLD.terms) IS NOT NEW.decided_digest
+           THEN RAISE(ABORT, 'context.terms|what was allowed is not what was asked')
+           WHEN NEW.folder_uid IS NOT OLD.uid
+           THEN RAISE(ABORT, 'context.owner|the folder is not one of the user who asks')
+           WHEN seal_ok('folder', json_array('folder', OLD.id, OLD.pairing_id, OLD.uid, OLD.root,
+                    OLD.name, NEW.folder_dev, NEW.folder_ino, NEW.factor_id, NEW.decided_at), NEW.seal)
+                IS NOT 1
+           THEN RAISE(ABORT, 'context.seal|the seal of this answer is not of this machine')
+           END
+     WHERE NEW.state = 'allowed';
+END;
+
+CREATE TRIGGER context_ask_audit_birth AFTER INSERT ON context_ask
+BEGIN
+    UPDATE context_ask SET digest = sha256(terms) WHERE id = NEW.id AND digest IS NULL;
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'context_ask', NEW.id, NEW.state, NEW.host_name,
+            json_object('uid', NEW.uid, 'root', NEW.root, 'name', NEW.name,
+                        'digest', (SELECT lower(hex(digest)) FROM context_ask WHERE id = NEW.id)));
+END;
+
+CREATE TRIGGER context_ask_audit_move AFTER UPDATE OF state ON context_ask
+WHEN NEW.state IS NOT OLD.state
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'context_ask', NEW.id, NEW.state, NEW.host_name,
+            json_object('uid', NEW.uid, 'root', NEW.root, 'factor', NEW.factor_id,
+                        'by', NEW.decided_by));
+END;
+
+CREATE TRIGGER context_ask_ends_with_pairing AFTER UPDATE OF state ON pairing
+WHEN NEW.state = 'revoked' AND OLD.state <> 'revoked'
+BEGIN
+    UPDATE context_ask SET state = iif(state = 'pending', 'expired', 'dropped'), ended_at = NEW.ended_at
+     WHERE pairing_id = NEW.id AND state IN ('pending', 'allowed');
+END;
+
+CREATE VIEW shared_folders AS
+SELECT c.id, c.host_name AS host, c.uid, c.root, c.name, c.folder_dev, c.folder_ino, c.decided_by,
+       f.label AS factor, c.decided_at
+  FROM context_ask AS c JOIN pairing_status AS p ON p.id = c.pairing_id
+  JOIN factor AS f ON f.id = c.factor_id
+ WHERE c.state = 'allowed' AND p.active;
+
+CREATE TRIGGER factor_audit_birth AFTER INSERT ON factor
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'factor', NEW.id, NEW.state, '',
+            json_object('kind', NEW.kind, 'label', NEW.label, 'fingerprint', NEW.fingerprint));
+END;
+
+CREATE TRIGGER factor_audit_move AFTER UPDATE OF state ON factor WHEN NEW.state IS NOT OLD.state
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'factor', NEW.id, NEW.state, '', json_object('label', NEW.label));
+END;
+
+CREATE TRIGGER factor_try_audit AFTER INSERT ON factor_try WHEN NEW.outcome = 'wrong'
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'factor', '', 'wrong', '', json_object('kind', NEW.kind));
+END;
+
+CREATE TRIGGER grant_on_a_persons_word BEFORE INSERT ON grant
+BEGIN
+    SELECT RAISE(ABORT, 'pairing.invalid|this pairing is not served')
+     WHERE EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id);
+    SELECT RAISE(ABORT, 'grant.approval|a grant repeats an approval that was given and not used')
+     WHERE NOT EXISTS (SELECT 1 FROM approval AS a
+           WHERE a.id = NEW.approval_id AND a.state = 'approved' AND a.kind = NEW.kind
+             AND a.pairing_id = NEW.pairing_id AND a.op = NEW.op AND a.args = NEW.args
+             AND a.uses = NEW.uses AND a.factor_id = NEW.factor_id
+             AND a.decided_at = NEW.created_at AND NEW.expires_at = a.decided_at + a.ttl_ms);
+    SELECT RAISE(ABORT, 'grant.seal|the seal of this grant is not of this machine')
+     WHERE seal_ok('grant', NEW.seal_text, NEW.seal) IS NOT 1;
+    SELECT RAISE(ABORT, 'grant.transition|a grant begins as active') WHERE NEW.state <> 'active';
+END;
+
+CREATE TRIGGER grant_burns_its_approval AFTER INSERT ON grant
+BEGIN
+    UPDATE approval SET state = 'burned' WHERE id = NEW.approval_id;
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('op', 'grant', NEW.id, NEW.state,
+            (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
+            json_object('op', NEW.op, 'args', json(NEW.args), 'uses', NEW.uses,
+                        'expires_at', NEW.expires_at, 'approval', NEW.approval_id,
+                        'factor', NEW.factor_id));
+END;
+
+CREATE TRIGGER grant_audit_move AFTER UPDATE OF state ON grant WHEN NEW.state IS NOT OLD.state
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('op', 'grant', NEW.id, NEW.state,
+            (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
+            json_object('op', NEW.op, 'reason', NEW.end_reason));
+END;
+
+CREATE VIEW live_grants AS
+SELECT g.id, p.host_name AS host, g.op, g.args, g.uses,
+       (SELECT coalesce(max(u.n), 0) FROM grant_use AS u WHERE u.grant_id = g.id) AS used,
+       g.created_at, g.expires_at, f.label AS approver, g.approval_id
+  FROM grant AS g
+  JOIN pairing AS p ON p.id = g.pairing_id AND p.state = 'active'
+  JOIN factor AS f ON f.id = g.factor_id AND f.state = 'active'
+ WHERE g.state = 'active' AND g.expires_at > now_ms();
+
+CREATE TRIGGER invitation_born BEFORE INSERT ON invitation
+BEGIN
+    SELECT RAISE(ABORT, 'box.name|the name of a machine is letters, digits, dots and dashes, at most 64')
+     WHERE length(NEW.box_name) NOT BETWEEN 1 AND 64 OR NEW.box_name GLOB '*[^A-Za-z0-9.-]*'
+        OR NEW.box_name GLOB '-*';
+    SELECT RAISE(ABORT, 'invitation.open|an invitation for this name is open already')
+     WHERE EXISTS (SELECT 1 FROM invitation WHERE box_name = NEW.box_name AND state = 'open'
+                      AND expires_at > now_ms());
+    SELECT RAISE(ABORT, 'invitation.ttl|a pairing code cannot be open for that long')
+     WHERE NEW.expires_at - NEW.created_at
+         > (SELECT high FROM setting WHERE name = 'invitation.ttl_ms');
+    SELECT RAISE(ABORT, 'invitation.transition|an invitation begins as open')
+     WHERE NEW.state <> 'open';
+    UPDATE invitation SET state = 'expired', ended_at = now_ms()
+     WHERE box_name = NEW.box_name AND state = 'open' AND expires_at <= now_ms();
+END;
+
+CREATE TRIGGER invitation_audit_birth AFTER INSERT ON invitation
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('pairing', 'invitation', NEW.id, NEW.state, '',
+            json_object('box', NEW.box_name, 'expires_at', NEW.expires_at));
+END;
+
+CREATE TRIGGER invitation_audit_move AFTER UPDATE OF state ON invitation WHEN NEW.state IS NOT OLD.state
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('pairing', 'invitation', NEW.id, NEW.state, '', json_object('box', NEW.box_name));
+END;
+
+CREATE TRIGGER host_box_born BEFORE INSERT ON host_box
+BEGIN
+    SELECT RAISE(ABORT, 'box.uninvited|a box comes in on an invitation of its own that it has redeemed')
+     WHERE (SELECT state FROM invitation WHERE id = NEW.invitation_id) IS NOT 'redeemed'
+        OR EXISTS (SELECT 1 FROM host_box WHERE invitation_id = NEW.invitation_id);
+    SELECT RAISE(ABORT, 'invitation.name|the invitation is for a machine of another name')
+     WHERE (SELECT box_name FROM invitation WHERE id = NEW.invitation_id) IS NOT NEW.name;
+    SELECT RAISE(ABORT, 'box.lane|a lane is the absolute path of a socket, at most 103 bytes long')
+     WHERE NEW.lane NOT GLOB '/*' OR length(CAST(NEW.lane AS BLOB)) > 103
+        OR instr(NEW.lane, char(0)) > 0;
+    SELECT RAISE(ABORT, 'endpoint.invalid|the box listens at no host:port')
+     WHERE NEW.endpoint IS NOT NULL
+       AND (endpoint_text(NEW.endpoint) IS NULL OR NEW.endpoint <> endpoint_text(NEW.endpoint));
+    SELECT RAISE(ABORT, 'box.transition|a box begins as active') WHERE NEW.state <> 'active';
+    UPDATE host_box SET state = 'gone', gone_at = NEW.paired_at
+     WHERE name = NEW.name AND state = 'active';
+END;
+
 CREATE TRIGGER host_box_gone AFTER UPDATE OF state ON host_box
 WHEN NEW.state = 'gone' AND OLD.state = 'active'
 BEGIN
@@ -82,6 +1280,37 @@ BEGIN
     UPDATE call SET state = 'lost', finished_at = NEW.gone_at, code = 'call.lost',
                     why = 'the box was paired anew while the ask was open'
      WHERE box_id = NEW.id AND state = 'sent';
+END;
+
+CREATE TRIGGER host_box_stays BEFORE DELETE ON host_box
+BEGIN
+    SELECT RAISE(ABORT, 'box.kept|a box is history');
+END;
+
+CREATE TRIGGER host_box_moves BEFORE UPDATE ON host_box
+BEGIN
+    SELECT RAISE(ABORT, 'box.final|a box that is gone is history')
+     WHERE OLD.state = 'gone' AND NEW.state IS OLD.state;
+    SELECT RAISE(ABORT, 'box.transition|a box that is gone is invited again')
+     WHERE NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'host_box' AND from_state = OLD.state AND to_state = NEW.state);
+    SELECT RAISE(ABORT, 'box.identity|a box keeps its name, key and invitation')
+     WHERE NEW.name IS NOT OLD.name OR NEW.box_key IS NOT OLD.box_key
+        OR NEW.invitation_id IS NOT OLD.invitation_id;
+END;
+
+CREATE TRIGGER host_box_audit AFTER INSERT ON host_box
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('pairing', 'host_box', NEW.id, NEW.state, '',
+            json_object('box', NEW.name, 'key', lower(hex(NEW.box_key)), 'transport', NEW.transport,
+                        'lane', NEW.lane, 'endpoint', NEW.endpoint));
+END;
+
+CREATE TRIGGER host_box_audit_move AFTER UPDATE OF state ON host_box WHEN NEW.state IS NOT OLD.state
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('pairing', 'host_box', NEW.id, NEW.state, '', json_object('box', NEW.name));
 END;
 
 CREATE TRIGGER call_is_allowed BEFORE INSERT ON call
@@ -133,15 +1362,33 @@ BEGIN
     UPDATE call SET last_seq = NEW.seq WHERE id = NEW.call_id;
 END;
 
+CREATE TRIGGER box_witness_audit_birth AFTER INSERT ON box_witness
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('pairing', 'box_witness', NEW.box_id, NEW.state, '',
+            json_object('box', (SELECT name FROM host_box WHERE id = NEW.box_id), 'size', NEW.size,
+                        'root', lower(hex(NEW.root))));
+END;
+
+CREATE TRIGGER box_witness_audit_move AFTER UPDATE OF state ON box_witness WHEN NEW.state IS NOT OLD.state
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('pairing', 'box_witness', NEW.box_id, NEW.state, '',
+            json_object('box', (SELECT name FROM host_box WHERE id = NEW.box_id), 'size', NEW.size,
+                        'root', lower(hex(NEW.root)), 'from', OLD.state, 'why', coalesce(NEW.why, OLD.why)));
+END;
+
 CREATE VIEW boxes AS
 SELECT b.id, b.name, b.state,
        CASE WHEN b.state = 'gone' THEN 'gone'
             WHEN w.state = 'behind' THEN 'rolled back'
             WHEN w.state = 'forked' THEN 'forked'
+            WHEN (SELECT up FROM box_line WHERE box_id = b.id) > 0 THEN 'connected'
             WHEN b.heard_at IS NULL THEN 'not heard yet'
             WHEN b.heard_at < now_ms() - (SELECT value FROM setting WHERE name = 'box.silent_ms')
             THEN 'silent' ELSE 'heard' END AS status,
-       b.paired_at, b.heard_at, b.lane,
+       b.paired_at, b.heard_at, b.transport,
+       coalesce(b.lane, b.endpoint) AS lane,
        (SELECT count(*) FROM call AS c WHERE c.box_id = b.id) AS asks,
        CASE w.state WHEN 'followed' THEN printf('fits, %d rows', w.size)
                     WHEN 'behind' THEN 'ROLLED BACK: ' || w.why
@@ -154,6 +1401,150 @@ SELECT b.id, b.name, b.state,
             WHEN now_ms() - b.heard_at < 172800000 THEN (now_ms() - b.heard_at) / 3600000 || ' h ago'
             ELSE (now_ms() - b.heard_at) / 86400000 || ' d ago' END AS heard
   FROM host_box AS b LEFT JOIN box_witness AS w ON w.box_id = b.id;
+
+CREATE TABLE box_line (
+    box_id     INTEGER PRIMARY KEY REFERENCES host_box (id),
+    up         INTEGER NOT NULL DEFAULT 0 CHECK (up >= 0),
+    changed_at INTEGER NOT NULL,
+    address    TEXT    CHECK (length(address) <= 64),          -- where the newest came from
+    beat_time  INTEGER                                         -- of the last beat, as the box signed it
+) STRICT;
+
+CREATE TRIGGER box_line_born BEFORE INSERT ON box_line
+BEGIN
+    SELECT RAISE(ABORT, 'box.gone|the box is no longer paired with this Host')
+     WHERE (SELECT state FROM host_box WHERE id = NEW.box_id) IS NOT 'active';
+END;
+
+CREATE TRIGGER box_line_moves BEFORE UPDATE ON box_line
+BEGIN
+    SELECT RAISE(ABORT, 'box.gone|the box is no longer paired with this Host')
+     WHERE (NEW.up > 0 OR NEW.beat_time IS NOT OLD.beat_time)
+       AND (SELECT state FROM host_box WHERE id = NEW.box_id) IS NOT 'active';
+END;
+
+CREATE TRIGGER box_line_beats_onwards BEFORE UPDATE OF beat_time ON box_line
+WHEN NEW.beat_time <= OLD.beat_time
+BEGIN
+    SELECT RAISE(ABORT, 'beat.stale|this beat, or a newer one, of this box was heard');
+END;
+
+CREATE TRIGGER box_line_ends AFTER UPDATE OF state ON host_box
+WHEN NEW.state = 'gone' AND OLD.state = 'active'
+BEGIN
+    UPDATE box_line SET up = 0, changed_at = NEW.gone_at WHERE box_id = NEW.id AND up > 0;
+END;
+
+CREATE VIEW box_lines AS
+SELECT b.id, b.name, b.transport, coalesce(l.up, 0) AS up, l.address,
+       CASE WHEN b.state = 'gone' THEN 'gone'
+            WHEN l.up > 0 THEN 'connected'
+            WHEN b.heard_at > now_ms() - (SELECT value FROM setting WHERE name = 'beat.silent_ms')
+            THEN 'beating'
+            ELSE 'silent' END AS line,
+       b.heard_at, now_ms() - b.heard_at AS age_ms
+  FROM host_box AS b LEFT JOIN box_line AS l ON l.box_id = b.id;
+
+CREATE VIEW call_ready AS
+SELECT c.id
+  FROM call AS c JOIN host_box AS b ON b.id = c.box_id
+ WHERE c.state IN ('asked', 'sent') AND c.state = 'asked'
+   AND (b.transport <> 'reverse'
+        OR (SELECT up FROM box_line WHERE box_id = b.id)
+         > (SELECT count(*) FROM call AS s
+             WHERE s.state IN ('asked', 'sent') AND s.state = 'sent' AND s.box_id = b.id));
+
+CREATE VIEW call_waits AS
+SELECT c.id, c.asked_at + (SELECT value FROM setting
+                             WHERE name = iif(l.up > 0, 'line.busy_ms', 'line.wait_ms')) AS until,
+       iif(l.up > 0, 'reverse.busy', 'reverse.offline') AS code,
+       iif(l.up > 0, printf('every one of the %d connections of the box is in use', l.up),
+           'the box is not connected') AS why
+  FROM call AS c JOIN host_box AS b ON b.id = c.box_id LEFT JOIN box_line AS l ON l.box_id = b.id
+ WHERE c.state IN ('asked', 'sent') AND c.state = 'asked' AND b.transport = 'reverse';
+
+CREATE TABLE pairing_line (
+    pairing_id INTEGER PRIMARY KEY REFERENCES pairing (id),
+    up         INTEGER NOT NULL DEFAULT 0 CHECK (up >= 0),
+    changed_at INTEGER NOT NULL,
+    endpoint   TEXT,                                           -- that is dialled, or was reached last
+    code       TEXT    CHECK (length(code) <= 64),             -- why the last was lost or not made
+    why        TEXT    CHECK (length(why) <= 512)
+) STRICT;
+
+CREATE TRIGGER pairing_line_is_served BEFORE INSERT ON pairing_line
+BEGIN
+    SELECT RAISE(ABORT, 'pairing.unserved|only a pairing that is active and valid is served')
+     WHERE NOT EXISTS (SELECT 1 FROM pairing_dialled WHERE pairing_id = NEW.pairing_id);
+END;
+
+CREATE TRIGGER pairing_line_stays_served BEFORE UPDATE ON pairing_line
+BEGIN
+    SELECT RAISE(ABORT, 'pairing.unserved|only a pairing that is active and valid is served')
+     WHERE NEW.up > OLD.up
+       AND NOT EXISTS (SELECT 1 FROM pairing_dialled WHERE pairing_id = NEW.pairing_id);
+END;
+
+CREATE TRIGGER pairing_line_ends AFTER UPDATE OF state ON pairing
+WHEN NEW.state = 'revoked' AND OLD.state <> 'revoked'
+BEGIN
+    DELETE FROM pairing_line WHERE pairing_id = NEW.id;
+END;
+
+CREATE VIEW pairing_reached AS
+SELECT s.id AS pairing_id, s.host, s.transport,
+       (SELECT json_group_array(endpoint)
+          FROM (SELECT endpoint FROM pairing_dial WHERE pairing_id = s.id ORDER BY ord))
+         AS endpoints,
+       (SELECT printf('%d %s', i.id, lower(hex(t.fp)))
+          FROM tls_identity AS i JOIN pairing_tls AS t ON t.pairing_id = s.id
+         WHERE i.pairing_id = s.id AND i.state = 'current') AS identity
+  FROM pairing_status AS s
+ WHERE s.active AND s.transport <> 'unix'
+   AND EXISTS (SELECT 1 FROM pairing_dial WHERE pairing_id = s.id);
+
+CREATE VIEW pairing_dialled AS
+SELECT pairing_id, host, endpoints, identity FROM pairing_reached WHERE transport = 'reverse';
+
+CREATE TABLE pairing_socket (
+    pairing_id INTEGER PRIMARY KEY REFERENCES pairing (id),
+    path       TEXT    NOT NULL CHECK (path GLOB '/*' AND length(CAST(path AS BLOB)) <= 103
+                       AND instr(path, char(0)) = 0)
+) STRICT;
+
+CREATE TRIGGER pairing_socket_ends_with_transport AFTER UPDATE OF transport ON pairing
+WHEN NEW.transport <> 'unix'
+BEGIN
+    DELETE FROM pairing_socket WHERE pairing_id = NEW.id;
+END;
+
+CREATE TRIGGER pairing_socket_ends_with_pairing AFTER UPDATE OF state ON pairing
+WHEN NEW.state = 'revoked' AND OLD.state <> 'revoked'
+BEGIN
+    DELETE FROM pairing_socket WHERE pairing_id = NEW.id;
+END;
+
+CREATE VIEW pairing_beats AS
+SELECT s.id AS pairing_id, k.path AS socket, s.peer_uid, json_array() AS endpoints,
+       printf('%s %d', k.path, s.peer_uid) AS facts
+  FROM pairing_status AS s JOIN pairing_socket AS k ON k.pairing_id = s.id
+ WHERE s.active AND s.transport = 'unix'
+UNION ALL
+SELECT d.pairing_id, NULL, NULL, d.endpoints, d.endpoints || ' ' || d.identity
+  FROM pairing_reached AS d
+ WHERE d.identity IS NOT NULL;
+
+CREATE TRIGGER mcp_token_audit_birth AFTER INSERT ON mcp_token
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'mcp_token', NEW.id, NEW.state, '', json_object('label', NEW.label));
+END;
+
+CREATE TRIGGER mcp_token_audit_move AFTER UPDATE OF state ON mcp_token WHEN NEW.state IS NOT OLD.state
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'mcp_token', NEW.id, NEW.state, '', json_object('label', NEW.label));
+END;
 
 CREATE VIEW mcp_tool AS
 SELECT b.name || '.' || replace(o.name, ':', '_') AS name, b.name AS box, o.name AS op,
@@ -252,6 +1643,430 @@ BEGIN
             json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NEW.grant_id));
 END;
 
+CREATE TRIGGER op_run_audit_move AFTER UPDATE OF state ON op_run WHEN NEW.state IS NOT OLD.state
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('op', 'op_run', NEW.id, NEW.state,
+            (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
+            json_object('op', NEW.op, 'exit', NEW.exit_code, 'frames', NEW.last_seq));
+END;
+
+CREATE VIEW live_runs AS
+SELECT r.id, p.host_name AS host, r.op, r.args, r.state, r.queued_at, r.started_at, r.grant_id
+  FROM op_run AS r JOIN pairing AS p ON p.id = r.pairing_id
+ WHERE r.finished_at IS NULL;
+
+CREATE VIEW run_history AS
+SELECT r.id, p.host_name AS host, r.op, r.args, r.state, r.exit_code, r.queued_at, r.finished_at,
+       r.grant_id, a.decided_by AS approved_by, f.label AS approved_with
+  FROM op_run AS r
+  JOIN pairing AS p ON p.id = r.pairing_id
+  LEFT JOIN grant AS g ON g.id = r.grant_id
+  LEFT JOIN approval AS a ON a.id = g.approval_id
+  LEFT JOIN factor AS f ON f.id = g.factor_id;
+
+CREATE TABLE host_order (
+    id         INTEGER PRIMARY KEY,
+    box_id     INTEGER NOT NULL REFERENCES host_box (id),
+    nonce      TEXT    NOT NULL UNIQUE CHECK (length(nonce) = 32 AND nonce NOT GLOB '*[^0-9a-f]*'),
+    kind       TEXT    NOT NULL CHECK (kind IN ('rotate', 'contain')),
+    terms      TEXT    NOT NULL CHECK (json_valid(terms) AND length(CAST(terms AS BLOB)) <= 8192),
+    signature  BLOB    NOT NULL CHECK (length(signature) = 64),
+    state      TEXT    NOT NULL DEFAULT 'waiting'
+               CHECK (state IN ('waiting', 'sent', 'answered', 'expired', 'withdrawn')),
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL CHECK (expires_at > created_at),
+    sent_at    INTEGER,                                        -- first
+    ended_at   INTEGER,
+    outcome    TEXT    CHECK (outcome IN ('done', 'refused', 'failed', 'lost')),
+    result     TEXT    CHECK (result IS NULL OR (json_valid(result) AND length(result) <= 65536)),
+    CHECK ((state IN ('waiting', 'sent')) = (ended_at IS NULL)),
+    CHECK ((state = 'answered') = (outcome IS NOT NULL)),
+    CHECK ((outcome IS NULL) = (result IS NULL))
+) STRICT;
+
+CREATE INDEX host_order_open ON host_order (box_id, id) WHERE ended_at IS NULL;
+
+CREATE TRIGGER host_order_born BEFORE INSERT ON host_order
+BEGIN
+    SELECT RAISE(ABORT, 'order.transition|an order begins as waiting') WHERE NEW.state <> 'waiting';
+    SELECT RAISE(ABORT, 'box.gone|no box of this name is paired with this Host')
+     WHERE (SELECT state FROM host_box WHERE id = NEW.box_id) IS NOT 'active';
+    SELECT RAISE(ABORT, 'order.endpoint|an endpoint of this list is not a host:port')
+     WHERE NEW.kind = 'rotate'
+       AND EXISTS (SELECT 1 FROM json_each(NEW.terms, '$.endpoints')
+                    WHERE type <> 'text' OR endpoint_text(value) IS NOT value);
+    SELECT RAISE(ABORT, 'endpoint.many|more endpoints than the setting pairing.endpoints allows')
+     WHERE NEW.kind = 'rotate' AND json_array_length(NEW.terms, '$.endpoints')
+         NOT BETWEEN 1 AND (SELECT value FROM setting WHERE name = 'pairing.endpoints');
+    SELECT RAISE(ABORT, 'order.process|a process to contain has a number from 2 on')
+     WHERE NEW.kind = 'contain' AND NOT (NEW.terms ->> '$.pid' BETWEEN 2 AND 2147483647);
+    SELECT RAISE(ABORT, 'order.ttl|an order cannot be open for that long')
+     WHERE NEW.expires_at - NEW.created_at > (SELECT high FROM setting WHERE name = 'order.ttl_ms');
+    SELECT RAISE(ABORT, 'order.busy|more orders wait for this box than the setting order.waiting allows')
+     WHERE (SELECT count(*) FROM host_order WHERE box_id = NEW.box_id AND ended_at IS NULL)
+        >= (SELECT value FROM setting WHERE name = 'order.waiting');
+    SELECT RAISE(ABORT, 'order.signature|an order is what this Host signed, for this box')
+     WHERE signed_by('bastion-order-1', (SELECT identity_key FROM box WHERE role = 'host'), NEW.terms,
+                     NEW.signature) IS NOT 1
+        OR (NEW.terms ->> '$.order') IS NOT NEW.nonce OR (NEW.terms ->> '$.kind') IS NOT NEW.kind
+        OR (NEW.terms ->> '$.issued_at') IS NOT NEW.created_at
+        OR (NEW.terms ->> '$.expires_at') IS NOT NEW.expires_at
+        OR (NEW.terms ->> '$.box_key')
+           IS NOT (SELECT lower(hex(box_key)) FROM host_box WHERE id = NEW.box_id);
+END;
+
+CREATE TRIGGER host_order_moves BEFORE UPDATE ON host_order
+BEGIN
+    SELECT RAISE(ABORT, 'order.transition|an order cannot make this move')
+     WHERE NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'host_order' AND from_state = OLD.state AND to_state = NEW.state);
+    SELECT RAISE(ABORT, 'order.final|an order that is over is history')
+     WHERE NEW.state IS OLD.state AND OLD.ended_at IS NOT NULL;
+    SELECT RAISE(ABORT, 'order.fixed|an order keeps what was signed')
+     WHERE NEW.id IS NOT OLD.id OR NEW.box_id IS NOT OLD.box_id OR NEW.nonce IS NOT OLD.nonce
+        OR NEW.kind IS NOT OLD.kind OR NEW.terms IS NOT OLD.terms OR NEW.signature IS NOT OLD.signature
+        OR NEW.created_at IS NOT OLD.created_at OR NEW.expires_at IS NOT OLD.expires_at;
+END;
+
+CREATE TRIGGER host_order_stays BEFORE DELETE ON host_order
+BEGIN
+    SELECT RAISE(ABORT, 'order.final|an order is withdrawn, not deleted');
+END;
+
+CREATE TRIGGER host_order_audit_birth AFTER INSERT ON host_order
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('op', 'host_order', NEW.id, NEW.state, '',
+            json_object('box', (SELECT name FROM host_box WHERE id = NEW.box_id), 'terms', json(NEW.terms)));
+END;
+
+CREATE TRIGGER host_order_audit_move AFTER UPDATE OF state ON host_order WHEN NEW.state IS NOT OLD.state
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('op', 'host_order', NEW.id, NEW.state, '',
+            json_object('order', NEW.nonce, 'outcome', NEW.outcome, 'result', json(NEW.result)));
+END;
+
+CREATE TRIGGER host_order_ends_with_box AFTER UPDATE OF state ON host_box
+WHEN NEW.state = 'gone' AND OLD.state = 'active'
+BEGIN
+    UPDATE host_order SET state = 'withdrawn', ended_at = NEW.gone_at
+     WHERE box_id = NEW.id AND ended_at IS NULL;
+END;
+
+CREATE VIEW host_order_due AS
+SELECT id, box_id, terms, signature
+  FROM (SELECT *, row_number() OVER through AS place, sum(length(terms)) OVER through AS long
+          FROM host_order WHERE ended_at IS NULL AND expires_at > now_ms()
+        WINDOW through AS (PARTITION BY box_id ORDER BY id))
+ WHERE place <= (SELECT value FROM setting WHERE name = 'order.batch')
+   AND long <= (SELECT low / 4 FROM setting WHERE name = 'beat.bytes');
+
+CREATE VIEW orders AS
+SELECT o.id, b.name AS box, o.kind,
+       CASE o.kind WHEN 'rotate' THEN o.terms -> '$.endpoints'
+            ELSE coalesce((o.terms ->> '$.exe') || ' ', '') || (o.terms ->> '$.pid') END AS what,
+       o.state, o.outcome, o.result, o.created_at, o.sent_at, o.ended_at, o.expires_at
+  FROM host_order AS o JOIN host_box AS b ON b.id = o.box_id;
+
+CREATE TABLE directive (
+    id         INTEGER PRIMARY KEY,
+    pairing_id INTEGER NOT NULL REFERENCES pairing (id),
+    nonce      TEXT    NOT NULL CHECK (length(nonce) = 32 AND nonce NOT GLOB '*[^0-9a-f]*'),
+    kind       TEXT    NOT NULL CHECK (kind IN ('rotate', 'contain')),
+    terms      TEXT    NOT NULL CHECK (json_valid(terms) AND length(CAST(terms AS BLOB)) <= 8192),
+    signature  BLOB    NOT NULL CHECK (length(signature) = 64),
+    signer     BLOB    NOT NULL CHECK (length(signer) = 32),   -- the Host's key at that time
+    state      TEXT    NOT NULL DEFAULT 'taken'
+               CHECK (state IN ('taken', 'running', 'done', 'refused', 'failed', 'lost')),
+    taken_at   INTEGER NOT NULL,
+    started_at INTEGER,
+    by_uid     INTEGER,                                        -- who carries it out, on the kernel's word
+    ended_at   INTEGER,
+    result     TEXT    CHECK (result IS NULL OR (json_valid(result) AND length(result) <= 65536)),
+    expires_at INTEGER GENERATED ALWAYS AS
+               (CASE WHEN json_valid(terms) THEN terms ->> '$.expires_at' END) VIRTUAL,
+    UNIQUE (pairing_id, nonce),
+    CHECK ((state IN ('taken', 'running')) = (ended_at IS NULL)),
+    CHECK ((ended_at IS NULL) = (result IS NULL)),
+    CHECK (state <> 'running' OR (started_at IS NOT NULL AND by_uid IS NOT NULL))
+) STRICT;
+
+CREATE INDEX directive_open ON directive (id) WHERE ended_at IS NULL;
+
+CREATE INDEX directive_by_time ON directive (pairing_id, taken_at);
+
+CREATE TABLE rotation_endpoint (
+    pairing_id   INTEGER NOT NULL REFERENCES pairing (id),
+    ord          INTEGER NOT NULL CHECK (ord >= 1),
+    endpoint     TEXT    NOT NULL,
+    directive_id INTEGER NOT NULL REFERENCES directive (id),
+    PRIMARY KEY (pairing_id, ord)
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER directive_is_the_hosts BEFORE INSERT ON directive
+BEGIN
+    SELECT RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
+     WHERE (SELECT state FROM pairing WHERE id = NEW.pairing_id) IS NOT 'active';
+    SELECT RAISE(ABORT, 'pairing.invalid|this pairing is not served')
+     WHERE EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id);
+    SELECT RAISE(ABORT, 'directive.signature|this order is not signed by the Host of this pairing')
+     WHERE NEW.signer IS NOT (SELECT host_key FROM pairing WHERE id = NEW.pairing_id)
+        OR signed_by('bastion-order-1', NEW.signer, NEW.terms, NEW.signature) IS NOT 1;
+    SELECT RAISE(ABORT, 'directive.form|this is no order of a Host')
+     WHERE CASE WHEN json_valid(NEW.terms) THEN json_type(NEW.terms) IS NOT 'object' ELSE 1 END
+        OR length(CAST(NEW.terms AS BLOB)) > 8192;
+    SELECT RAISE(ABORT, 'directive.form|this is no order of a Host')
+     WHERE (SELECT group_concat(key || ' ' || iif(type = 'false', 'true', type))
+              FROM (SELECT key, type FROM json_each(NEW.terms) ORDER BY key)) IS NOT
+           CASE NEW.terms ->> '$.kind'
+           WHEN 'rotate' THEN 'box_key text,endpoints array,expires_at integer,host text,'
+                || 'issued_at integer,kind text,order text'
+           WHEN 'contain' THEN 'agent true,box_key text,exe '
+                || iif(json_type(NEW.terms, '$.exe') = 'null', 'null', 'text')
+                || ',expires_at integer,host text,issued_at integer,kind text,order text,pid integer'
+           END
+        OR NEW.kind IS NOT NEW.terms ->> '$.kind' OR NEW.nonce IS NOT NEW.terms ->> '$.order';
+    SELECT RAISE(ABORT, 'directive.again|this order was taken before')
+     WHERE EXISTS (SELECT 1 FROM directive WHERE pairing_id = NEW.pairing_id AND nonce = NEW.nonce);
+    SELECT RAISE(ABORT, 'directive.transition|an order begins as taken')
+     WHERE NEW.state <> 'taken' OR NEW.taken_at <> now_ms();
+    SELECT RAISE(ABORT, 'directive.other|this order is for another machine, or of another Host')
+     WHERE (NEW.terms ->> '$.box_key') IS NOT (SELECT lower(hex(identity_key)) FROM box)
+        OR (NEW.terms ->> '$.host')
+           IS NOT (SELECT host_name FROM pairing WHERE id = NEW.pairing_id);
+    SELECT RAISE(ABORT, 'directive.time|the time that this order was signed at cannot be')
+     WHERE (NEW.terms ->> '$.issued_at')
+           > now_ms() + (SELECT value FROM setting WHERE name = 'lane.skew_ms')
+        OR (NEW.terms ->> '$.issued_at') < (SELECT since FROM pairing WHERE id = NEW.pairing_id)
+           - (SELECT value FROM setting WHERE name = 'lane.skew_ms')
+        OR (NEW.terms ->> '$.expires_at') - (NEW.terms ->> '$.issued_at')
+           NOT BETWEEN 1 AND (SELECT high FROM setting WHERE name = 'order.ttl_ms');
+    -- (It may have been done since the copy was made.)
+    SELECT RAISE(ABORT, 'directive.replayed|this order was signed before this database was restored')
+     WHERE (NEW.terms ->> '$.issued_at') <= (SELECT max(restored_at) FROM restore);
+    SELECT RAISE(ABORT, 'directive.expired|this order ran out')
+     WHERE (NEW.terms ->> '$.expires_at') <= now_ms();
+    SELECT RAISE(ABORT, 'directive.busy|this Host orders more than this machine keeps of one day')
+     WHERE (SELECT count(*) FROM directive
+             WHERE pairing_id = NEW.pairing_id AND taken_at > now_ms() - 86400000)
+        >= (SELECT value FROM setting WHERE name = 'order.day');
+END;
+
+CREATE TRIGGER directive_may_contain BEFORE UPDATE OF state ON directive
+WHEN NEW.state = 'running' AND OLD.state = 'taken'
+BEGIN
+    SELECT RAISE(ABORT, 'contain.kind|only an order to contain is carried out so') WHERE NEW.kind <> 'contain';
+    SELECT RAISE(ABORT, 'contain.authority|processes are stopped with machine authority, by root')
+     WHERE NEW.by_uid IS NOT 0;
+    SELECT RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
+     WHERE (SELECT state FROM pairing WHERE id = NEW.pairing_id) IS NOT 'active';
+    SELECT RAISE(ABORT, 'pairing.invalid|this pairing is not served')
+     WHERE EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id);
+    SELECT RAISE(ABORT, 'pairing.held|this Host asked too often for what it may not, and is held')
+     WHERE EXISTS (SELECT 1 FROM held_pairings WHERE pairing_id = NEW.pairing_id);
+    SELECT RAISE(ABORT, 'directive.expired|this order ran out') WHERE NEW.expires_at <= now_ms();
+    SELECT RAISE(ABORT, 'anchor.none|this machine is on a network and no Host is its anchor')
+     WHERE (SELECT mode FROM box) IS NOT 'local' AND NOT EXISTS (SELECT 1 FROM live_anchor);
+    SELECT RAISE(ABORT, 'anchor.caps|the anchor has not approved ops of this kind for this Host')
+     WHERE (SELECT mode FROM box) IS NOT 'local'
+       AND NEW.pairing_id IS NOT (SELECT pairing_id FROM live_anchor)
+       AND NOT EXISTS (SELECT 1 FROM approved_kinds
+                        WHERE pairing_id = NEW.pairing_id AND class = 'contain');
+    SELECT RAISE(ABORT, 'contain.right|no person allowed this Host to have processes stopped here')
+     WHERE NOT EXISTS (SELECT 1 FROM live_contain_rights WHERE pairing_id = NEW.pairing_id);
+    SELECT RAISE(ABORT, 'contain.agents|this Host may not have listed processes stopped here')
+     WHERE NEW.terms ->> '$.agent'
+       AND NOT EXISTS (SELECT 1 FROM live_contain_rights WHERE pairing_id = NEW.pairing_id AND agents);
+    SELECT RAISE(ABORT, 'contain.edited|the list of processes to spare was changed by another tool')
+     WHERE NOT EXISTS (SELECT 1 FROM contain_account AS a JOIN contain_account_text AS t
+                        WHERE seal_ok('contain', t.text, a.seal) = 1);
+END;
+
+CREATE TRIGGER directive_moves BEFORE UPDATE ON directive
+BEGIN
+    SELECT RAISE(ABORT, 'directive.transition|an order cannot make this move')
+     WHERE NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'directive' AND from_state = OLD.state AND to_state = NEW.state);
+    SELECT RAISE(ABORT, 'directive.final|what became of an order is written once')
+     WHERE NEW.state IS OLD.state AND OLD.ended_at IS NOT NULL;
+    SELECT RAISE(ABORT, 'directive.fixed|an order keeps what was signed')
+     WHERE NEW.id IS NOT OLD.id OR NEW.pairing_id IS NOT OLD.pairing_id OR NEW.nonce IS NOT OLD.nonce
+        OR NEW.kind IS NOT OLD.kind OR NEW.terms IS NOT OLD.terms OR NEW.signature IS NOT OLD.signature
+        OR NEW.signer IS NOT OLD.signer OR NEW.taken_at IS NOT OLD.taken_at;
+END;
+
+CREATE TRIGGER directive_stays BEFORE DELETE ON directive
+BEGIN
+    SELECT RAISE(ABORT, 'directive.final|an order is kept for ever, so that it is never done again');
+END;
+
+CREATE TRIGGER directive_audit_birth AFTER INSERT ON directive
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('op', 'directive', NEW.id, NEW.state,
+            (SELECT host_name FROM pairing WHERE id = NEW.pairing_id), json_object('terms', json(NEW.terms)));
+    -- The newest set alone is tried.
+    UPDATE directive SET state = 'failed', ended_at = NEW.taken_at,
+           result = json_object('code', 'rotate.superseded', 'why', 'a later order took its place')
+     WHERE NEW.kind = 'rotate' AND pairing_id = NEW.pairing_id AND kind = 'rotate' AND state = 'taken'
+       AND id <> NEW.id;
+END;
+
+CREATE TRIGGER directive_audit_move AFTER UPDATE OF state ON directive WHEN NEW.state IS NOT OLD.state
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('op', 'directive', NEW.id, NEW.state,
+            (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
+            json_object('order', NEW.nonce, 'result', json(NEW.result)));
+END;
+
+CREATE TRIGGER directive_ends AFTER UPDATE OF state ON directive
+WHEN NEW.ended_at IS NOT NULL AND OLD.ended_at IS NULL
+BEGIN
+    INSERT INTO directive_untold (directive_id, pairing_id) VALUES (NEW.id, NEW.pairing_id);
+    INSERT INTO beat_request (pairing_id, at)
+    SELECT id, now_ms() FROM pairing_status WHERE id = NEW.pairing_id AND active
+        ON CONFLICT DO NOTHING;
+    INSERT INTO refused (at, pairing_id, surface, asked, code, why)
+    SELECT now_ms(), NEW.pairing_id, 'lane', 'order:' || NEW.kind, code, NEW.result ->> '$.why'
+      FROM refusal WHERE NEW.state = 'refused' AND code = NEW.result ->> '$.code';
+END;
+
+CREATE TRIGGER directive_rotates AFTER UPDATE OF state ON directive
+WHEN NEW.kind = 'rotate' AND OLD.state = 'taken' AND NEW.ended_at IS NOT NULL
+BEGIN
+    DELETE FROM pairing_endpoint WHERE NEW.state = 'done' AND pairing_id = NEW.pairing_id;
+    INSERT INTO pairing_endpoint (pairing_id, ord, endpoint)
+    SELECT pairing_id, ord, endpoint FROM rotation_endpoint
+     WHERE NEW.state = 'done' AND directive_id = NEW.id ORDER BY ord;
+    DELETE FROM rotation_endpoint WHERE directive_id = NEW.id;
+END;
+
+CREATE TRIGGER rotation_endpoint_is_one BEFORE INSERT ON rotation_endpoint
+BEGIN
+    SELECT RAISE(ABORT, 'endpoint.invalid|an endpoint of this list is not a host:port')
+     WHERE endpoint_text(NEW.endpoint) IS NULL OR NEW.endpoint <> endpoint_text(NEW.endpoint);
+    SELECT RAISE(ABORT, 'endpoint.many|more endpoints than the setting pairing.endpoints allows')
+     WHERE (SELECT count(*) FROM rotation_endpoint WHERE pairing_id = NEW.pairing_id)
+        >= (SELECT value FROM setting WHERE name = 'pairing.endpoints');
+    SELECT RAISE(ABORT, 'rotate.none|this Host is not reached by endpoints')
+     WHERE NOT EXISTS (SELECT 1 FROM pairing_endpoint WHERE pairing_id = NEW.pairing_id);
+    SELECT RAISE(ABORT, 'directive.transition|endpoints are tried while their order is open')
+     WHERE NOT EXISTS (SELECT 1 FROM directive WHERE id = NEW.directive_id AND kind = 'rotate'
+                          AND state = 'taken' AND pairing_id = NEW.pairing_id);
+END;
+
+CREATE TRIGGER rotation_endpoint_no_update BEFORE UPDATE ON rotation_endpoint
+BEGIN
+    SELECT RAISE(ABORT, 'endpoint.fixed|endpoints are replaced, never edited');
+END;
+
+CREATE TRIGGER directive_ends_with_pairing AFTER UPDATE OF state ON pairing
+WHEN NEW.state = 'revoked' AND OLD.state <> 'revoked'
+BEGIN
+    UPDATE directive SET state = 'failed', ended_at = NEW.ended_at,
+           result = json_object('code', 'pairing.inactive', 'why', 'the pairing ended first')
+     WHERE pairing_id = NEW.id AND state = 'taken';
+END;
+
+CREATE TRIGGER directive_ends_with_code AFTER UPDATE OF renewed_at ON pairing
+WHEN NEW.renewed_at IS NOT OLD.renewed_at AND NEW.renewed_at IS NOT NULL
+BEGIN
+    UPDATE directive SET state = 'failed', ended_at = NEW.renewed_at,
+           result = json_object('code', 'rotate.superseded', 'why', 'a new pairing code took its place')
+     WHERE pairing_id = NEW.id AND kind = 'rotate' AND state = 'taken';
+END;
+
+CREATE TABLE directive_untold (
+    directive_id INTEGER PRIMARY KEY REFERENCES directive (id),
+    pairing_id   INTEGER NOT NULL REFERENCES pairing (id)
+) STRICT;
+
+CREATE INDEX directive_untold_by_pairing ON directive_untold (pairing_id, directive_id);
+
+CREATE VIEW untold_result AS
+SELECT d.id, u.pairing_id, d.nonce, d.kind, d.state, d.result
+  FROM directive_untold AS u JOIN directive AS d ON d.id = u.directive_id;
+
+CREATE VIEW directive_deadline AS
+SELECT id, iif(kind = 'rotate',
+               taken_at + (SELECT value FROM setting WHERE name = 'rotate.try_ms'), expires_at) AS at
+  FROM directive WHERE ended_at IS NULL AND state = 'taken';
+
+CREATE VIEW pairing_dial AS
+SELECT pairing_id, ord, endpoint, 1 AS fresh FROM rotation_endpoint
+UNION ALL
+SELECT e.pairing_id, e.ord + (SELECT count(*) FROM rotation_endpoint AS r WHERE r.pairing_id = e.pairing_id),
+       e.endpoint, 0
+  FROM pairing_endpoint AS e;
+
+CREATE TRIGGER pairing_endpoint_is_one BEFORE INSERT ON pairing_endpoint
+BEGIN
+    SELECT RAISE(ABORT, 'endpoint.invalid|an endpoint of this list is not a host:port')
+     WHERE endpoint_text(NEW.endpoint) IS NULL OR NEW.endpoint <> endpoint_text(NEW.endpoint);
+    SELECT RAISE(ABORT, 'endpoint.many|more endpoints than the setting pairing.endpoints allows')
+     WHERE (SELECT count(*) FROM pairing_endpoint WHERE pairing_id = NEW.pairing_id)
+        >= (SELECT value FROM setting WHERE name = 'pairing.endpoints');
+END;
+
+CREATE TRIGGER pairing_endpoint_audit_birth AFTER INSERT ON pairing_endpoint
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('pairing', 'pairing_endpoint', NEW.pairing_id, 'added',
+            (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
+            json_object('ord', NEW.ord, 'endpoint', NEW.endpoint));
+END;
+
+CREATE TRIGGER pairing_endpoint_audit_end AFTER DELETE ON pairing_endpoint
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('pairing', 'pairing_endpoint', OLD.pairing_id, 'removed',
+            (SELECT host_name FROM pairing WHERE id = OLD.pairing_id),
+            json_object('ord', OLD.ord, 'endpoint', OLD.endpoint));
+END;
+
+CREATE TRIGGER pairing_endpoint_ends_with_pairing AFTER UPDATE OF state ON pairing
+WHEN NEW.state = 'revoked' AND OLD.state <> 'revoked'
+BEGIN
+    DELETE FROM pairing_endpoint WHERE pairing_id = NEW.id;
+END;
+
+CREATE TRIGGER pairing_endpoint_ends_with_code AFTER UPDATE OF renewed_at ON pairing
+WHEN NEW.renewed_at IS NOT OLD.renewed_at AND NEW.renewed_at IS NOT NULL
+BEGIN
+    DELETE FROM pairing_endpoint WHERE pairing_id = NEW.id;
+END;
+
+CREATE VIEW pairing_invalid AS
+SELECT id, 'no process of this machine can be the user that served this Host' AS reason
+  FROM pairing WHERE state <> 'revoked' AND peer_uid >= 4294967295
+UNION ALL
+SELECT p.id, printf('its endpoint %d is not a host:port',
+                    (SELECT min(ord) FROM pairing_endpoint
+                      WHERE pairing_id = p.id AND endpoint_text(endpoint) IS NULL))
+  FROM pairing AS p
+ WHERE (p.peer_uid IS NULL OR p.peer_uid < 4294967295)
+   AND EXISTS (SELECT 1 FROM pairing_endpoint
+                WHERE pairing_id = p.id AND endpoint_text(endpoint) IS NULL)
+UNION ALL
+SELECT p.id, 'it is over a network, and what its Host''s authority is was lost'
+  FROM pairing AS p
+ WHERE p.state <> 'revoked' AND p.transport <> 'unix'
+   AND NOT EXISTS (SELECT 1 FROM pairing_tls WHERE pairing_id = p.id);
+
+CREATE VIEW pairing_status AS
+SELECT p.id, p.host_name AS host,
+       substr(p.host_name, 1, instr(p.host_name || '.', '.') - 1) AS handle,
+       CASE WHEN i.reason IS NULL THEN p.state ELSE 'invalid' END AS state,
+       i.reason IS NULL AND p.state = 'active' AS active,
+       p.id IS (SELECT pairing_id FROM anchor) AS anchor,
+       p.transport, p.peer_uid, p.since, p.renewed_at, p.ended_at, t.expires_at, t.caps, i.reason
+  FROM pairing AS p
+  LEFT JOIN pairing_invalid AS i ON i.id = p.id
+  LEFT JOIN anchor_terms AS t ON t.id = p.terms_id;
+
 CREATE TRIGGER instance_closes AFTER UPDATE OF state ON instance
 WHEN NEW.state IN ('ended', 'lost') AND OLD.state NOT IN ('ended', 'lost')
 BEGIN
@@ -266,11 +2081,196 @@ BEGIN
                           UNION SELECT NEW.process_id);
 END;
 
+CREATE TRIGGER instance_audit_birth AFTER INSERT ON instance
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'instance', NEW.id, NEW.state, '',
+            json_object('epoch', NEW.epoch, 'role', NEW.role, 'version', NEW.version));
+END;
+
+CREATE TRIGGER instance_audit_move AFTER UPDATE OF state ON instance WHEN NEW.state IS NOT OLD.state
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'instance', NEW.id, NEW.state, '',
+            json_object('from', OLD.state, 'reason', NEW.end_reason));
+END;
+
+CREATE TRIGGER actor_run_audit AFTER UPDATE OF state ON actor_run WHEN NEW.state IS NOT OLD.state
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'actor', NEW.id, NEW.state, '',
+            json_object('actor', NEW.actor, 'attempt', NEW.attempt, 'exit', NEW.exit_code,
+                        'signal', NEW.term_signal));
+END;
+
+CREATE TRIGGER actor_run_closes_directives AFTER UPDATE OF state ON actor_run
+WHEN NEW.actor = 'worker' AND NEW.state IN ('ended', 'failed', 'lost')
+ AND OLD.state IN ('starting', 'running')
+BEGIN
+    UPDATE directive SET state = 'lost', ended_at = NEW.ended_at,
+           result = json_object('code', 'directive.lost', 'why', 'the worker ended before the order did')
+     WHERE state = 'running';
+END;
+
 CREATE TRIGGER actor_run_closes_calls AFTER UPDATE OF state ON actor_run
 WHEN NEW.actor = 'link' AND NEW.state IN ('ended', 'failed', 'lost')
  AND OLD.state IN ('starting', 'running')
 BEGIN
     UPDATE call SET state = 'lost', finished_at = NEW.ended_at WHERE state = 'sent';
+END;
+
+CREATE TABLE strike (
+    code TEXT PRIMARY KEY REFERENCES refusal (code) CHECK (code NOT GLOB 'lane.*')
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE quarantine (
+    id         INTEGER PRIMARY KEY,
+    pairing_id INTEGER NOT NULL REFERENCES pairing (id),
+    state      TEXT    NOT NULL DEFAULT 'held' CHECK (state IN ('held', 'lapsed', 'lifted')),
+    strikes    INTEGER NOT NULL CHECK (strikes >= 1),
+    last       INTEGER NOT NULL,                               -- the refused ask that it began with
+    from_at    INTEGER NOT NULL,
+    until_at   INTEGER NOT NULL CHECK (until_at > from_at),
+    ended_at   INTEGER,
+    by_uid     INTEGER CHECK (by_uid >= 0),                    -- who lifted it
+    CHECK ((state = 'held') = (ended_at IS NULL)),
+    CHECK ((state = 'lifted') = (by_uid IS NOT NULL))
+) STRICT;
+
+CREATE UNIQUE INDEX quarantine_once ON quarantine (pairing_id) WHERE state = 'held';
+
+CREATE INDEX quarantine_by_pairing ON quarantine (pairing_id, id);
+
+CREATE TRIGGER quarantine_born BEFORE INSERT ON quarantine WHEN NEW.state <> 'held'
+BEGIN
+    SELECT RAISE(ABORT, 'quarantine.transition|a hold begins as held');
+END;
+
+CREATE TRIGGER quarantine_moves BEFORE UPDATE ON quarantine
+BEGIN
+    SELECT RAISE(ABORT, 'quarantine.transition|a hold that is over stays over')
+     WHERE NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'quarantine' AND from_state = OLD.state AND to_state = NEW.state);
+    SELECT RAISE(ABORT, 'quarantine.early|a hold lapses when its time is over')
+     WHERE NEW.state = 'lapsed' AND OLD.until_at > now_ms();
+    SELECT RAISE(ABORT, 'quarantine.late|this hold is over already')
+     WHERE NEW.state = 'lifted' AND OLD.until_at <= now_ms();
+    SELECT RAISE(ABORT, 'quarantine.fixed|a hold keeps its Host and its time')
+     WHERE NEW.id IS NOT OLD.id OR NEW.pairing_id IS NOT OLD.pairing_id
+        OR NEW.strikes IS NOT OLD.strikes OR NEW.last IS NOT OLD.last
+        OR NEW.from_at IS NOT OLD.from_at OR NEW.until_at IS NOT OLD.until_at;
+END;
+
+CREATE TRIGGER quarantine_stays BEFORE DELETE ON quarantine
+BEGIN
+    SELECT RAISE(ABORT, 'quarantine.kept|a hold is lifted, not deleted');
+END;
+
+CREATE TRIGGER quarantine_audit_birth AFTER INSERT ON quarantine
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'quarantine', NEW.id, NEW.state,
+            (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
+            json_object('strikes', NEW.strikes, 'until_at', NEW.until_at));
+END;
+
+CREATE TRIGGER quarantine_audit_move AFTER UPDATE OF state ON quarantine
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'quarantine', NEW.id, NEW.state,
+            (SELECT host_name FROM pairing WHERE id = NEW.pairing_id), json_object('by', NEW.by_uid));
+END;
+
+CREATE VIEW held_pairings AS
+SELECT q.id, q.pairing_id, p.host_name AS host, q.strikes, q.from_at, q.until_at
+  FROM quarantine AS q JOIN pairing AS p ON p.id = q.pairing_id
+ WHERE q.state = 'held' AND q.until_at > now_ms();
+
+CREATE INDEX refused_by_pairing ON refused (pairing_id, at);
+
+CREATE TRIGGER refused_strikes AFTER INSERT ON refused
+WHEN EXISTS (SELECT 1 FROM strike WHERE code = NEW.code)
+ AND EXISTS (SELECT 1 FROM pairing WHERE id = NEW.pairing_id AND state <> 'revoked')
+ AND NOT EXISTS (SELECT 1 FROM held_pairings WHERE pairing_id = NEW.pairing_id)
+ AND (SELECT count(*) FROM refused AS r JOIN strike AS s ON s.code = r.code
+       WHERE r.pairing_id = NEW.pairing_id
+         AND r.at > now_ms() - (SELECT value FROM setting WHERE name = 'quarantine.window_ms')
+         AND r.id > coalesce((SELECT max(last) FROM quarantine WHERE pairing_id = NEW.pairing_id), 0))
+  >= (SELECT value FROM setting WHERE name = 'quarantine.strikes')
+BEGIN
+    UPDATE quarantine SET state = 'lapsed', ended_at = now_ms()
+     WHERE pairing_id = NEW.pairing_id AND state = 'held' AND until_at <= now_ms();
+    INSERT INTO quarantine (pairing_id, strikes, last, from_at, until_at)
+    SELECT NEW.pairing_id, (SELECT value FROM setting WHERE name = 'quarantine.strikes'), NEW.id, now_ms(),
+           now_ms() + max(b.value, min(2 * coalesce(h.length, 0), c.value))
+      FROM setting AS b JOIN setting AS c ON c.name = 'quarantine.cap_ms'
+      LEFT JOIN (SELECT until_at - from_at AS length FROM quarantine
+                  WHERE pairing_id = NEW.pairing_id AND state = 'lapsed'
+                    AND until_at > now_ms()
+                        - (SELECT value FROM setting WHERE name = 'quarantine.forget_ms')
+                    AND id = (SELECT max(id) FROM quarantine WHERE pairing_id = NEW.pairing_id)) AS h
+     WHERE b.name = 'quarantine.base_ms';
+END;
+
+CREATE TRIGGER op_run_not_held BEFORE INSERT ON op_run
+WHEN EXISTS (SELECT 1 FROM quarantine WHERE pairing_id = NEW.pairing_id AND state = 'held'
+                AND until_at > now_ms())
+BEGIN
+    SELECT RAISE(ABORT, 'pairing.held|this Host asked too often for what it may not, and is held');
+END;
+
+CREATE TRIGGER approval_not_held BEFORE INSERT ON approval
+WHEN EXISTS (SELECT 1 FROM quarantine WHERE pairing_id = NEW.pairing_id AND state = 'held'
+                AND until_at > now_ms())
+BEGIN
+    SELECT RAISE(ABORT, 'pairing.held|this Host asked too often for what it may not, and is held');
+END;
+
+CREATE TABLE refused_stretch (
+    pairing_id INTEGER NOT NULL,
+    kind       TEXT    NOT NULL CHECK (kind IN ('unproven', 'refused', 'strike')),
+    since      INTEGER NOT NULL,
+    kept       INTEGER NOT NULL CHECK (kept >= 0),
+    dropped    INTEGER NOT NULL DEFAULT 0 CHECK (dropped >= 0),
+    PRIMARY KEY (pairing_id, kind)
+) STRICT, WITHOUT ROWID;
+
+CREATE VIEW refused_dropped AS
+SELECT coalesce(p.host_name, '') AS host, r.kind, r.since, r.kept, r.dropped
+  FROM refused_stretch AS r LEFT JOIN pairing AS p ON p.id = r.pairing_id WHERE r.dropped > 0;
+
+CREATE TRIGGER refused_stretch_audit AFTER UPDATE OF dropped ON refused_stretch
+WHEN NEW.dropped = 1 AND OLD.dropped = 0
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'refused_stretch', NEW.pairing_id, 'full',
+            coalesce((SELECT host_name FROM pairing WHERE id = NEW.pairing_id), ''),
+            json_object('kind', NEW.kind, 'kept', NEW.kept, 'since', NEW.since));
+END;
+
+CREATE VIEW refusal_kind AS
+SELECT code, CASE WHEN code GLOB 'lane.*' THEN 'unproven'
+                  WHEN code IN (SELECT code FROM strike) THEN 'strike' ELSE 'refused' END AS kind
+  FROM refusal;
+
+CREATE TRIGGER refused_bounded BEFORE INSERT ON refused WHEN NEW.surface <> 'cli'
+BEGIN
+    INSERT INTO refused_stretch (pairing_id, kind, since, kept)
+    SELECT coalesce(NEW.pairing_id, 0), kind, now_ms(), 0 FROM refusal_kind WHERE code = NEW.code
+        ON CONFLICT DO UPDATE SET since = now_ms(), kept = 0, dropped = 0
+           WHERE refused_stretch.since
+              <= now_ms() - (SELECT value FROM setting WHERE name = 'refused.stretch_ms');
+    UPDATE refused_stretch
+       SET kept = kept + (kept < (SELECT max(value) FROM setting
+                                   WHERE name IN ('refused.kept', 'quarantine.strikes'))),
+           dropped = dropped + (kept >= (SELECT max(value) FROM setting
+                                          WHERE name IN ('refused.kept', 'quarantine.strikes')))
+     WHERE pairing_id = coalesce(NEW.pairing_id, 0)
+       AND kind = (SELECT kind FROM refusal_kind WHERE code = NEW.code);
+    SELECT RAISE(IGNORE)
+      FROM refused_stretch
+     WHERE dropped > 0 AND pairing_id = coalesce(NEW.pairing_id, 0)
+       AND kind = (SELECT kind FROM refusal_kind WHERE code = NEW.code);
 END;
 
 CREATE VIEW retention_item (entity, id, at, rows) AS
@@ -281,6 +2281,96 @@ SELECT 'actor_run', id, ended_at, 1 FROM actor_run
  UNION ALL SELECT 'factor_try', id, at, 1 FROM factor_try
  UNION ALL SELECT 'op_output', id, finished_at, last_seq FROM op_run
  UNION ALL SELECT 'refused', id, at, 1 FROM refused;
+
+CREATE VIEW retention_due AS
+SELECT c.entity,
+       (SELECT max(id)
+          FROM (SELECT id, rows, sum(rows) OVER through AS total,
+                       max(at IS NULL OR at >= c.before) OVER through AS kept,
+                       lead(id) OVER through AS later
+                  FROM (SELECT id, at, rows FROM retention_item
+                         WHERE entity = c.entity AND id > c.gone_to ORDER BY id
+                         LIMIT (SELECT value + 1 FROM setting WHERE name = 'retention.batch'))
+                WINDOW through AS (ORDER BY id))
+         WHERE NOT kept AND later IS NOT NULL
+           AND (total = rows
+                OR total <= (SELECT value FROM setting WHERE name = 'retention.batch'))) AS gone_to
+  FROM retention_cutoff AS c;
+
+CREATE TRIGGER retention_moves BEFORE UPDATE ON retention
+BEGIN
+    SELECT RAISE(ABORT, 'retention.mark|a mark only moves forward')
+     WHERE NEW.entity IS NOT OLD.entity OR NEW.gone_to <= OLD.gone_to;
+    SELECT RAISE(ABORT, 'retention.young|rows stay for as long as the setting says, and the newest for ever')
+     WHERE NOT EXISTS (SELECT 1 FROM retention_cutoff WHERE entity = NEW.entity)
+        OR NEW.gone_to >= coalesce((SELECT max(id) FROM retention_item WHERE entity = NEW.entity), 0)
+        OR EXISTS (SELECT 1 FROM retention_item
+                    WHERE entity = NEW.entity AND id > OLD.gone_to AND id <= NEW.gone_to
+                      AND (at IS NULL OR at >= (SELECT before FROM retention_cutoff
+                                                 WHERE entity = NEW.entity)));
+END;
+
+CREATE TRIGGER retention_answers AFTER UPDATE ON retention
+WHEN NEW.entity IN ('op_output', 'call_output')
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    SELECT 'management', 'retention', NEW.entity, 'removed', '',
+           json_object('rows', (SELECT coalesce(sum(rows), 0) FROM retention_item
+                                 WHERE entity = NEW.entity
+                                   AND id > OLD.gone_to AND id <= NEW.gone_to),
+                       'after', OLD.gone_to, 'to', NEW.gone_to, 'days', days)
+      FROM retention_cutoff WHERE entity = NEW.entity;
+END;
+
+CREATE TRIGGER retention_factor_try AFTER UPDATE ON retention WHEN NEW.entity = 'factor_try'
+BEGIN
+    DELETE FROM factor_try WHERE id > OLD.gone_to AND id <= NEW.gone_to;
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    SELECT 'management', 'retention', NEW.entity, 'removed', '',
+           json_object('rows', changes(), 'after', OLD.gone_to, 'to', NEW.gone_to, 'days', days)
+      FROM retention_cutoff WHERE entity = NEW.entity;
+END;
+
+CREATE TRIGGER retention_refused AFTER UPDATE ON retention WHEN NEW.entity = 'refused'
+BEGIN
+    DELETE FROM refused WHERE id > OLD.gone_to AND id <= NEW.gone_to;
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    SELECT 'management', 'retention', NEW.entity, 'removed', '',
+           json_object('rows', changes(), 'after', OLD.gone_to, 'to', NEW.gone_to, 'days', days)
+      FROM retention_cutoff WHERE entity = NEW.entity;
+END;
+
+CREATE TRIGGER retention_actor_run AFTER UPDATE ON retention WHEN NEW.entity = 'actor_run'
+BEGIN
+    DELETE FROM actor_run WHERE id > OLD.gone_to AND id <= NEW.gone_to;
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    SELECT 'management', 'retention', NEW.entity, 'removed', '',
+           json_object('rows', changes(), 'after', OLD.gone_to, 'to', NEW.gone_to, 'days', days)
+      FROM retention_cutoff WHERE entity = NEW.entity;
+    DELETE FROM process
+     WHERE seen_at < (SELECT before FROM retention_cutoff WHERE entity = NEW.entity)
+       AND id < (SELECT max(id) FROM process)
+       AND NOT EXISTS (SELECT 1 FROM actor_run WHERE process_id = process.id)
+       AND id NOT IN (SELECT process_id FROM instance)
+       AND id NOT IN (SELECT process_id FROM lease WHERE process_id IS NOT NULL);
+END;
+
+CREATE TRIGGER audit_base_audit AFTER INSERT ON audit_base
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    SELECT 'management', 'audit', NEW.seq, 'pruned', '',
+           json_object('before', NEW.seq, 'head', lower(hex(NEW.head)), 'days', days,
+                       'exported', (SELECT sent FROM audit_sink WHERE name = 'export'))
+      FROM retention_cutoff WHERE entity = 'audit';
+END;
+
+CREATE TRIGGER audit_sink_exported AFTER UPDATE OF sent ON audit_sink
+WHEN NEW.name = 'export' AND NEW.sent IS NOT OLD.sent
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'audit', NEW.sent, 'exported', '',
+            json_object('after', OLD.sent, 'to', NEW.sent));
+END;
 
 CREATE TABLE host_terms (
     id          INTEGER PRIMARY KEY,
@@ -424,19 +2514,536 @@ SELECT t.id, b.name AS box, t.terms ->> '$.kind' AS kind, t.terms ->> '$.subject
        t.state, t.made_at, t.tries, t.finished_at, t.code, t.why
   FROM host_terms AS t JOIN host_box AS b ON b.id = t.box_id WHERE t.terms IS NOT NULL;
 
+CREATE TABLE tls_authority (
+    id        INTEGER PRIMARY KEY CHECK (id = 1),
+    cert      BLOB    NOT NULL CHECK (length(cert) BETWEEN 1 AND 8192),        -- DER
+    fp        BLOB    NOT NULL CHECK (length(fp) = 32),                        -- SHA-256 of it
+    key       BLOB    NOT NULL CHECK (length(key) BETWEEN 41 AND 4096),        -- sealed
+    not_after INTEGER NOT NULL,
+    made_at   INTEGER NOT NULL
+) STRICT;
+
+CREATE TRIGGER tls_authority_once BEFORE INSERT ON tls_authority
+BEGIN
+    SELECT RAISE(ABORT, 'tls.authority|this machine has an authority, and whoever is paired pins it')
+     WHERE EXISTS (SELECT 1 FROM tls_authority);
+END;
+
+CREATE TRIGGER tls_authority_fixed BEFORE UPDATE ON tls_authority
+BEGIN
+    SELECT RAISE(ABORT, 'tls.authority|this machine has an authority, and whoever is paired pins it');
+END;
+
+CREATE TRIGGER tls_authority_stays BEFORE DELETE ON tls_authority
+BEGIN
+    SELECT RAISE(ABORT, 'tls.authority|this machine has an authority, and whoever is paired pins it');
+END;
+
+CREATE TRIGGER tls_authority_audit AFTER INSERT ON tls_authority
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'tls_authority', NEW.id, 'created', '',
+            json_object('fp', lower(hex(NEW.fp)), 'not_after', NEW.not_after));
+END;
+
+CREATE TABLE pairing_tls (
+    pairing_id INTEGER PRIMARY KEY REFERENCES pairing (id),
+    authority  BLOB    NOT NULL CHECK (length(authority) BETWEEN 1 AND 8192),  -- DER
+    fp         BLOB    NOT NULL CHECK (length(fp) = 32),                       -- SHA-256 of it
+    pinned_at  INTEGER NOT NULL
+) STRICT;
+
+CREATE TRIGGER pairing_tls_born BEFORE INSERT ON pairing_tls
+BEGIN
+    SELECT RAISE(ABORT, 'pairing.authority|a Host of this name is paired here with another authority')
+     WHERE EXISTS (SELECT 1 FROM pairing_tls WHERE pairing_id = NEW.pairing_id AND fp <> NEW.fp);
+    SELECT RAISE(ABORT, 'pairing.transport|a pairing over a unix socket pins no authority')
+     WHERE (SELECT transport FROM pairing WHERE id = NEW.pairing_id) IS 'unix';
+    SELECT RAISE(ABORT, 'pairing.authority|the authority is not the one of this fingerprint')
+     WHERE sha256(NEW.authority) <> NEW.fp;
+END;
+
+CREATE TRIGGER pairing_tls_fixed BEFORE UPDATE ON pairing_tls
+BEGIN
+    SELECT RAISE(ABORT, 'pairing.authority|a pairing keeps the authority that it pinned');
+END;
+
+CREATE TRIGGER pairing_tls_stays BEFORE DELETE ON pairing_tls
+WHEN EXISTS (SELECT 1 FROM pairing WHERE id = OLD.pairing_id AND state <> 'revoked')
+ AND NOT EXISTS (SELECT 1 FROM pairing WHERE id = OLD.pairing_id AND transport = 'unix')
+BEGIN
+    SELECT RAISE(ABORT, 'pairing.authority|what a pairing pins ends with the pairing');
+END;
+
+CREATE TRIGGER pairing_tls_audit AFTER INSERT ON pairing_tls
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('pairing', 'pairing_tls', NEW.pairing_id, 'pinned',
+            (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
+            json_object('fp', lower(hex(NEW.fp))));
+END;
+
+CREATE TABLE tls_identity (
+    id         INTEGER PRIMARY KEY,
+    use        TEXT    NOT NULL CHECK (use IN ('server', 'client')),
+    pairing_id INTEGER REFERENCES pairing (id),
+    state      TEXT    NOT NULL DEFAULT 'current' CHECK (state IN ('current', 'past')),
+    cert       BLOB    NOT NULL CHECK (length(cert) BETWEEN 1 AND 8192),       -- DER
+    fp         BLOB    NOT NULL UNIQUE CHECK (length(fp) = 32),
+    key        BLOB    CHECK (length(key) BETWEEN 41 AND 4096),                -- sealed; gone with its time
+    not_before INTEGER NOT NULL,
+    not_after  INTEGER NOT NULL CHECK (not_after > not_before),
+    made_at    INTEGER NOT NULL,
+    ended_at   INTEGER,
+    CHECK ((state = 'current') = (key IS NOT NULL)),
+    CHECK ((state = 'past') = (ended_at IS NOT NULL)),
+    CHECK (pairing_id IS NULL OR use = 'client')
+) STRICT;
+
+CREATE UNIQUE INDEX tls_identity_current ON tls_identity (use, coalesce(pairing_id, 0))
+ WHERE state = 'current';
+
+CREATE TRIGGER tls_identity_born BEFORE INSERT ON tls_identity
+BEGIN
+    SELECT RAISE(ABORT, 'tls.identity|a certificate begins as the current one')
+     WHERE NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'tls_identity' AND from_state = '' AND to_state = NEW.state);
+    SELECT RAISE(ABORT, 'pairing.transport|a certificate is for a pairing over a network that stands')
+     WHERE NEW.pairing_id IS NOT NULL
+       AND NOT EXISTS (SELECT 1 FROM pairing AS p JOIN pairing_tls AS t ON t.pairing_id = p.id
+                        WHERE p.id = NEW.pairing_id AND p.state <> 'revoked'
+                          AND p.transport <> 'unix');
+    UPDATE tls_identity SET state = 'past', key = NULL, ended_at = now_ms()
+     WHERE use = NEW.use AND pairing_id IS NEW.pairing_id AND state = 'current';
+END;
+
+CREATE TRIGGER tls_identity_moves BEFORE UPDATE ON tls_identity
+BEGIN
+    SELECT RAISE(ABORT, 'tls.identity|a certificate that is past is history')
+     WHERE OLD.state = 'past';
+    SELECT RAISE(ABORT, 'tls.identity|a certificate only ends')
+     WHERE NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'tls_identity' AND from_state = OLD.state AND to_state = NEW.state)
+        OR NEW.id IS NOT OLD.id OR NEW.use IS NOT OLD.use
+        OR NEW.pairing_id IS NOT OLD.pairing_id OR NEW.cert IS NOT OLD.cert OR NEW.fp IS NOT OLD.fp
+        OR NEW.not_before IS NOT OLD.not_before OR NEW.not_after IS NOT OLD.not_after
+        OR NEW.made_at IS NOT OLD.made_at;
+END;
+
+CREATE TRIGGER tls_identity_stays BEFORE DELETE ON tls_identity
+BEGIN
+    SELECT RAISE(ABORT, 'tls.identity|a certificate that is past is history');
+END;
+
+CREATE TRIGGER tls_identity_audit AFTER INSERT ON tls_identity
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('pairing', 'tls_identity', NEW.id, NEW.state,
+            coalesce((SELECT host_name FROM pairing WHERE id = NEW.pairing_id), ''),
+            json_object('use', NEW.use, 'fp', lower(hex(NEW.fp)), 'not_after', NEW.not_after));
+END;
+
+CREATE TRIGGER tls_identity_audit_move AFTER UPDATE OF state ON tls_identity
+WHEN NEW.state IS NOT OLD.state
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('pairing', 'tls_identity', NEW.id, NEW.state,
+            coalesce((SELECT host_name FROM pairing WHERE id = NEW.pairing_id), ''),
+            json_object('use', NEW.use));
+END;
+
+CREATE TRIGGER pairing_tls_ends_with_pairing AFTER UPDATE OF state ON pairing
+WHEN NEW.state = 'revoked' AND OLD.state <> 'revoked'
+BEGIN
+    UPDATE tls_identity SET state = 'past', key = NULL, ended_at = NEW.ended_at
+     WHERE pairing_id = NEW.id AND state = 'current';
+    DELETE FROM pairing_tls WHERE pairing_id = NEW.id;
+END;
+
+CREATE TRIGGER pairing_tls_ends_with_transport AFTER UPDATE OF transport ON pairing
+WHEN NEW.transport = 'unix' AND OLD.transport <> 'unix'
+BEGIN
+    UPDATE tls_identity SET state = 'past', key = NULL, ended_at = now_ms()
+     WHERE pairing_id = NEW.id AND state = 'current';
+    DELETE FROM pairing_tls WHERE pairing_id = NEW.id;
+END;
+
+CREATE TABLE box_certificate (
+    id         INTEGER PRIMARY KEY,
+    box_id     INTEGER NOT NULL REFERENCES host_box (id),
+    public_key BLOB    NOT NULL CHECK (length(public_key) BETWEEN 1 AND 2048), -- SubjectPublicKeyInfo, DER
+    asked_at   INTEGER NOT NULL,
+    cert       BLOB    CHECK (length(cert) BETWEEN 1 AND 8192),                -- DER
+    fp         BLOB    UNIQUE CHECK (length(fp) = 32),
+    not_after  INTEGER,
+    issued_at  INTEGER,
+    CHECK ((cert IS NULL) = (fp IS NULL) AND (cert IS NULL) = (not_after IS NULL)
+           AND (cert IS NULL) = (issued_at IS NULL))
+) STRICT;
+
+CREATE INDEX box_certificate_due ON box_certificate (id) WHERE cert IS NULL;
+
+CREATE INDEX box_certificate_by_box ON box_certificate (box_id, id);
+
+CREATE TRIGGER box_certificate_is_allowed BEFORE INSERT ON box_certificate
+BEGIN
+    SELECT RAISE(ABORT, 'box.gone|a certificate is for a box that is paired over a network')
+     WHERE NOT EXISTS (SELECT 1 FROM host_box WHERE id = NEW.box_id AND state = 'active'
+                          AND transport <> 'unix');
+    SELECT RAISE(ABORT, 'tls.busy|a certificate of this box is being issued')
+     WHERE EXISTS (SELECT 1 FROM box_certificate WHERE box_id = NEW.box_id AND cert IS NULL);
+    SELECT RAISE(ABORT, 'tls.often|this box has had its certificates of today')
+     WHERE (SELECT count(*) FROM box_certificate
+             WHERE box_id = NEW.box_id AND asked_at > now_ms() - 86400000)
+        >= (SELECT value FROM setting WHERE name = 'tls.per_day');
+    SELECT RAISE(ABORT, 'tls.identity|a certificate begins with its key')
+     WHERE NEW.cert IS NOT NULL;
+END;
+
+CREATE TRIGGER box_certificate_once BEFORE UPDATE ON box_certificate
+BEGIN
+    SELECT RAISE(ABORT, 'tls.identity|a certificate is issued once')
+     WHERE OLD.cert IS NOT NULL OR NEW.cert IS NULL OR NEW.id IS NOT OLD.id
+        OR NEW.box_id IS NOT OLD.box_id OR NEW.public_key IS NOT OLD.public_key
+        OR NEW.asked_at IS NOT OLD.asked_at;
+    SELECT RAISE(ABORT, 'box.gone|a certificate is for a box that is paired over a network')
+     WHERE (SELECT state FROM host_box WHERE id = NEW.box_id) IS NOT 'active';
+END;
+
+CREATE TRIGGER box_certificate_stays BEFORE DELETE ON box_certificate
+BEGIN
+    SELECT RAISE(ABORT, 'tls.identity|a certificate that is past is history');
+END;
+
+CREATE TRIGGER box_certificate_audit AFTER UPDATE OF cert ON box_certificate
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('pairing', 'box_certificate', NEW.id, 'issued', '',
+            json_object('box', (SELECT name FROM host_box WHERE id = NEW.box_id),
+                        'fp', lower(hex(NEW.fp)), 'not_after', NEW.not_after));
+END;
+
+CREATE VIEW box_shown AS
+SELECT c.fp, c.box_id, b.name, c.not_after
+  FROM box_certificate AS c JOIN host_box AS b ON b.id = c.box_id
+ WHERE b.state = 'active' AND b.transport <> 'unix' AND c.fp IS NOT NULL
+   AND (SELECT count(*) FROM box_certificate AS n
+         WHERE n.box_id = c.box_id AND n.fp IS NOT NULL AND n.id > c.id) < 2;
+
+CREATE VIEW tls_due AS
+SELECT i.id, i.use, i.pairing_id, i.not_after
+  FROM tls_identity AS i
+ WHERE i.state = 'current'
+   AND i.not_after - min((SELECT value FROM setting WHERE name = 'tls.renew_ms'),
+                         (i.not_after - i.not_before) / 3) <= now_ms();
+
+CREATE VIEW tls_wanted AS
+SELECT w.use
+  FROM (SELECT 'server' AS use WHERE EXISTS (SELECT 1 FROM listen)
+        UNION ALL
+        SELECT 'client' WHERE EXISTS (SELECT 1 FROM host_box
+                                       WHERE state = 'active' AND transport = 'tls')) AS w
+ WHERE NOT EXISTS (SELECT 1 FROM tls_identity AS i
+                    WHERE i.use = w.use AND i.pairing_id IS NULL AND i.state = 'current'
+                      AND i.id NOT IN (SELECT id FROM tls_due));
+
+CREATE TABLE listen (
+    what    TEXT    PRIMARY KEY CHECK (what IN ('host', 'lane')),
+    address TEXT    NOT NULL,
+    port    INTEGER NOT NULL CHECK (port BETWEEN 1 AND 65535),
+    set_at  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER listen_is_one BEFORE INSERT ON listen
+BEGIN
+    SELECT RAISE(ABORT, 'listen.invalid|this is no address to listen on: * or an IP address, and a port')
+     WHERE NEW.address <> '*'
+       AND (endpoint_text(NEW.address || ':1') IS NOT NEW.address || ':1'
+            OR (NEW.address NOT GLOB '[[]*' AND NEW.address GLOB '*[^0-9.]*'));
+    SELECT RAISE(ABORT, 'listen.role|a Host listens for boxes, a box listens for Hosts')
+     WHERE NEW.what IS NOT (SELECT CASE role WHEN 'host' THEN 'host' ELSE 'lane' END FROM box);
+END;
+
+CREATE TRIGGER listen_no_update BEFORE UPDATE ON listen
+BEGIN
+    SELECT RAISE(ABORT, 'listen.fixed|where this machine listens is replaced, never edited');
+END;
+
+CREATE TRIGGER listen_audit_birth AFTER INSERT ON listen
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'listen', 0, 'added', '',
+            json_object('what', NEW.what, 'address', NEW.address, 'port', NEW.port));
+END;
+
+CREATE TRIGGER listen_audit_end AFTER DELETE ON listen
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'listen', 0, 'removed', '',
+            json_object('what', OLD.what, 'address', OLD.address, 'port', OLD.port));
+END;
+
+CREATE TABLE host_address (
+    ord      INTEGER PRIMARY KEY CHECK (ord >= 1),
+    endpoint TEXT    NOT NULL UNIQUE                           -- as endpoint_text() spells it
+) STRICT;
+
+CREATE TRIGGER host_address_is_one BEFORE INSERT ON host_address
+BEGIN
+    SELECT RAISE(ABORT, 'endpoint.invalid|an endpoint of this list is not a host:port')
+     WHERE endpoint_text(NEW.endpoint) IS NULL OR NEW.endpoint <> endpoint_text(NEW.endpoint);
+    SELECT RAISE(ABORT, 'endpoint.many|more endpoints than a pairing code can name')
+     WHERE (SELECT count(*) FROM host_address)
+        >= (SELECT value FROM setting WHERE name = 'host.addresses');
+END;
+
+CREATE TRIGGER host_address_no_update BEFORE UPDATE ON host_address
+BEGIN
+    SELECT RAISE(ABORT, 'endpoint.fixed|endpoints are replaced, never edited');
+END;
+
+CREATE TRIGGER host_address_audit_birth AFTER INSERT ON host_address
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'host_address', NEW.ord, 'added', '', json_object('endpoint', NEW.endpoint));
+END;
+
+CREATE TRIGGER host_address_audit_end AFTER DELETE ON host_address
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'host_address', OLD.ord, 'removed', '', json_object('endpoint', OLD.endpoint));
+END;
+
+CREATE VIEW host_may AS
+SELECT g.host, g.op, g.args, g.uses - g.used AS uses_left, g.expires_at,
+       a.decided_by AS approved_by, g.approver AS approved_with, g.id AS grant_id, g.approval_id
+  FROM live_grants AS g
+  JOIN approval AS a ON a.id = g.approval_id
+  JOIN pairing_may AS m ON m.pairing_id = a.pairing_id AND m.op = g.op
+ WHERE NOT EXISTS (SELECT 1 FROM pairing_invalid WHERE id = a.pairing_id);
+
+CREATE VIEW waiting AS
+SELECT 'approval' AS kind, id, host, op || ' ' || args AS what, asked_at, expires_at,
+       'bastion approve ' || id AS answer
+  FROM open_approvals
+UNION ALL
+SELECT 'pairing', id, host, 'the word of the anchor', since, NULL, 'bastion pairings show ' || host
+  FROM pairing_status WHERE state = 'pending'
+UNION ALL
+SELECT 'folder', id, host, 'uid ' || uid || ' shares ' || root, asked_at, expires_at,
+       'bastion context allow ' || id
+  FROM open_context_asks
+UNION ALL
+SELECT 'invitation', id, NULL, 'the box ' || box_name || ' has not come yet', created_at, expires_at,
+       'on the box: bastion pair CODE'
+  FROM invitation WHERE state = 'open' AND expires_at > now_ms()
+UNION ALL
+SELECT 'amendment', id, NULL, reason, asked_at, expires_at,
+       'bastion sql -w --amendment ' || id || ' --signature FILE'
+  FROM amendment WHERE state = 'pending' AND expires_at > now_ms();
+
+CREATE VIEW recent_runs AS
+SELECT r.id, r.queued_at, r.host, r.op, r.args, r.state, r.exit_code,
+       r.finished_at - r.queued_at AS took_ms, r.approved_by, r.approved_with, r.grant_id
+  FROM run_history AS r WHERE r.queued_at > now_ms() - 3600000;
+
+CREATE VIEW refused_why AS
+SELECT r.id, r.at, p.host_name AS host, r.surface, r.asked, r.code, r.why, f.advice
+  FROM refused AS r
+  LEFT JOIN pairing AS p ON p.id = r.pairing_id
+  LEFT JOIN refusal AS f ON f.code = r.code;
+
+CREATE VIEW held_locks AS
+SELECT 'lease' AS kind, l.name, p.program AS holder, p.pid,
+       process_alive(p.boot_id, p.pid, p.start_ticks) AS alive, NULL AS since_at, l.expires_at
+  FROM lease AS l JOIN process AS p ON p.id = l.process_id
+UNION ALL
+SELECT 'instance', i.role || ' ' || i.state, p.program, p.pid,
+       process_alive(p.boot_id, p.pid, p.start_ticks), i.started_at, NULL
+  FROM instance AS i JOIN process AS p ON p.id = i.process_id
+ WHERE i.state IN ('starting', 'ready', 'draining')
+UNION ALL
+SELECT 'run', r.op || ' ' || r.args, r.host, NULL, NULL, coalesce(r.started_at, r.queued_at), NULL
+  FROM live_runs AS r
+UNION ALL
+SELECT 'walk', 'observe:folders of run ' || w.op_run_id, NULL, NULL, NULL, r.started_at, NULL
+  FROM folder_walk AS w JOIN op_run AS r ON r.id = w.op_run_id WHERE w.state = 'stuck';
+
+CREATE VIEW expiring AS
+SELECT 'grant' AS kind, id, host AS name, op || ' ' || args AS what, expires_at FROM live_grants
+UNION ALL
+SELECT 'approval', id, host, op || ' ' || args, expires_at FROM open_approvals
+UNION ALL
+SELECT 'folder', id, host, 'uid ' || uid || ' shares ' || root, expires_at FROM open_context_asks
+UNION ALL
+SELECT 'pairing', a.pairing_id, p.host_name, 'the word of the anchor', a.approved_until
+  FROM approved_pairings AS a JOIN pairing AS p ON p.id = a.pairing_id
+UNION ALL
+SELECT 'invitation', id, box_name, 'a pairing code', expires_at
+  FROM invitation WHERE state = 'open' AND expires_at > now_ms()
+UNION ALL
+SELECT 'amendment', id, NULL, reason, expires_at
+  FROM amendment WHERE state = 'pending' AND expires_at > now_ms()
+UNION ALL
+SELECT 'lease', NULL, name, 'held', expires_at
+  FROM lease WHERE process_id IS NOT NULL AND expires_at > now_ms();
+
+CREATE VIEW run_origin AS
+SELECT r.id, r.op, r.args, r.queued_at, p.host_name AS asked_by, r.grant_id, u.n AS use_of_grant,
+       g.approval_id, a.asked_at AS question_at, a.decided_by AS approved_by, a.decided_by_uid,
+       a.decided_at AS approved_at, f.kind AS factor, f.label AS approved_with,
+       f.enrolled_at AS factor_enrolled_at, p.since AS host_paired_at
+  FROM op_run AS r
+  JOIN pairing AS p ON p.id = r.pairing_id
+  LEFT JOIN grant AS g ON g.id = r.grant_id
+  LEFT JOIN grant_use AS u ON u.grant_id = r.grant_id AND u.op_run_id = r.id
+  LEFT JOIN approval AS a ON a.id = g.approval_id
+  LEFT JOIN factor AS f ON f.id = g.factor_id;
+
+CREATE VIEW row_origin AS
+SELECT b.entity, b.entity_id, b.seq AS born_seq, b.at AS born_at, b.who AS born_by,
+       b.action AS born_as, b.pairing AS host, l.at AS moved_at, l.who AS moved_by, l.action AS state,
+       (SELECT count(*) FROM audit AS c
+         WHERE c.entity = b.entity AND c.entity_id = b.entity_id) AS audit_rows
+  FROM audit AS b
+  JOIN audit AS l ON l.seq = (SELECT max(m.seq) FROM audit AS m
+                               WHERE m.entity = b.entity AND m.entity_id = b.entity_id)
+ WHERE b.seq = (SELECT min(m.seq) FROM audit AS m
+                 WHERE m.entity = b.entity AND m.entity_id = b.entity_id);
+
 INSERT INTO setting (name, value, unit, low, high, doc) VALUES
+    ('beat.bytes', 262144, 'bytes', 131072, 1048576, 'longest beat of a box, and longest answer to one'),
+    ('beat.every_ms', 60000, 'ms', 1000, 3600000, 'how often a box tells its Host how it is'),
+    ('beat.silent_ms', 180000, 'ms', 1000, 86400000, 'a box that was not heard for this long is silent'),
+    ('beat.time_ms', 30000, 'ms', 100, 600000, 'how long a Host may take to answer that'),
     ('box.silent_ms', 900000, 'ms', 1000, 31536000000, 'a box that has not answered for that long counts as silent'),
+    ('contain.named', 64, 'rows', 1, 200, 'processes that the result of an order names; the rest is counted'),
+    ('contain.processes', 65536, 'rows', 16, 4194304, 'processes of a machine that are looked at; with more nothing is stopped'),
+    ('contain.rounds', 8, 'rounds', 1, 100, 'how often children that were born meanwhile are looked for'),
+    ('contain.spared', 256, 'rows', 1, 10000, 'entries in the list of processes to spare'),
+    ('contain.ttl_ms', 2592000000, 'ms', 1000, 31536000000, 'how long a Host may have processes stopped where no time is given'),
+    ('host.addresses', 4, 'rows', 1, 8, 'endpoints of this Host that a pairing code names'),
+    ('line.answer_ms', 10000, 'ms', 100, 600000, 'how long a Host may take to accept a line, once it was reached'),
+    ('line.busy_ms', 60000, 'ms', 0, 3600000, 'how long an ask waits while every line of its box is in use'),
+    ('line.cap_ms', 60000, 'ms', 100, 3600000, 'longest wait before a Host that fails is dialled again'),
+    ('line.connect_ms', 10000, 'ms', 100, 600000, 'how long one endpoint of a Host may take to be reached'),
+    ('line.connections', 4, 'rows', 1, 64, 'lines that a box keeps up to each Host'),
+    ('line.first_ms', 1000, 'ms', 10, 3600000, 'first wait before a Host that fails is dialled again; it doubles'),
+    ('line.per_box', 8, 'rows', 1, 64, 'lines of one box that a Host takes'),
+    ('line.ping_ms', 20000, 'ms', 100, 3600000, 'how long a line may be idle before the box is asked for a sign of life'),
+    ('line.ping_wait_ms', 10000, 'ms', 100, 600000, 'how long that sign may take'),
+    ('line.steady_ms', 10000, 'ms', 100, 3600000, 'a line that lived that long was a good one, and is dialled anew at once'),
+    ('line.wait_ms', 10000, 'ms', 0, 3600000, 'how long an ask waits for a box that is to dial in'),
     ('lock.ttl_ms', 30000, 'ms', 1000, 86400000, 'how long bastion lock run may be stopped before it loses its lock'),
     ('lock.wait_ms', 3600000, 'ms', 0, 604800000, 'how long bastion lock run waits for a lock'),
+    ('order.batch', 16, 'rows', 1, 256, 'orders in one answer, and results in one beat'),
+    ('order.day', 200, 'rows', 1, 100000, 'orders of one Host that are taken in one day'),
+    ('order.ttl_ms', 86400000, 'ms', 1000, 604800000, 'how long an order waits for its box'),
+    ('order.waiting', 64, 'rows', 1, 10000, 'orders that may wait for one box'),
+    ('pairing.again_ms', 100, 'ms', 1, 10000, 'how long a box waits before it asks a Host again that cut the connection'),
+    ('pairing.tries', 10, 'tries', 1, 1000, 'how often a box asks to be paired while the Host cuts the connection'),
+    ('port.connections', 1024, 'rows', 1, 65536, 'connections under TLS at once; handshakes among them'),
+    ('port.dead_ms', 60000, 'ms', 100, 3600000, 'how long a peer under TLS may show no sign of life'),
+    ('port.flush_ms', 10000, 'ms', 100, 3600000, 'how long a peer under TLS may take for the last bytes'),
+    ('port.guests', 64, 'rows', 1, 65536, 'connections at once of those who are not paired yet'),
+    ('port.handshake_ms', 5000, 'ms', 100, 60000, 'how long a TLS handshake may take'),
+    ('port.handshakes', 512, 'rows', 1, 65536, 'TLS handshakes at once; with one more, the oldest is dropped'),
+    ('port.per_address', 256, 'rows', 1, 65536, 'connections of one address under TLS at once'),
+    ('quarantine.base_ms', 300000, 'ms', 1000, 86400000, 'how long a Host is held the first time'),
+    ('quarantine.cap_ms', 86400000, 'ms', 1000, 2592000000, 'longest that a Host is held'),
+    ('quarantine.forget_ms', 604800000, 'ms', 1000, 31536000000, 'how long a hold that was sat out makes the next one longer'),
+    ('quarantine.strikes', 20, 'rows', 1, 1000000, 'asks for what it may not, within quarantine.window_ms, before a Host is held'),
+    ('quarantine.window_ms', 600000, 'ms', 1000, 86400000, 'how long such an ask counts'),
+    ('refused.kept', 1000, 'rows', 100, 1000000, 'refused asks of one kind of one Host that are kept within refused.stretch_ms'),
+    ('refused.stretch_ms', 3600000, 'ms', 1000, 86400000, 'stretch of time for refused.kept'),
+    ('rotate.try_ms', 86400000, 'ms', 1000, 2592000000, 'how long new endpoints are tried before the order has failed'),
     ('terms.carry_ms', 86400000, 'ms', 1000, 2592000000, 'how long signed terms wait for their box to be reached'),
     ('terms.live', 64, 'rows', 1, 10000, 'terms and looks that may wait to be carried at once'),
     ('terms.look_ms', 30000, 'ms', 1000, 600000, 'how long a person waits for what a box has of pairings, or of terms'),
     ('terms.retry_ms', 15000, 'ms', 100, 3600000, 'rest between two tries to reach a box with terms'),
-    ('terms.ttl_ms', 2592000000, 'ms', 1000, 31536000000, 'how long an approval of a Host runs where nothing else is said');
+    ('terms.ttl_ms', 2592000000, 'ms', 1000, 31536000000, 'how long an approval of a Host runs where nothing else is said'),
+    ('tls.authority_ms', 315360000000, 'ms', 86400000, 3153600000000, 'life of a machine''s own authority; whoever is paired pins it'),
+    ('tls.early_ms', 3600000, 'ms', 0, 604800000, 'how far in the past a certificate begins, for clocks that are behind'),
+    ('tls.leaf_ms', 7776000000, 'ms', 60000, 31536000000, 'life of a certificate'),
+    ('tls.per_day', 24, 'rows', 2, 100000, 'certificates that one box may ask for in a day'),
+    ('tls.renew_ms', 2592000000, 'ms', 1000, 31536000000, 'how long before its end a certificate is renewed'),
+    ('tls.retry_ms', 600000, 'ms', 100, 86400000, 'how long a certificate that could not be renewed waits for the next try');
 
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
+    ('beat.fixed', 126, 409, 'what a machine says of itself comes with its next beat'),
+    ('beat.form', 126, 422, 'bring the box and its Host to versions that know each other'),
+    ('beat.size', 126, 413, 'raise the setting beat.bytes, or find out why the box says so much'),
+    ('beat.stale', 126, 409, 'set the clock of the box'),
+    ('beat.unheard', 1, 502, 'see the log of the Host'),
+    ('box.proof', 126, 403, 'pair anew from that machine itself: bastion pair CODE'),
+    ('box.unpaired', 126, 403, 'pair the box with this Host'),
+    ('contain.agents', 77, 403, 'have a person at the machine allow it: bastion contain trust HOST --agents'),
+    ('contain.authority', 3, 501, 'run the box''s daemon as root'),
+    ('contain.bastion', 126, 403, 'name a process that is not bastion, its ancestor, init or of the kernel'),
+    ('contain.edited', 77, 409, 'look at it, and seal it anew: bastion contain ls, bastion contain trust HOST'),
+    ('contain.exe', 126, 409, 'look which process runs that program now'),
+    ('contain.factor', 77, 403, 'enrol a factor first: bastion factor add'),
+    ('contain.failed', 1, 500, 'see the daemon''s messages for the reason'),
+    ('contain.fixed', 126, 409, 'drop it, and allow anew'),
+    ('contain.full', 126, 409, 'drop entries, or raise the setting contain.spared'),
+    ('contain.gone', 126, 410, 'nothing is to be done: it has ended'),
+    ('contain.kept', 126, 409, 'drop it with bastion contain'),
+    ('contain.kind', 1, 500, 'this is a fault in bastion: please report it'),
+    ('contain.label', 2, 422, 'give a short plain label'),
+    ('contain.listed', 126, 409, 'see bastion contain ls'),
+    ('contain.many', 75, 503, 'raise the setting contain.processes'),
+    ('contain.order', 1, 500, 'this is a fault in bastion: please report it'),
+    ('contain.process', 2, 404, 'name a process that runs, of which bastion may read the program'),
+    ('contain.reused', 126, 409, 'look which process has that number now'),
+    ('contain.right', 77, 403, 'have a person at the machine allow it: bastion contain trust HOST'),
+    ('contain.seal', 126, 403, 'change the list with bastion contain'),
+    ('contain.transition', 126, 409, 'allow it anew'),
+    ('contain.ttl', 2, 422, 'allow it for less time'),
+    ('contain.unknown', 2, 404, 'see bastion contain ls for the entries'),
+    ('directive.again', 126, 409, 'nothing is to be done: an order is carried out once'),
+    ('directive.busy', 75, 429, 'order less, or raise the setting order.day on the machine'),
+    ('directive.expired', 126, 410, 'order anew'),
+    ('directive.final', 126, 409, 'order anew'),
+    ('directive.fixed', 126, 409, 'order anew'),
+    ('directive.form', 126, 422, 'bring the box and its Host to versions that know each other'),
+    ('directive.lost', 1, 500, 'look what runs there now, and order anew'),
+    ('directive.other', 126, 403, 'order it of the machine that is meant'),
+    ('directive.replayed', 126, 409, 'order anew'),
+    ('directive.signature', 126, 403, 'sign with the key that was paired'),
+    ('directive.size', 126, 413, 'send fewer orders at once'),
+    ('directive.time', 126, 403, 'set the clocks of Host and machine right'),
+    ('directive.transition', 1, 500, 'this is a fault in bastion: please report it'),
+    ('lane.line', 126, 403, 'ask on a connection of your own'),
+    ('listen.fixed', 126, 409, 'give the new address: bastion host listen'),
+    ('listen.invalid', 2, 422, 'give * or an IP address, a colon and a port, as *:7443'),
+    ('listen.none', 3, 409, 'say where boxes reach this Host: bastion host listen *:PORT --address HOST:PORT'),
+    ('listen.role', 2, 409, 'on a Host use bastion host listen, on a box bastion pair --listen'),
     ('lock.name', 2, 422, 'name it with letters, digits, dots, dashes and underscores'),
     ('lock.program', 2, 422, 'see that the command exists and may be run'),
+    ('order.busy', 75, 429, 'wait until the box has answered, or withdraw some'),
+    ('order.decided', 126, 409, 'see bastion host orders'),
+    ('order.endpoint', 2, 422, 'give endpoints as host:port'),
+    ('order.final', 126, 409, 'order anew'),
+    ('order.fixed', 126, 409, 'order anew'),
+    ('order.process', 2, 422, 'give the number of a process'),
+    ('order.signature', 1, 500, 'this is a fault in bastion: please report it'),
+    ('order.transition', 1, 500, 'this is a fault in bastion: please report it'),
+    ('order.ttl', 2, 422, 'give a shorter time'),
+    ('order.unknown', 2, 404, 'see bastion host orders for the numbers'),
+    ('pairing.authority', 126, 409, 'make sure which Host it is; then bastion unpair HOST, and pair anew'),
+    ('pairing.held', 75, 429, 'wait, and ask for what is granted; or have a person lift it: bastion quarantine lift HOST'),
+    ('pairing.port', 1, 502, 'see there that bastion host serve runs and listens on this port, and that no firewall is in between'),
+    ('pairing.transport', 126, 409, 'pair with a code that leads over a network: bastion host invite NAME'),
+    ('pairing.unserved', 126, 403, 'see bastion pairings for how it stands'),
+    ('quarantine.early', 126, 409, 'lift it: bastion quarantine lift HOST'),
+    ('quarantine.fixed', 126, 409, 'lift it: bastion quarantine lift HOST'),
+    ('quarantine.kept', 126, 409, 'lift it: bastion quarantine lift HOST'),
+    ('quarantine.late', 126, 409, 'nothing is to be done: this Host may ask again'),
+    ('quarantine.none', 2, 404, 'see bastion quarantine for those that are held'),
+    ('quarantine.transition', 126, 409, 'see bastion quarantine for those that are held'),
+    ('rotate.none', 126, 409, 'pair the machine anew over a network first'),
+    ('rotate.superseded', 126, 409, 'nothing is to be done: a later order counts'),
+    ('rotate.unreached', 75, 504, 'make sure that the Host is reached there, and order anew'),
     ('terms.answer', 1, 502, 'see whether the box runs another bastion than this Host'),
     ('terms.busy', 75, 429, 'wait for what is carried now: bastion host terms'),
     ('terms.declined', 1, 409, 'nothing was signed'),
@@ -452,9 +3059,35 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('terms.subject', 2, 404, 'see bastion host pairings BOX for the Hosts that it has'),
     ('terms.transition', 1, 500, 'this is a fault in bastion: please report it'),
     ('terms.unseen', 2, 403, 'say which key you mean: --key KEY, as bastion host pairings BOX shows it'),
-    ('terms.waiting', 75, 504, 'see what becomes of it: bastion host terms');
+    ('terms.waiting', 75, 504, 'see what becomes of it: bastion host terms'),
+    ('tls.authority', 126, 409, 'use the authority that is there'),
+    ('tls.busy', 126, 429, 'wait a little, then try again'),
+    ('tls.identity', 126, 409, 'have a new certificate made'),
+    ('tls.missing', 3, 503, 'have the certificate made: bastion host serve, or bastion pair --replace'),
+    ('tls.often', 126, 429, 'wait a day, or raise the setting tls.per_day');
 
 INSERT INTO state_rule (entity, from_state, to_state) VALUES
+    ('contain_right', '', 'active'),
+    ('contain_right', 'active', 'dropped'),
+    ('contain_right', 'active', 'expired'),
+    ('contain_spare', '', 'active'),
+    ('contain_spare', 'active', 'dropped'),
+    ('directive', '', 'taken'),
+    ('directive', 'running', 'done'),
+    ('directive', 'running', 'failed'),
+    ('directive', 'running', 'lost'),
+    ('directive', 'running', 'refused'),
+    ('directive', 'taken', 'done'),
+    ('directive', 'taken', 'failed'),
+    ('directive', 'taken', 'refused'),
+    ('directive', 'taken', 'running'),
+    ('host_order', '', 'waiting'),
+    ('host_order', 'sent', 'answered'),
+    ('host_order', 'sent', 'expired'),
+    ('host_order', 'sent', 'withdrawn'),
+    ('host_order', 'waiting', 'expired'),
+    ('host_order', 'waiting', 'sent'),
+    ('host_order', 'waiting', 'withdrawn'),
     ('host_terms', '', 'waiting'),
     ('host_terms', 'sent', 'failed'),
     ('host_terms', 'sent', 'refused'),
@@ -462,4 +3095,39 @@ INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('host_terms', 'sent', 'waiting'),
     ('host_terms', 'waiting', 'expired'),
     ('host_terms', 'waiting', 'failed'),
-    ('host_terms', 'waiting', 'sent');
+    ('host_terms', 'waiting', 'sent'),
+    ('quarantine', '', 'held'),
+    ('quarantine', 'held', 'lapsed'),
+    ('quarantine', 'held', 'lifted'),
+    ('tls_identity', '', 'current'),
+    ('tls_identity', 'current', 'past');
+
+INSERT INTO enforces (name, value) VALUES
+    ('grant_run_bounds', 'false'),
+    ('orders', '["contain","rotate"]'),
+    ('sandbox', '{"observe":"read-only system call filter"}');
+
+INSERT INTO strike (code) VALUES
+    ('anchor.caps'),
+    ('anchor.other'),
+    ('anchor.signature'),
+    ('anchor.terms'),
+    ('contain.agents'),
+    ('contain.bastion'),
+    ('contain.right'),
+    ('directive.form'),
+    ('directive.other'),
+    ('directive.signature'),
+    ('grant.args'),
+    ('grant.other'),
+    ('observe.args'),
+    ('observe.depth'),
+    ('observe.hours'),
+    ('observe.minutes'),
+    ('observe.name'),
+    ('observe.path'),
+    ('observe.port'),
+    ('observe.unit'),
+    ('op.args'),
+    ('op.replayed'),
+    ('op.unknown');

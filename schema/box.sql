@@ -90,14 +90,16 @@ CREATE TABLE pairing (
     host_name  TEXT    NOT NULL CHECK (length(host_name) BETWEEN 1 AND 64
                        AND host_name NOT GLOB '*[^A-Za-z0-9.-]*' AND host_name NOT GLOB '-*'
                        AND instr(host_name, char(0)) = 0),
-    transport  TEXT    NOT NULL CHECK (transport IN ('unix')),
     host_key   BLOB    NOT NULL CHECK (length(host_key) = 32),
-    peer_uid   INTEGER NOT NULL CHECK (peer_uid >= 0),
     state      TEXT    NOT NULL CHECK (state IN ('active', 'pending', 'revoked')),
     since      INTEGER NOT NULL,
     ended_at   INTEGER,
     renewed_at INTEGER,                                        -- the Host's last new code, --replace
     terms_id   INTEGER REFERENCES anchor_terms (id),           -- the approval it stands on; NULL: none
+    peer_uid   INTEGER CHECK (peer_uid >= 0),                  -- NULL: over a network, where TLS says who
+    -- 'unix': each other's sockets; 'tls': the Host dials this box; 'reverse': the box dials the Host.
+    transport  TEXT    NOT NULL DEFAULT 'unix' CHECK (transport IN ('unix', 'tls', 'reverse')
+                       AND (transport = 'unix') = (peer_uid IS NOT NULL)),
     CHECK ((state = 'revoked') = (ended_at IS NOT NULL))
 ) STRICT;
 
@@ -171,12 +173,12 @@ BEGIN
      WHERE NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM state_rule
            WHERE entity = 'pairing' AND from_state = OLD.state AND to_state = NEW.state);
     SELECT RAISE(ABORT, 'pairing.fixed|a pairing keeps its Host')
-     WHERE NEW.id IS NOT OLD.id OR NEW.host_name IS NOT OLD.host_name
-        OR NEW.transport IS NOT OLD.transport;
+     WHERE NEW.id IS NOT OLD.id OR NEW.host_name IS NOT OLD.host_name;
     SELECT RAISE(ABORT, 'pairing.fixed|a pairing keeps its key until it is paired anew')
      WHERE OLD.state <> 'revoked'
        AND (NEW.host_key IS NOT OLD.host_key OR NEW.since IS NOT OLD.since
-            OR (NEW.peer_uid IS NOT OLD.peer_uid AND NEW.renewed_at IS NOT now_ms()));
+            OR ((NEW.peer_uid IS NOT OLD.peer_uid OR NEW.transport IS NOT OLD.transport)
+                AND NEW.renewed_at IS NOT now_ms()));
     SELECT RAISE(ABORT, 'pairing.fixed|a revoked pairing changes when it is paired anew')
      WHERE OLD.state = 'revoked' AND NEW.state IS OLD.state;
     SELECT RAISE(ABORT, 'pairing.fixed|a pairing is renewed while it stands, at the present time')
@@ -259,7 +261,7 @@ BEGIN
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('pairing', 'pairing', NEW.id, NEW.state, '',
             json_object('host', NEW.host_name, 'from', OLD.state, 'renewed', json('true'),
-                        'peer_uid', NEW.peer_uid));
+                        'transport', NEW.transport, 'peer_uid', NEW.peer_uid));
 END;
 
 CREATE TRIGGER pairing_stays BEFORE DELETE ON pairing

@@ -69,15 +69,23 @@ CREATE TABLE host_box (
     id            INTEGER PRIMARY KEY,
     name          TEXT    NOT NULL CHECK (length(name) BETWEEN 1 AND 64),
     box_key       BLOB    NOT NULL CHECK (length(box_key) = 32),
-    lane          TEXT    NOT NULL CHECK (lane GLOB '/*' AND length(CAST(lane AS BLOB)) <= 103
-                          AND instr(lane, char(0)) = 0),
-    peer_uid      INTEGER NOT NULL CHECK (peer_uid >= 0),
     invitation_id INTEGER NOT NULL UNIQUE REFERENCES invitation (id),
     welcome       TEXT    CHECK (length(welcome) = 88),        -- this Host's signature of the enrollment
     state         TEXT    NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'gone')),
     paired_at     INTEGER NOT NULL,
     heard_at      INTEGER,                                     -- last answer
     gone_at       INTEGER,
+    lane          TEXT    CHECK (lane GLOB '/*' AND length(CAST(lane AS BLOB)) <= 103
+                          AND instr(lane, char(0)) = 0),       -- 'unix': where its socket is
+    peer_uid      INTEGER CHECK (peer_uid >= 0),               -- 'unix': who serves it
+    endpoint      TEXT,                                        -- 'tls': where it listens
+    authority     BLOB    CHECK (length(authority) BETWEEN 1 AND 8192),    -- 'tls': its own, DER
+    -- 'unix': each other's sockets; 'tls': this Host dials the box; 'reverse': the box dials this Host.
+    transport     TEXT    NOT NULL DEFAULT 'unix' CHECK (transport IN ('unix', 'tls', 'reverse')
+                          AND (transport = 'unix') = (lane IS NOT NULL)
+                          AND (transport = 'unix') = (peer_uid IS NOT NULL)
+                          AND (transport = 'tls') = (endpoint IS NOT NULL)
+                          AND (transport = 'tls') = (authority IS NOT NULL)),
     CHECK ((state = 'gone') = (gone_at IS NOT NULL))
 ) STRICT;
 
@@ -95,6 +103,9 @@ BEGIN
     SELECT RAISE(ABORT, 'box.lane|a lane is the absolute path of a socket, at most 103 bytes long')
      WHERE NEW.lane NOT GLOB '/*' OR length(CAST(NEW.lane AS BLOB)) > 103
         OR instr(NEW.lane, char(0)) > 0;
+    SELECT RAISE(ABORT, 'endpoint.invalid|the box listens at no host:port')
+     WHERE NEW.endpoint IS NOT NULL
+       AND (endpoint_text(NEW.endpoint) IS NULL OR NEW.endpoint <> endpoint_text(NEW.endpoint));
     SELECT RAISE(ABORT, 'box.transition|a box begins as active') WHERE NEW.state <> 'active';
     UPDATE host_box SET state = 'gone', gone_at = NEW.paired_at
      WHERE name = NEW.name AND state = 'active';
@@ -133,7 +144,8 @@ CREATE TRIGGER host_box_audit AFTER INSERT ON host_box
 BEGIN
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('pairing', 'host_box', NEW.id, NEW.state, '',
-            json_object('box', NEW.name, 'key', lower(hex(NEW.box_key)), 'lane', NEW.lane));
+            json_object('box', NEW.name, 'key', lower(hex(NEW.box_key)), 'transport', NEW.transport,
+                        'lane', NEW.lane, 'endpoint', NEW.endpoint));
 END;
 
 CREATE TRIGGER host_box_audit_move AFTER UPDATE OF state ON host_box WHEN NEW.state IS NOT OLD.state
@@ -289,10 +301,12 @@ SELECT b.id, b.name, b.state,
        CASE WHEN b.state = 'gone' THEN 'gone'
             WHEN w.state = 'behind' THEN 'rolled back'
             WHEN w.state = 'forked' THEN 'forked'
+            WHEN (SELECT up FROM box_line WHERE box_id = b.id) > 0 THEN 'connected'
             WHEN b.heard_at IS NULL THEN 'not heard yet'
             WHEN b.heard_at < now_ms() - (SELECT value FROM setting WHERE name = 'box.silent_ms')
             THEN 'silent' ELSE 'heard' END AS status,
-       b.paired_at, b.heard_at, b.lane,
+       b.paired_at, b.heard_at, b.transport,
+       coalesce(b.lane, b.endpoint) AS lane,
        (SELECT count(*) FROM call AS c WHERE c.box_id = b.id) AS asks,
        CASE w.state WHEN 'followed' THEN printf('fits, %d rows', w.size)
                     WHEN 'behind' THEN 'ROLLED BACK: ' || w.why

@@ -64,9 +64,14 @@ SELECT p.id, printf('its endpoint %d is not a host:port',
                     (SELECT min(ord) FROM pairing_endpoint
                       WHERE pairing_id = p.id AND endpoint_text(endpoint) IS NULL))
   FROM pairing AS p
- WHERE p.peer_uid < 4294967295
+ WHERE (p.peer_uid IS NULL OR p.peer_uid < 4294967295)
    AND EXISTS (SELECT 1 FROM pairing_endpoint
-                WHERE pairing_id = p.id AND endpoint_text(endpoint) IS NULL);
+                WHERE pairing_id = p.id AND endpoint_text(endpoint) IS NULL)
+UNION ALL
+SELECT p.id, 'it is over a network, and what its Host''s authority is was lost'
+  FROM pairing AS p
+ WHERE p.state <> 'revoked' AND p.transport <> 'unix'
+   AND NOT EXISTS (SELECT 1 FROM pairing_tls WHERE pairing_id = p.id);
 
 -- How each pairing stands. A handle is the name up to its first dot.
 CREATE VIEW pairing_status AS

@@ -91,4 +91,6 @@ INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('box_witness', 'forked', 'followed'),
     ('box_witness', 'forked', 'behind'),
     ('box_witness', 'forked', 'accepted'),
-    ('box_witness', 'accepted', 'followed');
+    ('box_witness', 'accepted', 'followed'),
+    ('tls_identity', '', 'current'),
+    ('tls_identity', 'current', 'past');

@@ -1,6 +1,7 @@
 /* actor.c: from the first instruction of an actor's process to its loop. */
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 
 #include <fcntl.h>
 #include <signal.h>
@@ -15,7 +16,8 @@
 #include "engine/actor/loop.h"
 #include "engine/crypto/key.h"
 
-#define FAILED "actor.start"
+#define FAILED    "actor.start"
+#define FILES_MAX 8192
 
 /* An actor in this process. */
 struct running {
@@ -99,7 +101,7 @@ on_control(void *ctx, uint32_t events)
 	loop_stop(me->env.loop);
 }
 
-/* The public keys of the order, and the machine's own where this actor signs. */
+/* The public keys of the order, and as much of the machine's own as this actor has a use for. */
 static int
 take_keys(struct running *me, const struct control_order *order, struct refusal *r)
 {
@@ -109,11 +111,14 @@ take_keys(struct running *me, const struct control_order *order, struct refusal 
 	memcpy(me->env.keys.identity, order->identity, sizeof(order->identity));
 	memcpy(me->env.keys.grant, order->grant, sizeof(order->grant));
 	me->env.keys.present = true;
-	if (me->actor->secret != SECRET_MACHINE)
+	if (me->actor->secret == SECRET_NONE)
 		return 0;
 	home_path(&me->home, "bastion.key", path);
-	if ((me->key = key_load(path, r)) == NULL)
+	me->key = me->actor->secret == SECRET_WIRE ? key_load_wire(path, r) : key_load(path, r);
+	if ((me->env.wire = me->key) == NULL)
 		return -1;
+	if (me->actor->secret == SECRET_WIRE)
+		return 0;
 	key_public(me->key, KEY_IDENTITY, identity);
 	if (memcmp(identity, order->identity, sizeof(identity)) != 0)
 		return refusal_set(r, "key.other", "the key was replaced while bastion served");
@@ -165,10 +170,24 @@ make_loop(struct running *me, struct refusal *r)
 	return 0;
 }
 
+/* A connection under TLS takes three descriptors; the limit that sessions begin with is 1024. */
+static void
+raise_files(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) == -1 || files.rlim_cur >= FILES_MAX)
+		return;
+	files.rlim_cur = files.rlim_max < FILES_MAX ? files.rlim_max : FILES_MAX;
+	setrlimit(RLIMIT_NOFILE, &files);
+}
+
 static int
 actor_start(struct running *me, const struct control_order *order, struct refusal *r)
 {
 	prctl(PR_SET_NAME, me->actor->name, 0, 0, 0);
+	if (me->actor->filtered)
+		raise_files();
 	signal(SIGPIPE, SIG_IGN);
 	if (sodium_init() == -1)
 		return refusal_set(r, FAILED, "libsodium does not work here");

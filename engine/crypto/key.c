@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,7 @@ enum {
 	ID_IDENTITY = 1,
 	ID_GRANT = 2,
 	ID_COLUMN = 3,
+	ID_WIRE = 4,
 };
 
 struct pair {
@@ -36,9 +38,10 @@ struct pair {
 };
 
 struct key {
-	uint8_t master[MASTER_SIZE]; /* wiped once the others are derived */
-	struct pair pair[PAIRS];     /* by enum key_which */
-	uint8_t column[KEY_COLUMN_SIZE];
+	uint8_t master[MASTER_SIZE];        /* wiped once the others are derived */
+	struct pair pair[PAIRS];            /* by enum key_which */
+	uint8_t column[2][KEY_COLUMN_SIZE]; /* by enum key_sealer */
+	bool wire;                          /* holds the column key of KEY_WIRE and nothing else */
 };
 
 /* Fill ${fd} with a new key, durably. */
@@ -174,10 +177,14 @@ derive_pair(struct pair *pair, uint64_t id, const uint8_t master[MASTER_SIZE])
 static void
 derive(struct key *key)
 {
-	derive_pair(&key->pair[KEY_IDENTITY], ID_IDENTITY, key->master);
-	derive_pair(&key->pair[KEY_GRANT], ID_GRANT, key->master);
 	crypto_kdf_derive_from_key(
-	    key->column, sizeof(key->column), ID_COLUMN, CONTEXT, key->master);
+	    key->column[KEY_WIRE], KEY_COLUMN_SIZE, ID_WIRE, CONTEXT, key->master);
+	if (!key->wire) {
+		derive_pair(&key->pair[KEY_IDENTITY], ID_IDENTITY, key->master);
+		derive_pair(&key->pair[KEY_GRANT], ID_GRANT, key->master);
+		crypto_kdf_derive_from_key(
+		    key->column[KEY_COLUMN], KEY_COLUMN_SIZE, ID_COLUMN, CONTEXT, key->master);
+	}
 	sodium_memzero(key->master, sizeof(key->master));
 }
 
@@ -198,8 +205,8 @@ open_file(const char *path, struct refusal *r)
 	return refusal_errno(r, "key.unreadable", "cannot open the key file");
 }
 
-struct key *
-key_load(const char *path, struct refusal *r)
+static struct key *
+load(const char *path, bool wire, struct refusal *r)
 {
 	struct key *key;
 	int fd;
@@ -219,6 +226,8 @@ key_load(const char *path, struct refusal *r)
 		close(fd);
 		return NULL;
 	}
+	memset(key, 0, sizeof(*key));
+	key->wire = wire;
 	if (read_master(fd, key->master, r) == -1) {
 		key_free(key);
 		close(fd);
@@ -228,6 +237,18 @@ key_load(const char *path, struct refusal *r)
 	derive(key);
 	sodium_mprotect_readonly(key);
 	return key;
+}
+
+struct key *
+key_load(const char *path, struct refusal *r)
+{
+	return load(path, false, r);
+}
+
+struct key *
+key_load_wire(const char *path, struct refusal *r)
+{
+	return load(path, true, r);
 }
 
 void
@@ -291,7 +312,7 @@ key_sign(const struct key *key, enum key_which which, const char *domain, const 
 	size_t size;
 	uint8_t *buf;
 
-	if ((buf = frame(domain, msg, len, &size)) == NULL)
+	if (key->wire || (buf = frame(domain, msg, len, &size)) == NULL)
 		return -1;
 	crypto_sign_detached(sig, NULL, buf, size, key->pair[which].secret);
 	unframe(buf, size);
@@ -314,7 +335,7 @@ key_verify(const uint8_t pk[KEY_PUBLIC_SIZE], const char *domain, const void *ms
 }
 
 const uint8_t *
-key_column(const struct key *key)
+key_sealer(const struct key *key, enum key_sealer sealer)
 {
-	return key->column;
+	return key->wire && sealer != KEY_WIRE ? NULL : key->column[sealer];
 }

@@ -19,10 +19,18 @@
  *   1  identity  Ed25519 seed: audit seals, lane requests; its public key names the machine
  *   2  grant     Ed25519 seed: seals of grants
  *   3  column    XChaCha20-Poly1305 key of sealed columns (seal.h)
+ *   4  wire      the same, of the keys of TLS certificates alone: whoever serves the network has
+ * this one and no other
  */
 enum key_which {
 	KEY_IDENTITY,
 	KEY_GRANT,
+};
+
+/* Who opens a sealed column. */
+enum key_sealer {
+	KEY_COLUMN, /* who holds the machine's secret */
+	KEY_WIRE,   /* who serves the network as well */
 };
 
 /* Derived keys in guarded memory that is not swapped, not dumped, and read-only. */
@@ -49,6 +57,13 @@ int key_create(const char *path, struct refusal *r);
 struct key *key_load(const char *path, struct refusal *r);
 
 /**
+ * key_load_wire(path, r):
+ * As key_load, but of all keys derive only that of KEY_WIRE: what is returned opens the keys of
+ * certificates; it signs nothing, and opens no other column.
+ */
+struct key *key_load_wire(const char *path, struct refusal *r);
+
+/**
  * key_free(key):
  * Wipe and free ${key}.  ${key} may be NULL.
  */
@@ -65,7 +80,7 @@ void key_public(const struct key *key, enum key_which which, uint8_t pk[KEY_PUBL
  * Sign (Ed25519, RFC 8032) the bytes ${domain}, 0x0a, ${msg}[0..${len}) with the key ${which}, so
  * that a signature made for one purpose serves no other.  ${domain} is 1 to KEY_DOMAIN_MAX
  * printable ASCII characters, a constant of the caller.  Store 64 bytes in ${sig}.  Return 0; or
- * -1 if ${domain} is none or memory ran out.
+ * -1 if ${domain} is none, ${key} is of key_load_wire, or memory ran out.
  */
 int key_sign(const struct key *key, enum key_which which, const char *domain, const void *msg,
     size_t len, uint8_t sig[KEY_SIGN_SIZE]) __attribute__((warn_unused_result));
@@ -78,10 +93,10 @@ int key_verify(const uint8_t pk[KEY_PUBLIC_SIZE], const char *domain, const void
     const uint8_t sig[KEY_SIGN_SIZE]) __attribute__((warn_unused_result));
 
 /**
- * key_column(key):
- * Return the KEY_COLUMN_SIZE bytes of the key of sealed columns, which live as long as ${key}.
- * For seal.c; others call seal_make and seal_open.
+ * key_sealer(key, sealer):
+ * Return the KEY_COLUMN_SIZE bytes of the key of ${sealer}, which live as long as ${key}; or NULL
+ * where ${key} does not hold it.  For seal.c; others call seal_make and seal_open.
  */
-const uint8_t *key_column(const struct key *key);
+const uint8_t *key_sealer(const struct key *key, enum key_sealer sealer);
 
 #endif

@@ -51,6 +51,16 @@ label_make(struct label *l, const struct seal_place *place, struct refusal *r)
 	return 0;
 }
 
+static const uint8_t *
+sealer_of(const struct key *key, const struct seal_place *place, struct refusal *r)
+{
+	const uint8_t *with = key_sealer(key, place->sealer);
+
+	if (with == NULL)
+		refusal_set(r, "seal.place", "this process does not hold the key of this place");
+	return with;
+}
+
 size_t
 seal_size(size_t plain_len)
 {
@@ -71,14 +81,15 @@ seal_make(const struct key *key, const struct seal_place *place, const void *pla
 {
 	struct label l;
 	size_t size = seal_size(len);
+	const uint8_t *with;
 
 	if (size == 0 || size > out_size)
 		return refusal_set(r, "seal.size", "no room for the sealed value");
-	if (label_make(&l, place, r) == -1)
+	if ((with = sealer_of(key, place, r)) == NULL || label_make(&l, place, r) == -1)
 		return -1;
 	randombytes_buf(out, NONCE_SIZE);
 	crypto_aead_xchacha20poly1305_ietf_encrypt(
-	    out + NONCE_SIZE, NULL, plain, len, l.bytes, l.len, NULL, out, key_column(key));
+	    out + NONCE_SIZE, NULL, plain, len, l.bytes, l.len, NULL, out, with);
 	return 0;
 }
 
@@ -86,16 +97,17 @@ int
 seal_open(const struct key *key, const struct seal_place *place, const uint8_t *sealed, size_t len,
     void *out, size_t out_size, struct refusal *r)
 {
+	const uint8_t *with;
 	struct label l;
 
 	if (len < SEAL_OVERHEAD)
 		return refusal_set(r, "seal.broken", "the sealed value is too short");
 	if (seal_plain_size(len) > out_size)
 		return refusal_set(r, "seal.size", "no room for the opened value");
-	if (label_make(&l, place, r) == -1)
+	if ((with = sealer_of(key, place, r)) == NULL || label_make(&l, place, r) == -1)
 		return -1;
 	if (crypto_aead_xchacha20poly1305_ietf_decrypt(out, NULL, NULL, sealed + NONCE_SIZE,
-		len - NONCE_SIZE, l.bytes, l.len, sealed, key_column(key)) != 0)
+		len - NONCE_SIZE, l.bytes, l.len, sealed, with) != 0)
 		return refusal_set(r, "seal.broken",
 		    "the sealed value was not made by this machine's key for this place");
 	return 0;

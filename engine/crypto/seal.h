@@ -24,6 +24,7 @@ struct seal_place {
 	const char *column; /* 1 to SEAL_NAME_MAX bytes */
 	const char *row;    /* 1 to SEAL_ROW_MAX bytes */
 	int64_t generation;
+	enum key_sealer sealer; /* KEY_COLUMN, where nothing is said */
 };
 
 /**
@@ -41,10 +42,11 @@ size_t seal_plain_size(size_t sealed_len);
 
 /**
  * seal_make(key, place, plain, len, out, out_size, r):
- * Seal ${plain}[0..${len}) for ${place} with ${key}'s column key: XChaCha20-Poly1305 with a random
- * nonce.  Store seal_size(${len}) bytes in ${out}, which has room for ${out_size} and does not
- * overlap ${plain}.  The plain text stays the caller's to wipe.  Return 0; or -1 with ${r} set to
- * seal.place (a name of ${place} is empty or too long) or seal.size.
+ * Seal ${plain}[0..${len}) for ${place} with the key of its sealer: XChaCha20-Poly1305 with a
+ * random nonce.  Store seal_size(${len}) bytes in ${out}, which has room for ${out_size} and does
+ * not overlap ${plain}.  The plain text stays the caller's to wipe.  Return 0; or -1 with ${r} set
+ * to seal.place (a name of ${place} is empty or too long, or ${key} lacks the key of its sealer) or
+ * seal.size.
  */
 int seal_make(const struct key *key, const struct seal_place *place, const void *plain, size_t len,
     uint8_t *out, size_t out_size, struct refusal *r) __attribute__((warn_unused_result));

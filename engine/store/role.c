@@ -36,6 +36,18 @@ static const struct {
     {"invitation", UPD, BIT(ROLE_PERSON) | BIT(ROLE_NET) | BIT(ROLE_KEEPER)},
     {"host_box", INS, BIT(ROLE_NET)},
     {"host_box", UPD, BIT(ROLE_PERSON) | BIT(ROLE_NET) | BIT(ROLE_LINK)},
+    {"box_certificate", INS, BIT(ROLE_NET)},
+    {"box_certificate", UPD, BIT(ROLE_LINK)},
+    {"tls_authority", INS, BIT(ROLE_PERSON) | BIT(ROLE_LINK)},
+    {"tls_identity", INS, BIT(ROLE_PERSON) | BIT(ROLE_LINK) | BIT(ROLE_NET)},
+    {"pairing_tls", INS, BIT(ROLE_PERSON)},
+    {"pairing_endpoint", INS | DEL, BIT(ROLE_PERSON)},
+    {"listen", INS | DEL, BIT(ROLE_PERSON)},
+    {"host_address", INS | DEL, BIT(ROLE_PERSON)},
+    {"box_line", INS | UPD, BIT(ROLE_NET)},
+    {"pairing_line", INS | UPD | DEL, BIT(ROLE_NET)},
+    {"pairing_socket", INS | UPD, BIT(ROLE_PERSON)},
+    {"beat_request", DEL, BIT(ROLE_LINK)},
     {"call", INS, BIT(ROLE_NET)},
     {"call", UPD, BIT(ROLE_NET) | BIT(ROLE_LINK) | BIT(ROLE_KEEPER)},
     {"call_output", INS, BIT(ROLE_LINK)},
@@ -96,6 +108,8 @@ static const struct {
     {"factor", "secret", BIT(ROLE_PERSON)},
     {"invitation", "token_digest", BIT(ROLE_PERSON) | BIT(ROLE_NET) | BIT(ROLE_LINK)},
     {"mcp_token", "digest", BIT(ROLE_PERSON) | BIT(ROLE_NET)},
+    {"tls_authority", "key", BIT(ROLE_PERSON) | BIT(ROLE_LINK)},
+    {"tls_identity", "key", BIT(ROLE_PERSON) | BIT(ROLE_LINK) | BIT(ROLE_NET)},
 };
 
 /* PRAGMAs that only look; some take the name of a table, for the others an argument would be a

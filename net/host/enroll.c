@@ -1,21 +1,21 @@
 /* enroll.c: a box redeems an invitation of this Host. */
 #include <sodium.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/state/invitation.h"
+#include "net/host/enroll_form.h"
 #include "net/host/net.h"
 
-static const char FORM[] =
-    "SELECT json_type(:body) = 'object' AND json_type(:body, '$.token') = 'text'"
-    "  AND json_type(:body, '$.box') = 'text' AND json_type(:body, '$.box_key') = 'text'"
-    "  AND json_type(:body, '$.lane') = 'text' AND (SELECT count(*) FROM json_each(:body)) = 4,"
-    " :body ->> '$.token', :body ->> '$.box_key', :body ->> '$.box', :body ->> '$.lane'";
-
 static const char WELCOME[] =
-    "SELECT json_object('host', box.name, 'host_key', lower(hex(box.identity_key)),"
-    " 'signature', b.welcome) FROM host_box AS b, box"
-    " WHERE b.id = :id AND b.welcome IS NOT NULL";
+    "SELECT iif(b.transport = 'unix',"
+    "  json_object('host', box.name, 'host_key', lower(hex(box.identity_key)),"
+    "              'signature', b.welcome),"
+    "  json_object('host', box.name, 'host_key', lower(hex(box.identity_key)),"
+    "              'signature', b.welcome, 'certificate', (SELECT lower(hex(cert))"
+    "                FROM box_certificate WHERE box_id = b.id ORDER BY id LIMIT 1)))"
+    "  FROM host_box AS b, box WHERE b.id = :id AND b.welcome IS NOT NULL";
 
 static const char REFUSED[] = "INSERT INTO refused (at, surface, asked, code, why)"
 			      " SELECT now_ms(), 'enroll', 'enroll', code, :why FROM refusal"
@@ -40,16 +40,6 @@ guest_free(void *ctx)
 	free(g);
 }
 
-static int
-hex_read(const char *hex, unsigned char out[32])
-{
-	size_t n;
-
-	return strlen(hex) == 64 && sodium_hex2bin(out, 32, hex, 64, NULL, &n, NULL) == 0 && n == 32
-		   ? 0
-		   : -1;
-}
-
 /* What was refused is kept; the token is not part of it. */
 static void
 refused_keep(struct store *db, const struct refusal *r)
@@ -68,52 +58,22 @@ refused_keep(struct store *db, const struct refusal *r)
 		store_commit(db);
 }
 
-/* A form is read to its end before anything is written: a reader that is still open would have an
- * older view than the transaction needs. */
-static int
-form_read(struct store *db, const char *body, size_t len, struct enrollment *e, char **box,
-    char **lane, struct refusal *r)
-{
-	struct stmt *q;
-	int rc = 0;
-
-	if ((q = store_sql(db, FORM)) == NULL)
-		return -1;
-	stmt_text_n(q, ":body", body, len);
-	if (stmt_step(q) != 1)
-		return -1;
-	if (stmt_get_int(q, 0) != 1 || hex_read(stmt_get_text(q, 1), e->token) != 0 ||
-	    hex_read(stmt_get_text(q, 2), e->box_key) != 0)
-		rc = refusal_set(r, "code.invalid",
-		    "an enrollment is {\"token\":hex,\"box\":name,\"box_key\":hex,\"lane\":path}");
-	else if ((*box = strdup(stmt_get_text(q, 3))) == NULL ||
-		 (*lane = strdup(stmt_get_text(q, 4))) == NULL)
-		rc = refusal_set(r, "store.failed", "out of memory");
-	stmt_done(q);
-	return rc;
-}
-
 /* Take the body apart and let the box in. */
 static int
 guest_enter(struct net *net, struct http_exchange *x, const char *body, size_t len, int64_t *box,
     struct refusal *r)
 {
 	struct store *db = net->env->db;
-	struct enrollment e = {.peer_uid = (int64_t)http_peer(x)->uid};
-	char *name = NULL, *lane = NULL;
+	struct enroll_form f;
 	int rc;
 
-	if ((rc = form_read(db, body, len, &e, &name, &lane, r)) == 0) {
-		e.box_name = name;
-		e.lane = lane;
-		if ((rc = invitation_redeem(db, &e, box)) != 0) {
-			*r = *store_refusal(db);
-			refused_keep(db, r);
-		}
+	rc = enroll_form_read(db, body, len, http_surface(x) == SURFACE_GUEST, &f, r);
+	f.e.peer_uid = (int64_t)http_peer(x)->uid;
+	if (rc == 0 && (rc = invitation_redeem(db, &f.e, box)) != 0) {
+		*r = *store_refusal(db);
+		refused_keep(db, r);
 	}
-	free(name);
-	free(lane);
-	sodium_memzero(e.token, sizeof(e.token));
+	enroll_form_free(&f);
 	return rc;
 }
 
@@ -154,7 +114,10 @@ enroll_redeem(struct http_exchange *x, void *ctx)
 		net_refuse(net, x, &r, NULL);
 		return 0;
 	}
-	store_acting(net->env->db, "box:uid %lld", (long long)http_peer(x)->uid);
+	if (http_surface(x) == SURFACE_GUEST)
+		store_acting(net->env->db, "box:at %s", http_peer(x)->address);
+	else
+		store_acting(net->env->db, "box:uid %lld", (long long)http_peer(x)->uid);
 	rc = guest_enter(net, x, body, len, &box, &r);
 	store_acting(net->env->db, "actor:net");
 	if (rc != 0) {

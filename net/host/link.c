@@ -1,638 +1,41 @@
-/* link.c: carry asks to boxes and bring the answers home, as rows. */
-#include <inttypes.h>
-#include <sodium.h>
-#include <stdio.h>
+/* link.c: the actor that calls out, and signs for this machine. */
 #include <stdlib.h>
-#include <string.h>
 
-#include "engine/clock.h"
-#include "engine/crypto/checkpoint.h"
-#include "net/host/enroll_client.h"
+#include "engine/actor/loop.h"
+#include "net/host/beats.h"
+#include "net/host/carry.h"
 #include "net/host/link.h"
-#include "net/host/sign.h"
+#include "net/host/renew.h"
 #include "net/host/terms.h"
+#include "net/host/way.h"
+#include "net/host/welcome.h"
 #include "net/http/client.h"
-#include "net/http/json.h"
-
-#define PATH "/v1/ops"
-
-/* In the words of the index call_live: the history of asks is long. */
-static const char ASKED[] =
-    "SELECT c.id, c.nonce, b.id, b.lane, b.peer_uid,"
-    "  json_patch(json_object('op', c.op, 'args', json(c.args),"
-    "              'anew', json(iif(c.anew, 'true', 'false')), 'witness', json(iif(w.size IS NULL,"
-    "                NULL, json_object('size', w.size, 'root', lower(hex(w.root)))))),"
-    "    iif(c.dry, '{\"dry\":true}', '{}'))"
-    "  AS body, c.uses, c.ttl_ms, b.box_key, w.size, w.root, c.wait_ms"
-    "  FROM call AS c JOIN host_box AS b ON b.id = c.box_id"
-    "  LEFT JOIN box_witness AS w ON w.box_id = b.id AND w.state <> 'accepted'"
-    " WHERE c.state IN ('asked', 'sent') AND c.state = 'asked' ORDER BY c.id LIMIT 1";
-
-static const char BODY[] =
-    "SELECT json_patch(:body, json_object('uses', nullif(:uses, 0), 'ttl_ms', nullif(:ttl, 0),"
-    "  'wait_ms', nullif(:wait, 0)))";
-
-static const char SENT[] = "UPDATE call SET state = 'sent', sent_at = now_ms() WHERE id = :id";
-
-static const char FRAME[] = "INSERT INTO call_output (call_id, seq, frame)"
-			    " SELECT id, last_seq + 1, :frame FROM call WHERE id = :id";
-
-static const char DONE[] =
-    "UPDATE call SET state = 'done', finished_at = now_ms(), exit_code = :exit"
-    " WHERE id = :id";
-
-static const char REFUSED[] =
-    "UPDATE call SET state = 'refused', finished_at = now_ms(),"
-    "  exit_code = coalesce(:e ->> '$.error.exit', 126),"
-    "  code = substr(:e ->> '$.error.code', 1, 64), why = substr(:e ->> '$.error.why', 1, 512),"
-    "  advice = substr(:e ->> '$.error.advice', 1, 512), approval = :e ->> '$.error.approval',"
-    "  retry_at = :e ->> '$.error.retry_at'"
-    " WHERE id = :id";
-
-static const char FAILED[] =
-    "UPDATE call SET state = 'failed', finished_at = now_ms(), exit_code = 1,"
-    " code = :code, why = :why WHERE id = :id";
-
-static const char HEARD[] =
-    "UPDATE host_box SET heard_at = now_ms() WHERE id = :box AND state = 'active'";
-
-static const char OVER[] = "SELECT finished_at IS NOT NULL FROM call WHERE id = :id";
-
-/* NULL for a frame, the exit for an exit, 256 for what passes itself off as one, however spelt. */
-static const char EXIT[] =
-    "SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM json_each(:frame) WHERE key = 'x') THEN NULL"
-    " WHEN json_type(:frame, '$.x') = 'integer' AND (:frame ->> '$.x') BETWEEN 0 AND 255"
-    " THEN :frame ->> '$.x' ELSE 256 END,"
-    "       CASE WHEN json_type(:frame, '$.w') = 'text' THEN :frame ->> '$.w' END";
-
-/* What the box has shown goes on from what is held; most asks show what is held already. */
-static const char FOLLOWED[] =
-    "INSERT INTO box_witness (box_id, size, root, note, seen_at)"
-    " VALUES (:box, :size, :root, :note, now_ms()) ON CONFLICT (box_id) DO UPDATE"
-    "   SET state = 'followed', size = excluded.size, root = excluded.root, note = excluded.note,"
-    "       seen_at = excluded.seen_at, why = NULL"
-    " WHERE box_witness.size <> excluded.size OR box_witness.state <> 'followed'";
-
-/* It does not, as we found or as the box says itself. */
-static const char ASTRAY[] =
-    "UPDATE box_witness SET state = substr(:code, 9), why = :why"
-    " WHERE box_id = :box AND :code IN ('witness.behind', 'witness.forked')"
-    "   AND state <> 'accepted'";
-
-static const char REFUSAL[] = "SELECT :e ->> '$.error.code', substr(:e ->> '$.error.why', 1, 512)";
-
-static const char IS_REFUSAL[] =
-    "SELECT json_type(:e, '$.error.code') = 'text'"
-    " AND json_type(:e, '$.error.why') = 'text'"
-    " AND coalesce(json_type(:e, '$.error.exit'), 'integer') = 'integer'"
-    " AND coalesce(:e ->> '$.error.exit', 1) BETWEEN 1 AND 255"
-    " AND coalesce(json_type(:e, '$.error.approval'), 'integer') = 'integer'"
-    " AND coalesce(json_type(:e, '$.error.retry_at'), 'null')"
-    "   IN ('integer', 'null')";
-
-static const char GUEST[] =
-    "SELECT b.id, i.token_digest, b.name, b.box_key, b.lane, box.name, box.identity_key"
-    "  FROM host_box AS b CROSS JOIN invitation AS i ON i.id = b.invitation_id CROSS JOIN box"
-    " WHERE b.welcome IS NULL AND b.state = 'active' LIMIT 1";
-
-static const char WELCOME[] = "UPDATE host_box SET welcome = :signature WHERE id = :id";
 
 struct link {
 	struct actor_env *env;
 	struct http_client *client;
-	struct carried *carried; /* asks on their way */
-	unsigned depth;
+	struct ways *ways;         /* of a Host */
+	struct carry *carry;       /* likewise */
+	struct beats *beats;       /* of a box */
+	struct renewals *renewals; /* likewise */
 	bool draining;
 };
-
-/* One ask on its way: its bytes so far, of which whole lines go into rows. */
-struct carried {
-	struct carried *next, **self;
-	struct link *link;
-	struct http_call *call; /* NULL: not on its way yet */
-	int64_t id, box, peer_uid, wait_ms;
-	char *text;
-	size_t len, size, line_max;
-	int64_t exit_code; /* -1: no exit frame yet */
-	unsigned char box_key[32];
-	struct checkpoint held, shown; /* of the box's audit; size 0: none */
-	char *note;                    /* of ${shown} */
-	bool begun;                    /* a frame has come */
-	struct refusal refusal;
-};
-
-static void
-carried_free(struct carried *c)
-{
-	struct link *link = c->link;
-
-	*c->self = c->next;
-	if (c->next != NULL)
-		c->next->self = c->self;
-	free(c->note);
-	free(c->text);
-	free(c);
-	if (link->draining && link->carried == NULL)
-		loop_stop(link->env->loop);
-}
-
-/*
- * Whether the box's audit is the one that we know.
- */
-
-/* Hold what the box shows, the proof ${text}, against what we hold.  Return 0, or -1 with why it
- * does not fit. */
-static int
-witness_check(struct carried *c, const char *text)
-{
-	struct checkpoint_proof proof;
-	struct checkpoint shown;
-
-	if (checkpoint_proof_read(text, strlen(text), &proof, &c->refusal) != 0 ||
-	    checkpoint_read(c->box_key, proof.note, proof.note_len, &shown, &c->refusal) != 0)
-		return -1;
-	if (proof.kind != PROOF_CONSISTENCY || shown.size == 0)
-		return refusal_set(&c->refusal, "proof.form", "this is no proof of consistency");
-	if (shown.size < c->held.size)
-		return refusal_set(&c->refusal, "witness.behind",
-		    "the box has shown a checkpoint of %" PRIu64
-		    " rows of its audit, and shows one of %" PRIu64
-		    " now: its database is an older one",
-		    c->held.size, shown.size);
-	if (proof.number != c->held.size ||
-	    (c->held.size != 0 && merkle_extended(c->held.size, c->held.root, shown.size,
-				      shown.root, &proof.proof) != 0))
-		return refusal_set(&c->refusal, "witness.forked",
-		    "the box cannot show that its audit of %" PRIu64
-		    " rows goes on from the one of %" PRIu64
-		    ": its database is another one, or was written anew",
-		    shown.size, c->held.size);
-	if ((c->note = strndup(proof.note, proof.note_len)) == NULL)
-		return refusal_set(&c->refusal, "call.failed", "out of memory");
-	c->shown = shown;
-	return 0;
-}
-
-/* The first frame: with it a box that has shown its audit before goes on to do so. */
-static int
-witness_take(struct carried *c, const char *text)
-{
-	if (text != NULL && c->begun)
-		return refusal_set(&c->refusal, "call.failed",
-		    "the box showed its audit in the middle of an answer");
-	c->begun = true;
-	if (text != NULL)
-		return witness_check(c, text);
-	if (c->held.size != 0 && c->shown.size == 0)
-		return refusal_set(&c->refusal, "witness.missing",
-		    "the box does not show the checkpoint of its audit any more");
-	return 0;
-}
-
-/* What came of it, in the transaction that ends the ask. */
-static int
-witness_keep(struct carried *c)
-{
-	struct store *db = c->link->env->db;
-	struct stmt *q;
-
-	if (c->note != NULL && c->shown.size != 0) {
-		if ((q = store_sql(db, FOLLOWED)) == NULL)
-			return -1;
-		stmt_int(q, ":size", (int64_t)c->shown.size);
-		stmt_blob(q, ":root", c->shown.root, MERKLE_HASH);
-		stmt_text(q, ":note", c->note);
-	} else {
-		if ((q = store_sql(db, ASTRAY)) == NULL)
-			return -1;
-		stmt_text(q, ":code", c->refusal.code);
-		stmt_text(q, ":why", c->refusal.why);
-	}
-	stmt_int(q, ":box", c->box);
-	return stmt_run(q);
-}
-
-/*
- * Bringing it home.
- */
-
-/* Keep one line: an exit is remembered, anything else is a frame of the answer. */
-static int
-line_keep(struct carried *c, const char *line, size_t len)
-{
-	struct store *db = c->link->env->db;
-	struct stmt *q;
-	int64_t exit_code;
-	bool shown;
-	int good;
-
-	if (http_json_check(line, len, c->link->depth, &c->refusal) != 0)
-		return -1;
-	if (c->exit_code != -1)
-		return refusal_set(&c->refusal, "call.failed", "the box went on after its exit");
-	if ((q = store_sql(db, EXIT)) == NULL)
-		return -1;
-	stmt_text_n(q, ":frame", line, len);
-	if (stmt_step(q) != 1)
-		return -1;
-	exit_code = stmt_is_null(q, 0) ? -1 : stmt_get_int(q, 0);
-	shown = !stmt_is_null(q, 1);
-	good = witness_take(c, shown ? stmt_get_text(q, 1) : NULL);
-	stmt_done(q);
-	if (good != 0 || shown)
-		return good;
-	if (exit_code > 255)
-		return refusal_set(
-		    &c->refusal, "call.failed", "the box answered with an exit that is none");
-	if ((c->exit_code = exit_code) != -1)
-		return 0;
-	if ((q = store_sql(db, FRAME)) == NULL)
-		return -1;
-	stmt_int(q, ":id", c->id);
-	stmt_text_n(q, ":frame", line, len);
-	return stmt_run_one(q);
-}
-
-static int
-lines_keep(struct carried *c)
-{
-	char *end;
-	size_t used = 0;
-
-	while ((end = memchr(c->text + used, '\n', c->len - used)) != NULL) {
-		if (line_keep(c, c->text + used, (size_t)(end - c->text) - used) != 0)
-			return -1;
-		used = (size_t)(end - c->text) + 1;
-	}
-	memmove(c->text, c->text + used, c->len - used);
-	c->len -= used;
-	return 0;
-}
-
-static int
-carried_add(struct carried *c, const char *data, size_t len)
-{
-	char *more;
-
-	if (len > c->line_max || c->len + len > 2 * c->line_max)
-		return refusal_set(&c->refusal, "call.failed",
-		    "the box answered with a frame over %zu bytes", c->line_max);
-	if (c->len + len + 1 > c->size) {
-		if ((more = realloc(c->text, c->len + len + 1)) == NULL)
-			return refusal_set(&c->refusal, "call.failed", "out of memory");
-		c->text = more;
-		c->size = c->len + len + 1;
-	}
-	memcpy(c->text + c->len, data, len);
-	c->len += len;
-	c->text[c->len] = '\0';
-	return 0;
-}
-
-/* Whether the last whole line is the exit: then the end of the answer is here. */
-static bool
-at_exit(const struct carried *c)
-{
-	static const char exit_frame[] = "{\"x\":";
-	const char *line;
-
-	if (c->len < 2 || c->text[c->len - 1] != '\n')
-		return false;
-	line = memrchr(c->text, '\n', c->len - 1);
-	line = line == NULL ? c->text : line + 1;
-	return strncmp(line, exit_frame, sizeof(exit_frame) - 1) == 0;
-}
-
-/*
- * Frames are committed as they come, so that whoever waits sees them; only the end is made durable,
- * and what comes together with it goes into the same transaction.
- */
-static int
-answer_chunk(void *ctx, struct http_call *call, const char *data, size_t len)
-{
-	struct carried *c = ctx;
-	struct store *db = c->link->env->db;
-
-	if (carried_add(c, data, len) != 0)
-		return -1;
-	if (http_call_status(call) != 200 || memchr(data, '\n', len) == NULL || at_exit(c))
-		return 0;
-	if (store_begin_soft(db) != 0)
-		return -1;
-	if (lines_keep(c) != 0) {
-		if (c->refusal.code[0] == '\0')
-			c->refusal = *store_refusal(db);
-		return store_rollback(db);
-	}
-	return store_commit(db);
-}
-
-/* What the box says of its refusal. */
-static int
-refusal_read(struct carried *c)
-{
-	struct stmt *q;
-
-	if ((q = store_sql(c->link->env->db, REFUSAL)) == NULL)
-		return -1;
-	stmt_text_n(q, ":e", c->text, c->len);
-	if (stmt_step(q) != 1)
-		return -1;
-	refusal_set(&c->refusal, stmt_get_text(q, 0), "%s", stmt_get_text(q, 1));
-	stmt_done(q);
-	return 0;
-}
-
-static struct stmt *
-ending(struct carried *c, int status, const struct refusal *failed)
-{
-	struct store *db = c->link->env->db;
-	struct stmt *q;
-
-	if (failed == NULL && status == 200 && c->exit_code >= 0) {
-		if ((q = store_sql(db, DONE)) != NULL)
-			stmt_int(q, ":exit", c->exit_code);
-		return q;
-	}
-	if (failed == NULL && status != 200 && c->len > 0 &&
-	    http_json_check(c->text, c->len, c->link->depth, NULL) == 0) {
-		if ((q = store_sql(db, IS_REFUSAL)) == NULL)
-			return NULL;
-		stmt_text_n(q, ":e", c->text, c->len);
-		if (stmt_value(q, 0) == 1 && refusal_read(c) == 0 &&
-		    (q = store_sql(db, REFUSED)) != NULL) {
-			stmt_text_n(q, ":e", c->text, c->len);
-			return q;
-		}
-	}
-	if (failed == NULL)
-		refusal_set(&c->refusal, "call.failed",
-		    "the box's answer (status %d) is not in the form", status);
-	else if (c->refusal.code[0] == '\0')
-		refusal_set(&c->refusal, "call.failed", "%s", failed->why);
-	if ((q = store_sql(db, FAILED)) != NULL) {
-		stmt_text(q, ":code", c->refusal.code);
-		stmt_text(q, ":why", c->refusal.why);
-	}
-	return q;
-}
-
-static void
-carried_end(struct carried *c, int status, const struct refusal *failed)
-{
-	struct store *db = c->link->env->db;
-	struct stmt *q;
-	int bad = -1;
-
-	if (store_begin(db) == 0) {
-		if (failed == NULL && status == 200 && lines_keep(c) != 0)
-			failed = &c->refusal;
-		if ((q = ending(c, status, failed)) != NULL) {
-			stmt_int(q, ":id", c->id);
-			bad = stmt_run_one(q);
-		}
-		if (bad == 0)
-			bad = witness_keep(c);
-		if (bad == 0 && failed == NULL && (q = store_sql(db, HEARD)) != NULL) {
-			stmt_int(q, ":box", c->box);
-			bad = stmt_run(q);
-		}
-		bad = bad == 0 ? store_commit(db) : store_rollback(db);
-	}
-	if (bad != 0)
-		fprintf(
-		    stderr, "bastion: link: ask %" PRId64 ": %s\n", c->id, store_refusal(db)->why);
-	carried_free(c);
-}
-
-static void
-answer_done(void *ctx, struct http_call *call, const struct refusal *refusal)
-{
-	carried_end(ctx, http_call_status(call), refusal);
-}
-
-/* The lane must be served by the user that served it when it was paired. */
-static int
-box_verify(void *ctx, const struct http_peer *peer, struct refusal *refusal)
-{
-	struct carried *c = ctx;
-
-	if ((int64_t)peer->uid == c->peer_uid)
-		return 0;
-	return refusal_set(
-	    refusal, "call.failed", "another user serves the box's socket than when it paired");
-}
-
-/*
- * Carrying it out.
- */
-
-static int
-carried_start(
-    struct link *link, struct carried *c, const char *lane, const char *nonce, const char *body)
-{
-	struct store *db = link->env->db;
-	char signature[SIGN_BASE64], key[65], time[24];
-	struct sign_request sign = {.method = "POST",
-	    .path = PATH,
-	    .time = clock_now(),
-	    .nonce = nonce,
-	    .body = body,
-	    .len = strlen(body)};
-	const struct http_field headers[] = {{"Content-Type", "application/json"},
-	    {"Bastion-Key", key}, {"Bastion-Time", time}, {"Bastion-Nonce", nonce},
-	    {"Bastion-Signature", signature}, {NULL, NULL}};
-	const struct http_request request = {.socket_path = lane,
-	    .method = "POST",
-	    .url = "http://bastion" PATH,
-	    .headers = headers,
-	    .body = body,
-	    .body_len = strlen(body),
-	    .connect_ms = store_setting(db, "call.connect_ms"),
-	    .total_ms = store_setting(db, "call.answer_ms") + c->wait_ms,
-	    .reply_max = (size_t)store_setting(db, "call.total"),
-	    .verify = box_verify,
-	    .chunk = answer_chunk,
-	    .done = answer_done,
-	    .ctx = c};
-
-	if (sign_make(link->env->keys.secret, &sign, signature) != 0)
-		return refusal_set(&c->refusal, "call.failed", "the ask could not be signed");
-	sodium_bin2hex(key, sizeof(key), link->env->keys.identity, 32);
-	snprintf(time, sizeof(time), "%" PRId64, sign.time);
-	c->call = http_start(link->client, &request, &c->refusal);
-	return c->call != NULL ? 0 : -1;
-}
-
-static int
-mark_sent(struct store *db, int64_t id)
-{
-	struct stmt *q;
-
-	if (store_begin_soft(db) != 0)
-		return -1;
-	if ((q = store_sql(db, SENT)) == NULL)
-		return store_rollback(db);
-	stmt_int(q, ":id", id);
-	return stmt_run_one(q) == 0 ? store_commit(db) : store_rollback(db);
-}
-
-static char *
-body_make(struct store *db, const char *plain, int64_t uses, int64_t ttl_ms, int64_t wait_ms)
-{
-	char *body = NULL;
-	struct stmt *q;
-
-	if ((q = store_sql(db, BODY)) == NULL)
-		return NULL;
-	stmt_text(q, ":body", plain);
-	stmt_int(q, ":uses", uses);
-	stmt_int(q, ":ttl", ttl_ms);
-	stmt_int(q, ":wait", wait_ms);
-	if (stmt_step(q) != 1)
-		return NULL;
-	body = strdup(stmt_get_text(q, 0));
-	stmt_done(q);
-	return body;
-}
-
-static struct carried *
-carried_new(struct link *link, struct stmt *q)
-{
-	const unsigned char *key, *root;
-	struct carried *c;
-
-	if ((c = calloc(1, sizeof(*c))) == NULL)
-		return NULL;
-	c->link = link;
-	c->id = stmt_get_int(q, 0);
-	c->box = stmt_get_int(q, 2);
-	c->peer_uid = stmt_get_int(q, 4);
-	c->wait_ms = stmt_get_int(q, 11);
-	c->exit_code = -1;
-	if ((key = stmt_get_blob(q, 8, sizeof(c->box_key))) != NULL)
-		memcpy(c->box_key, key, sizeof(c->box_key));
-	if ((root = stmt_get_blob(q, 10, MERKLE_HASH)) != NULL) {
-		c->held.size = (uint64_t)stmt_get_int(q, 9);
-		memcpy(c->held.root, root, MERKLE_HASH);
-	}
-	c->line_max = (size_t)store_setting(link->env->db, "call.frame");
-	c->next = link->carried;
-	c->self = &link->carried;
-	if (c->next != NULL)
-		c->next->self = &c->next;
-	link->carried = c;
-	return c;
-}
-
-/* Take the oldest ask that waits.  The ask is durable; that it was sent is said before it leaves.
- * Return 1, 0 without one, -1. */
-static int
-carry_one(struct link *link)
-{
-	struct store *db = link->env->db;
-	char nonce[SIGN_NONCE_HEX], lane[128], *body;
-	struct carried *c;
-	struct stmt *q;
-	int n;
-
-	if ((q = store_sql(db, ASKED)) == NULL)
-		return -1;
-	if ((n = stmt_step(q)) != 1)
-		return n;
-	snprintf(nonce, sizeof(nonce), "%s", stmt_get_text(q, 1));
-	snprintf(lane, sizeof(lane), "%s", stmt_get_text(q, 3));
-	body = body_make(
-	    db, stmt_get_text(q, 5), stmt_get_int(q, 6), stmt_get_int(q, 7), stmt_get_int(q, 11));
-	c = carried_new(link, q);
-	stmt_done(q);
-	if (body == NULL || c == NULL || mark_sent(db, c->id) != 0) {
-		free(body);
-		if (c != NULL)
-			carried_free(c);
-		return -1;
-	}
-	if (carried_start(link, c, lane, nonce, body) != 0)
-		carried_end(c, 0, &c->refusal);
-	free(body);
-	return 1;
-}
-
-/* Sign for a box that came in: the actor that let it in holds no key.  Return 1, 0 without one, -1.
- */
-static int
-welcome_one(struct link *link)
-{
-	struct store *db = link->env->db;
-	struct enroll_claim claim;
-	char signature[ENROLL_BASE64];
-	struct stmt *q;
-	int64_t id;
-	int n;
-
-	if ((q = store_sql(db, GUEST)) == NULL)
-		return -1;
-	if ((n = stmt_step(q)) != 1)
-		return n;
-	id = stmt_get_int(q, 0);
-	claim = (struct enroll_claim){.token_digest = stmt_get_blob(q, 1, 32),
-	    .box = stmt_get_text(q, 2),
-	    .box_key = stmt_get_blob(q, 3, 32),
-	    .lane = stmt_get_text(q, 4),
-	    .host = stmt_get_text(q, 5),
-	    .host_key = stmt_get_blob(q, 6, 32)};
-	n = enroll_sign(link->env->keys.secret, &claim, signature);
-	stmt_done(q);
-	if (n != 0)
-		return refusal_set(
-		    store_refusal(db), "pairing.refused", "the enrollment could not be signed");
-	if (store_begin(db) != 0)
-		return -1;
-	if ((q = store_sql(db, WELCOME)) == NULL)
-		return store_rollback(db);
-	stmt_int(q, ":id", id);
-	stmt_text(q, ":signature", signature);
-	if (stmt_run_one(q) != 0)
-		return store_rollback(db);
-	return store_commit(db) == 0 ? 1 : -1;
-}
-
-/* An ask that was taken back is not waited for: the box sees the connection end. */
-static void
-drop_cancelled(struct link *link)
-{
-	struct carried *c, *next;
-	struct stmt *q;
-
-	for (c = link->carried; c != NULL; c = next) {
-		next = c->next;
-		if ((q = store_sql(link->env->db, OVER)) == NULL)
-			return;
-		stmt_int(q, ":id", c->id);
-		if (stmt_value(q, 0) != 1)
-			continue;
-		http_abort(c->call);
-		carried_free(c);
-	}
-}
 
 static void
 link_wake(struct actor_env *env)
 {
 	struct link *link = env->ctx;
-	int n = 1;
 
-	drop_cancelled(link);
-	while (!link->draining && (n = welcome_one(link)) == 1)
-		;
-	if (n == -1)
-		fprintf(stderr, "bastion: link: %s\n", store_refusal(env->db)->why);
-	terms_carry(env, link->draining ? NULL : link->client);
-	n = 1;
-	while (!link->draining && (n = carry_one(link)) == 1)
-		;
-	if (n == -1)
-		fprintf(stderr, "bastion: link: %s\n", store_refusal(env->db)->why);
+	if (link->beats != NULL) {
+		beats_wake(link->beats);
+		renewals_wake(link->renewals);
+		return;
+	}
+	if (!link->draining)
+		welcome_wake(env);
+	ways_wake(link->ways);
+	terms_carry(env, link->draining ? NULL : link->ways);
+	carry_wake(link->carry);
 }
 
 static void
@@ -642,12 +45,31 @@ link_stop(struct actor_env *env)
 
 	if (link == NULL)
 		return;
+	beats_free(link->beats);
+	renewals_free(link->renewals);
 	http_client_free(link->client);
-	link->draining = false;
-	while (link->carried != NULL)
-		carried_free(link->carried);
+	carry_free(link->carry);
+	ways_free(link->ways);
 	free(link);
 	env->ctx = NULL;
+}
+
+static int
+host_start(struct link *link, struct refusal *r)
+{
+	return (link->ways = ways_new(link->env, link->client, r)) != NULL &&
+		       (link->carry = carry_new(link->env, link->ways, r)) != NULL
+		   ? 0
+		   : -1;
+}
+
+static int
+box_start(struct link *link, struct refusal *r)
+{
+	return (link->renewals = renewals_new(link->env, link->client, r)) != NULL &&
+		       (link->beats = beats_new(link->env, link->client, r)) != NULL
+		   ? 0
+		   : -1;
 }
 
 static int
@@ -659,11 +81,19 @@ link_start(struct actor_env *env, struct refusal *r)
 		return refusal_set(r, "store.failed", "out of memory");
 	env->ctx = link;
 	link->env = env;
-	link->depth = (unsigned)store_setting(env->db, "http.depth");
-	if ((link->client = http_client_new(env->loop, r)) != NULL)
+	if ((link->client = http_client_new(env->loop, r)) != NULL &&
+	    (env->home->role == HOME_BOX ? box_start(link, r) : host_start(link, r)) == 0)
 		return 0;
 	link_stop(env);
 	return -1;
+}
+
+static void
+drained(void *ctx)
+{
+	const struct link *link = ctx;
+
+	loop_stop(link->env->loop);
 }
 
 static void
@@ -672,15 +102,19 @@ link_drain(struct actor_env *env)
 	struct link *link = env->ctx;
 
 	link->draining = true;
-	if (link->carried == NULL)
+	if (link->beats != NULL) {
+		beats_drain(link->beats);
 		loop_stop(env->loop);
+		return;
+	}
+	carry_drain(link->carry, drained, link);
 }
 
 const struct actor actor_link = {
     .name = "link",
     .role = ROLE_LINK,
     .secret = SECRET_MACHINE,
-    .box = false,
+    .box = true,
     .host = true,
     .filtered = true,
     .start = link_start,

@@ -6,11 +6,17 @@
 #include <unistd.h>
 
 #include "net/host/anchor.h"
+#include "net/host/beats.h"
 #include "net/host/calls.h"
 #include "net/host/context.h"
+#include "net/host/enroll_client.h"
+#include "net/host/line.h"
 #include "net/host/mcp_http.h"
 #include "net/host/net.h"
 #include "net/host/openapi.h"
+#include "net/host/peers.h"
+#include "net/host/port.h"
+#include "net/host/renew.h"
 #include "net/host/watch.h"
 
 static int control_status(struct http_exchange *x, void *ctx);
@@ -19,16 +25,30 @@ static int serve_openapi(struct http_exchange *x, void *ctx);
 
 /* The whole surface. */
 const struct http_route net_routes[] = {
-    {"GET", "/v1/openapi.json", SURFACE_CONTROL | SURFACE_LANE | SURFACE_ENROLL | SURFACE_CONTEXT,
+    {"GET", "/v1/openapi.json",
+	SURFACE_CONTROL | SURFACE_LANE | SURFACE_ENROLL | SURFACE_CONTEXT | SURFACE_PEER |
+	    SURFACE_LINES,
 	0, serve_openapi, "this description"},
     {"GET", "/v1/status", SURFACE_CONTROL, 0, control_status, "what runs, and what waits"},
     {"GET", "/v1/approvals", SURFACE_CONTROL, 0, control_approvals,
 	"questions that wait for a person"},
-    {"GET", "/v1/ops", SURFACE_LANE, 0, lane_ops, "the op catalog"},
-    {"POST", "/v1/ops", SURFACE_LANE, 65536, lane_ask, "ask for an op; the answer is streamed"},
-    {"GET", "/v1/pairings", SURFACE_LANE, 0, anchor_list, "pairings here, as far as they are told"},
-    {"POST", "/v1/pairings", SURFACE_LANE, ANCHOR_BODY_MAX, anchor_sync,
+    {"GET", "/v1/ops", SURFACE_LANE | SURFACE_PEER, 0, lane_ops, "the op catalog"},
+    {"POST", "/v1/ops", SURFACE_LANE | SURFACE_PEER, 65536, lane_ask,
+	"ask for an op; the answer is streamed"},
+    {"GET", "/v1/pairings", SURFACE_LANE | SURFACE_PEER, 0, anchor_list,
+	"pairings here, as far as they are told"},
+    {"POST", "/v1/pairings", SURFACE_LANE | SURFACE_PEER, ANCHOR_BODY_MAX, anchor_sync,
 	"terms that the anchor signed"},
+    {"POST", "/v1/beats", SURFACE_ENROLL | SURFACE_PEER, 262144, beats_take,
+	"a box says how it is, and is told what is wanted of it"},
+    {"POST", "/v1/certificates", SURFACE_PEER, 8192, renew_take,
+	"a box asks for its next certificate"},
+    {"GET", "/v1/line", SURFACE_PEER, 0, lines_take,
+	"a box that dials in gives this connection to be asked on"},
+    {"GET", "/v1/boxes/{box}/{what}", SURFACE_LINES, 0, lines_relay,
+	"ask a box that dialled in, as on its lane"},
+    {"POST", "/v1/boxes/{box}/{what}", SURFACE_LINES, 65536, lines_relay,
+	"ask a box that dialled in, as on its lane"},
     {"GET", "/v1/folders", SURFACE_CONTEXT, 0, context_list, "what this user asked to share"},
     {"POST", "/v1/folders", SURFACE_CONTEXT, 65536, context_post,
 	"ask to share a folder with a Host"},
@@ -44,7 +64,8 @@ const struct http_route net_routes[] = {
 	"what an agent is told unasked, or a stream taken up again"},
     {"DELETE", "/mcp", SURFACE_CONTROL | SURFACE_MCP, 0, mcp_delete,
 	"the end of an agent's session"},
-    {"POST", "/v1/enroll", SURFACE_ENROLL, 4096, enroll_redeem, "redeem an invitation"},
+    {"POST", "/v1/enroll", SURFACE_ENROLL | SURFACE_GUEST, ENROLL_BODY_MAX, enroll_redeem,
+	"redeem an invitation"},
     {NULL, NULL, 0, 0, NULL, NULL},
 };
 
@@ -56,6 +77,7 @@ static const struct {
     {"control.sock", SURFACE_CONTROL, true, true},
     {"lane.sock", SURFACE_LANE, true, false},
     {"enroll.sock", SURFACE_ENROLL, false, true},
+    {"lines.sock", SURFACE_LINES, false, true},
 };
 
 /* What the table says of a code, as the members of an error that follow the code and the reason. */
@@ -152,6 +174,8 @@ authorise(void *ctx, struct http_peer *peer)
 			       store_setting(net->env->db, "mcp.connections")
 			   ? 0
 			   : -1;
+	if (peer->surface == SURFACE_GUEST)
+		return port_authorise(net, peer);
 	return peer->uid == geteuid() || peer->uid == 0 ? 0 : -1;
 }
 
@@ -199,9 +223,15 @@ net_stop(struct actor_env *env)
 	if (net == NULL)
 		return;
 	mcp_http_end(net);
+	dials_end(net);
+	lines_end(net);
+	port_end(net);
 	http_server_free(net->server);
 	http_server_free(net->asks);
 	committer_stop(net->committer);
+	dials_free(net);
+	lines_free(net);
+	free(net->paired);
 	free(net);
 	env->ctx = NULL;
 }
@@ -223,6 +253,7 @@ net_start(struct actor_env *env, struct refusal *r)
 	    committer_start(env->home, ROLE_NET, &env->keys, "actor:net", env->loop, r);
 	if (net->committer != NULL &&
 	    (net->server = http_server_new(env->loop, &config, r)) != NULL &&
+	    (env->home->role == HOME_HOST ? lines_start(net, r) : dials_start(net, r)) == 0 &&
 	    net_listen(net, r) == 0 && mcp_http_start(net, r) == 0) {
 		/* Without a place for their socket users cannot ask; the box serves all the same.
 		 */
@@ -242,6 +273,10 @@ net_wake(struct actor_env *env)
 	lane_wake(env->ctx);
 	mcp_http_wake(env->ctx);
 	enroll_wake(env->ctx);
+	renew_wake(env->ctx);
+	peers_wake(env->ctx);
+	dials_wake(env->ctx);
+	port_wake(env->ctx);
 }
 
 static void
@@ -254,22 +289,30 @@ drained(void *ctx)
 }
 
 static void
+server_drain(struct net *net)
+{
+	http_server_drain(net->server, drained, net);
+}
+
+static void
 net_drain(struct actor_env *env)
 {
 	struct net *net = env->ctx;
 
 	lane_drain(net);
 	mcp_http_end(net);
+	dials_drain(net);
+	port_end(net);
 	net->serving = 1 + (net->asks != NULL);
-	http_server_drain(net->server, drained, net);
 	if (net->asks != NULL)
 		http_server_drain(net->asks, drained, net);
+	lines_drain(net, server_drain);
 }
 
 const struct actor actor_net = {
     .name = "net",
     .role = ROLE_NET,
-    .secret = SECRET_NONE,
+    .secret = SECRET_WIRE,
     .box = true,
     .host = true,
     .filtered = true,

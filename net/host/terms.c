@@ -1,5 +1,4 @@
 /* terms.c: carry what a person at this Host signed, or wants to see, to a box's pairings. */
-#include <inttypes.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +8,7 @@
 #include "engine/clock.h"
 #include "net/host/sign.h"
 #include "net/host/terms.h"
-#include "net/http/client.h"
+#include "net/host/way.h"
 #include "net/http/json.h"
 
 #define PATH     "/v1/pairings"
@@ -26,9 +25,11 @@ static const char OVERDUE[] =
     " WHERE state IN ('waiting', 'sent') AND state = 'waiting' AND expires_at <= now_ms()";
 
 static const char DUE[] =
-    "SELECT t.id, t.box_id, b.lane, b.peer_uid, t.terms, t.signature FROM host_terms AS t"
-    "  JOIN host_box AS b ON b.id = t.box_id"
-    " WHERE t.state IN ('waiting', 'sent') AND t.state = 'waiting' AND (t.tried_at IS NULL"
+    "SELECT t.id, t.box_id, t.terms, t.signature"
+    "  FROM host_terms AS t JOIN host_box AS b ON b.id = t.box_id"
+    " WHERE t.state IN ('waiting', 'sent') AND t.state = 'waiting'"
+    "   AND (b.transport <> 'reverse' OR (SELECT up FROM box_line WHERE box_id = b.id) > 0)"
+    "   AND (t.tried_at IS NULL"
     "    OR t.tried_at <= now_ms() - (SELECT value FROM setting WHERE name = 'terms.retry_ms'))"
     " ORDER BY t.id LIMIT 1";
 
@@ -70,10 +71,11 @@ static const char HEARD[] =
 
 /* One row on its way. */
 struct post {
+	struct way way; /* first */
 	struct post *next, **self;
-	int64_t id, box, peer_uid;
+	int64_t id, box;
 	bool look;
-	char lane[128], body[BODY_MAX + 1], *text; /* ${text}: the answer so far */
+	char body[BODY_MAX + 1], *text; /* ${text}: the answer so far */
 	size_t len;
 	struct refusal refusal;
 };
@@ -81,7 +83,7 @@ struct post {
 /* The actor is the process: what is under way ends with it, and the database knows. */
 static struct carrier {
 	struct actor_env *env;
-	struct http_client *client;
+	struct ways *ways;
 	struct post *posts;
 	uint64_t timer;
 } carrier;
@@ -197,7 +199,7 @@ static void
 post_done(void *ctx, struct http_call *call, const struct refusal *refusal)
 {
 	post_end(ctx, http_call_status(call), refusal);
-	if (carrier.client == NULL)
+	if (carrier.ways == NULL)
 		return;
 	loop_cancel(carrier.env->loop, carrier.timer);
 	carrier.timer = loop_after(carrier.env->loop, 0, carry, NULL);
@@ -219,18 +221,6 @@ post_chunk(void *ctx, struct http_call *call, const char *data, size_t len)
 	return 0;
 }
 
-/* The lane must be served by the user that served it when the box paired. */
-static int
-post_verify(void *ctx, const struct http_peer *peer, struct refusal *refusal)
-{
-	struct post *p = ctx;
-
-	if ((int64_t)peer->uid == p->peer_uid)
-		return 0;
-	return refusal_set(
-	    refusal, "terms.failed", "another user serves the box's socket than when it paired");
-}
-
 /*
  * On its way.
  */
@@ -239,36 +229,21 @@ static int
 post_start(struct post *p)
 {
 	struct store *db = carrier.env->db;
-	char signature[SIGN_BASE64], key[65], time[24], nonce[SIGN_NONCE_HEX];
-	struct sign_request sign = {.method = p->look ? "GET" : "POST",
+	char nonce[SIGN_NONCE_HEX];
+	const struct way_request request = {.method = p->look ? "GET" : "POST",
 	    .path = PATH,
-	    .time = clock_now(),
 	    .nonce = nonce,
-	    .body = p->body,
-	    .len = strlen(p->body)};
-	const struct http_field headers[] = {{"Content-Type", "application/json"},
-	    {"Bastion-Key", key}, {"Bastion-Time", time}, {"Bastion-Nonce", nonce},
-	    {"Bastion-Signature", signature}, {NULL, NULL}};
-	const struct http_request request = {.socket_path = p->lane,
-	    .method = sign.method,
-	    .url = "http://bastion" PATH,
-	    .headers = headers,
 	    .body = p->look ? NULL : p->body,
-	    .body_len = sign.len,
-	    .connect_ms = store_setting(db, "call.connect_ms"),
 	    .total_ms = store_setting(db, "terms.look_ms"),
 	    .reply_max = (size_t)store_setting(db, "call.frame"),
-	    .verify = post_verify,
 	    .chunk = post_chunk,
-	    .done = post_done,
-	    .ctx = p};
+	    .done = post_done};
 
 	random_hex(nonce);
-	if (sign_make(carrier.env->keys.secret, &sign, signature) != 0)
-		return refusal_set(&p->refusal, "terms.failed", "the request could not be signed");
-	sodium_bin2hex(key, sizeof(key), carrier.env->keys.identity, 32);
-	snprintf(time, sizeof(time), "%" PRId64, sign.time);
-	return http_start(carrier.client, &request, &p->refusal) != NULL ? 0 : -1;
+	return way_find(carrier.ways, p->box, &p->way, &p->refusal) == 0 &&
+		       way_start(&p->way, &request, &p->refusal) != NULL
+		   ? 0
+		   : -1;
 }
 
 /* The body that carries terms; a look has none. */
@@ -306,11 +281,9 @@ post_next(int *rc)
 		return NULL;
 	p->id = stmt_get_int(q, 0);
 	p->box = stmt_get_int(q, 1);
-	snprintf(p->lane, sizeof(p->lane), "%s", stmt_get_text(q, 2));
-	p->peer_uid = stmt_get_int(q, 3);
-	p->look = stmt_is_null(q, 4);
-	signature = stmt_get_blob(q, 5, 64);
-	if (!p->look && (signature == NULL || body_make(p, stmt_get_text(q, 4), signature) != 0)) {
+	p->look = stmt_is_null(q, 2);
+	signature = stmt_get_blob(q, 3, 64);
+	if (!p->look && (signature == NULL || body_make(p, stmt_get_text(q, 2), signature) != 0)) {
 		stmt_done(q);
 		free(p);
 		return NULL;
@@ -389,12 +362,12 @@ carry(void *ctx)
 }
 
 void
-terms_carry(struct actor_env *env, struct http_client *client)
+terms_carry(struct actor_env *env, struct ways *ways)
 {
 	carrier.env = env;
-	carrier.client = client;
+	carrier.ways = ways;
 	loop_cancel(env->loop, carrier.timer);
 	carrier.timer = 0;
-	if (client != NULL)
+	if (ways != NULL)
 		carry(NULL);
 }

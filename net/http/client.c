@@ -700,6 +700,12 @@ http_abort(struct http_call *call)
 }
 
 int
+http_pause(struct http_call *call, bool on)
+{
+	return via_pause(call->via, on);
+}
+
+int
 http_call_status(const struct http_call *call)
 {
 	long status = 0;

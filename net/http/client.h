@@ -98,6 +98,13 @@ struct http_call *http_start(
 void http_abort(struct http_call *call);
 
 /**
+ * http_pause(call, on):
+ * Take no more of the answer of ${call}, which is on a connection that somebody else keeps, until
+ * it is called with false.  From inside chunk too.  Return 0, or -1 where it cannot go on.
+ */
+int http_pause(struct http_call *call, bool on);
+
+/**
  * http_call_status(call):
  * Return the status of the answer, 0 before there is one.
  */

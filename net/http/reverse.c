@@ -3,6 +3,7 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,7 @@ struct line {
 	struct tls_conn *conn;
 	struct tls_peer *peer; /* until the server has it */
 	int plain;             /* likewise; -1: not ours */
+	unsigned at;           /* of the addresses */
 	uint64_t timer;
 	int64_t since;      /* when it was served: loop_now */
 	struct refusal why; /* of our own, why it is given up; empty code: none */
@@ -37,7 +39,9 @@ struct line {
 struct reverse {
 	struct loop *loop;
 	struct reverse_config config;
-	char *address, *name, *path;
+	char **addresses, *name, *path;
+	unsigned naddresses, at,
+	    tried; /* the one to dial; how many failed since the last success */
 	struct http_client *client;
 	struct tls_pump *pump;
 	struct reverse_plan plan;
@@ -59,6 +63,12 @@ void
 reverse_plan_dial(struct reverse_plan *plan)
 {
 	plan->dialling++;
+}
+
+void
+reverse_plan_aside(struct reverse_plan *plan)
+{
+	plan->dialling--;
 }
 
 void
@@ -109,16 +119,34 @@ line_free(struct line *l)
 	free(l);
 }
 
+/*
+ * A dial of the address ${at} has failed.  Return whether there is another one to try before that
+ * counts: once all have failed, they are tried again ever more slowly.
+ */
+static bool
+another(struct reverse *reverse, unsigned at)
+{
+	if (at != reverse->at)
+		return true;
+	reverse->at = (at + 1) % reverse->naddresses;
+	reverse->tried = (reverse->tried + 1) % reverse->naddresses;
+	return reverse->tried != 0;
+}
+
 /* ${l} has failed or is lost.  Whatever held it is gone already. */
 static void
 line_down(struct line *l, const struct refusal *why)
 {
 	struct reverse *reverse = l->reverse;
 	int64_t lived = l->stage == STAGE_SERVED ? loop_now() - l->since : -1;
+	unsigned at = l->at;
 	struct refusal closed;
 
 	line_free(l);
-	reverse_plan_down(&reverse->plan, loop_now(), lived);
+	if (lived < 0 && another(reverse, at))
+		reverse_plan_aside(&reverse->plan);
+	else
+		reverse_plan_down(&reverse->plan, loop_now(), lived);
 	if (why == NULL) {
 		refusal_set(&closed, "http.unreachable", "the connection was closed");
 		why = &closed;
@@ -210,7 +238,7 @@ serve(struct line *l)
 	peer.uid = HTTP_NOBODY;
 	peer.gid = (gid_t)-1;
 	peer.tls = l->peer;
-	snprintf(peer.address, sizeof(peer.address), "%s", reverse->address);
+	snprintf(peer.address, sizeof(peer.address), "%s", reverse->addresses[l->at]);
 	l->plain = -1;
 	l->peer = NULL;
 	if (http_serve_fd(reverse->config.server, plain, &peer) == -1) {
@@ -220,6 +248,8 @@ serve(struct line *l)
 	}
 	l->stage = STAGE_SERVED;
 	l->since = loop_now();
+	reverse->at = l->at;
+	reverse->tried = 0;
 	reverse_plan_up(&reverse->plan);
 	if (reverse->config.changed != NULL)
 		reverse->config.changed(reverse->config.ctx, reverse->plan.up, NULL);
@@ -280,12 +310,16 @@ ask(struct line *l)
 	bool v6 = strchr(reverse->name, ':') != NULL;
 	int n;
 
-	if (reverse->config.prove(reverse->config.ctx, proof, &l->why) == -1)
+	proof[0] = '\0';
+	if (reverse->config.prove != NULL &&
+	    reverse->config.prove(reverse->config.ctx, proof, &l->why) == -1)
 		return -1;
 	n = snprintf(text, sizeof(text),
-	    "GET %s HTTP/1.1\r\nHost: %s%s%s\r\nConnection: Upgrade\r\nUpgrade: %s\r\n%s: %s\r\n\r\n",
+	    "GET %s HTTP/1.1\r\nHost: %s%s%s\r\nConnection: Upgrade\r\nUpgrade: %s\r\n"
+	    "%s: %" PRId64 "\r\n%s%s%s\r\n",
 	    reverse->path, v6 ? "[" : "", reverse->name, v6 ? "]" : "", REVERSE_PROTOCOL,
-	    REVERSE_PROOF, proof);
+	    REVERSE_IDLE, http_server_idle_ms(reverse->config.server),
+	    proof[0] != '\0' ? REVERSE_PROOF ": " : "", proof, proof[0] != '\0' ? "\r\n" : "");
 	/* It fits into a new socket's buffer. */
 	if (n >= (int)sizeof(text) ||
 	    send(l->plain, text, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT) != n)
@@ -344,11 +378,12 @@ dial(struct reverse *reverse, struct refusal *r)
 	char url[512];
 	struct line *l;
 
-	snprintf(url, sizeof(url), "http://%s", reverse->address);
+	snprintf(url, sizeof(url), "http://%s", reverse->addresses[reverse->at]);
 	if ((l = calloc(1, sizeof(*l))) == NULL)
 		return refusal_set(r, "http.memory", "no memory for a connection");
 	l->reverse = reverse;
 	l->plain = -1;
+	l->at = reverse->at;
 	request.url = url;
 	request.ctx = l;
 	TAILQ_INSERT_TAIL(&reverse->lines, l, entry);
@@ -384,6 +419,22 @@ dial_due(struct reverse *reverse)
 }
 
 static int
+copy_addresses(struct reverse *reverse, const char *const *addresses)
+{
+	unsigned n = 0;
+
+	while (n < REVERSE_ADDRESSES_MAX && addresses[n] != NULL)
+		n++;
+	if (n == 0 || (reverse->addresses = calloc(n, sizeof(*reverse->addresses))) == NULL)
+		return -1;
+	for (; reverse->naddresses < n; reverse->naddresses++)
+		if ((reverse->addresses[reverse->naddresses] =
+			    strdup(addresses[reverse->naddresses])) == NULL)
+			return -1;
+	return 0;
+}
+
+static int
 copy_config(struct reverse *reverse, const struct reverse_config *config)
 {
 	reverse->config = *config;
@@ -391,7 +442,7 @@ copy_config(struct reverse *reverse, const struct reverse_config *config)
 	    .first_ms = config->first_ms,
 	    .cap_ms = config->cap_ms,
 	    .steady_ms = config->steady_ms};
-	return (reverse->address = strdup(config->address)) != NULL &&
+	return copy_addresses(reverse, config->addresses) == 0 &&
 		       (reverse->name = strdup(config->name)) != NULL &&
 		       (reverse->path = strdup(config->path)) != NULL
 		   ? 0
@@ -421,6 +472,27 @@ reverse_start(struct loop *loop, const struct reverse_config *config, struct ref
 }
 
 void
+reverse_look(struct reverse *reverse)
+{
+	if (reverse->timer == 0)
+		dial_due(reverse);
+}
+
+void
+reverse_drain(struct reverse *reverse)
+{
+	reverse->plan.wanted = 0;
+	loop_cancel(reverse->loop, reverse->timer);
+	reverse->timer = 0;
+}
+
+const char *
+reverse_where(const struct reverse *reverse)
+{
+	return reverse->addresses[reverse->at];
+}
+
+void
 reverse_stop(struct reverse *reverse)
 {
 	if (reverse == NULL)
@@ -430,7 +502,9 @@ reverse_stop(struct reverse *reverse)
 	tls_pump_free(reverse->pump);
 	while (!TAILQ_EMPTY(&reverse->lines))
 		line_free(TAILQ_FIRST(&reverse->lines));
-	free(reverse->address);
+	while (reverse->naddresses > 0)
+		free(reverse->addresses[--reverse->naddresses]);
+	free(reverse->addresses);
 	free(reverse->name);
 	free(reverse->path);
 	free(reverse);

@@ -6,9 +6,12 @@
 #include "net/http/server.h"
 #include "net/http/tls_pump.h"
 
-#define REVERSE_PROTOCOL  "bastion-serve"
-#define REVERSE_PROOF     "X-Bastion-Proof"
-#define REVERSE_PROOF_MAX 1024
+#define REVERSE_PROTOCOL      "bastion-serve"
+#define REVERSE_PROOF         "X-Bastion-Proof"
+#define REVERSE_PROOF_MAX     1024
+#define REVERSE_ADDRESSES_MAX 256
+#define REVERSE_IDLE          "X-Bastion-Idle" /* ms: how long the box hears nothing before it gives up */
+#define REVERSE_IDLE_MIN      300 /* so that a sign of life in a third of it is no storm */
 
 /*
  * When to dial.  Connections that are lost after a while are made anew soon, spread over first_ms;
@@ -31,11 +34,14 @@ struct reverse_plan {
 int64_t reverse_plan_next(const struct reverse_plan *plan, int64_t now);
 
 /**
- * reverse_plan_dial(plan), reverse_plan_up(plan), reverse_plan_down(plan, now, lived_ms):
+ * reverse_plan_dial(plan), reverse_plan_up(plan), reverse_plan_down(plan, now, lived_ms),
+ * reverse_plan_aside(plan):
  * A dial has begun; has become a connection; has failed (${lived_ms} below 0), or its connection
- * was lost after ${lived_ms}.  Waits are spread by random_fill.
+ * was lost after ${lived_ms}; has failed where another place is to be tried before that counts.
+ * Waits are spread by random_fill.
  */
 void reverse_plan_dial(struct reverse_plan *plan);
+void reverse_plan_aside(struct reverse_plan *plan);
 void reverse_plan_up(struct reverse_plan *plan);
 void reverse_plan_down(struct reverse_plan *plan, int64_t now, int64_t lived_ms);
 
@@ -44,7 +50,8 @@ void reverse_plan_down(struct reverse_plan *plan, int64_t now, int64_t lived_ms)
 struct reverse; /* connections to one Host, kept up */
 
 struct reverse_config {
-	const char *address; /* "host:port" to dial */
+	/* "host:port", at most REVERSE_ADDRESSES_MAX, ended by NULL: where one fails, the next. */
+	const char *const *addresses;
 	const char *name;    /* whom the Host's certificate must name */
 	const char *path;    /* of the request that asks for the upgrade */
 	struct tls_end *tls; /* a client's; outlives us */
@@ -56,7 +63,8 @@ struct reverse_config {
 
 	/*
 	 * Store what proves to the Host which box this is, one line of printable ASCII, made anew
-	 * for each connection.  Return 0, or -1 with ${r} to try again later.
+	 * for each connection.  Return 0, or -1 with ${r} to try again later.  NULL: the
+	 * certificate is proof enough.
 	 */
 	int (*prove)(void *ctx, char proof[REVERSE_PROOF_MAX + 1], struct refusal *r);
 
@@ -75,12 +83,31 @@ struct reverse_config {
 /**
  * reverse_start(loop, config, r):
  * Begin to keep up connections; strings of ${config} are copied.  A Host that has gone silent is
- * noticed by the server's idle_ms, which the Host's ping_ms must be well below.  Failures on the
- * way are http.unreachable, http.timeout, tls.untrusted, tls.handshake and reverse.refused, for
- * changed.  Return a handle for reverse_stop; or NULL with ${r} http.memory or library.missing.
+ * noticed by the server's idle_ms, which the Host is told and gives a sign of life three times in.
+ * Failures on the way are http.unreachable, http.timeout, tls.untrusted, tls.handshake and
+ * reverse.refused, for changed.  Return a handle for reverse_stop; or NULL with ${r} http.memory or
+ * library.missing.
  */
 struct reverse *reverse_start(
     struct loop *loop, const struct reverse_config *config, struct refusal *r);
+
+/**
+ * reverse_look(reverse):
+ * Dial what is due, should a timer have been lost for want of memory.
+ */
+void reverse_look(struct reverse *reverse);
+
+/**
+ * reverse_drain(reverse):
+ * Dial no more.  What is there stays until its server or the Host ends it.
+ */
+void reverse_drain(struct reverse *reverse);
+
+/**
+ * reverse_where(reverse):
+ * Return the address that is dialled, or was reached last; it lives as long as ${reverse}.
+ */
+const char *reverse_where(const struct reverse *reverse);
 
 /**
  * reverse_stop(reverse):
@@ -94,8 +121,9 @@ struct reverse_hub; /* the connections that boxes made */
 
 struct reverse_hub_config {
 	struct http_client *client;
-	unsigned per_box;     /* connections of one box; with one more, the oldest idle one goes */
-	int64_t ping_ms;      /* how long one may be idle before it is asked for a sign of life */
+	unsigned per_box; /* connections of one box; with one more, the oldest idle one goes */
+	int64_t ping_ms;  /* how long one may be idle before it is asked for a sign of life; less,
+			   * where the box says that it gives up sooner than in three of them */
 	int64_t ping_wait_ms; /* for the sign */
 
 	/*
@@ -124,7 +152,7 @@ void reverse_hub_free(struct reverse_hub *hub);
  * reverse_hub_take(hub, box, x):
  * Answer ${x}, by which ${box} asks for an upgrade and whose proof the caller has checked: with
  * 101, and keep the connection; or refuse, with 426 reverse.upgrade where it asks for something
- * else.
+ * else or does not say how long it waits.
  */
 void reverse_hub_take(struct reverse_hub *hub, int64_t box, struct http_exchange *x);
 

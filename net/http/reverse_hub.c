@@ -21,7 +21,8 @@ struct link {
 	int64_t box;
 	enum state state;
 	struct http_upgraded *upgraded; /* NULL: gone, or not there yet */
-	uint64_t timer;                 /* for the next ping */
+	int64_t ping_ms;
+	uint64_t timer; /* for the next ping */
 	TAILQ_ENTRY(link) entry;
 };
 
@@ -101,7 +102,7 @@ become_idle(struct link *l)
 	TAILQ_REMOVE(&hub->links, l, entry);
 	TAILQ_INSERT_TAIL(&hub->links, l, entry);
 	l->state = STATE_IDLE;
-	l->timer = loop_after(hub->loop, hub->config.ping_ms, on_ping_due, l);
+	l->timer = loop_after(hub->loop, l->ping_ms, on_ping_due, l);
 	if (loop_add(hub->loop, http_upgraded_fd(l->upgraded), EPOLLIN | EPOLLRDHUP, on_noise, l) ==
 		-1 ||
 	    l->timer == 0)
@@ -247,6 +248,22 @@ has_word(const char *list, const char *word)
 	return false;
 }
 
+/*
+ * How often ${x}'s box needs a sign of life: it gives up after a time of its own, within which a
+ * sign may be lost and another one be late.  Return -1 where it does not say, or is too hasty.
+ */
+static int64_t
+ping_of(const struct reverse_hub *hub, struct http_exchange *x)
+{
+	const char *text = http_header(x, REVERSE_IDLE);
+	int64_t idle;
+
+	if (text == NULL || strlen(text) > 9 || text[strspn(text, "0123456789")] != '\0' ||
+	    (idle = strtoll(text, NULL, 10)) < REVERSE_IDLE_MIN)
+		return -1;
+	return idle / 3 < hub->config.ping_ms ? idle / 3 : hub->config.ping_ms;
+}
+
 /* A box that was cut off comes again before we notice: its oldest idle connection gives way. */
 static int
 make_room(struct reverse_hub *hub, int64_t box)
@@ -272,12 +289,16 @@ make_room(struct reverse_hub *hub, int64_t box)
 void
 reverse_hub_take(struct reverse_hub *hub, int64_t box, struct http_exchange *x)
 {
+	int64_t ping_ms = ping_of(hub, x);
 	struct refusal r;
 	struct link *l;
 
-	if (!has_word(http_header(x, "Connection"), "Upgrade") ||
+	if (ping_ms == -1 || !has_word(http_header(x, "Connection"), "Upgrade") ||
 	    !has_word(http_header(x, "Upgrade"), REVERSE_PROTOCOL)) {
-		refusal_set(&r, "reverse.upgrade", "this path is for Upgrade: " REVERSE_PROTOCOL);
+		refusal_set(&r, "reverse.upgrade",
+		    "this path is for Upgrade: " REVERSE_PROTOCOL ", with " REVERSE_IDLE
+		    ": milliseconds, at least %d",
+		    REVERSE_IDLE_MIN);
 		http_refuse(x, 426, &r, NULL);
 		return;
 	}
@@ -293,6 +314,7 @@ reverse_hub_take(struct reverse_hub *hub, int64_t box, struct http_exchange *x)
 	}
 	l->hub = hub;
 	l->box = box;
+	l->ping_ms = ping_ms;
 	TAILQ_INSERT_TAIL(&hub->links, l, entry);
 	http_upgrade(x, REVERSE_PROTOCOL, on_taken, on_ended, l);
 }

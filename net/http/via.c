@@ -16,6 +16,7 @@ struct via {
 	int fd;
 	char *text; /* NULL: sent */
 	size_t len, sent;
+	bool paused;
 	struct reply reply;
 	char piece[16384];
 };
@@ -59,7 +60,7 @@ send_some(struct via *via)
 	if (via->sent < via->len)
 		return 0;
 	text_free(via);
-	return loop_mod(via->loop, via->fd, EPOLLIN);
+	return via->paused ? 0 : loop_mod(via->loop, via->fd, EPOLLIN);
 }
 
 static void
@@ -107,8 +108,22 @@ on_event(void *ctx, uint32_t events)
 	}
 	if ((events & ~(uint32_t)EPOLLOUT) == 0)
 		return;
-	for (i = 0; i < READS && read_some(via) == 1; i++)
+	for (i = 0; i < READS && !via->paused && read_some(via) == 1; i++)
 		continue;
+}
+
+/* A hang-up is told whatever is asked for, so a paused socket is in no loop. */
+int
+via_pause(struct via *via, bool on)
+{
+	if (via->paused == on)
+		return 0;
+	via->paused = on;
+	if (!on)
+		return loop_add(via->loop, via->fd,
+		    EPOLLIN | (via->text != NULL ? (uint32_t)EPOLLOUT : 0), on_event, via);
+	loop_del(via->loop, via->fd);
+	return 0;
 }
 
 struct via *
@@ -131,6 +146,7 @@ via_start(
 	via->text = text;
 	via->len = len;
 	via->sent = 0;
+	via->paused = false;
 	reply_init(&via->reply, to_head);
 	return via;
 }

@@ -40,6 +40,13 @@ struct via *via_start(
 void via_free(struct via *via);
 
 /**
+ * via_pause(via, on):
+ * Read nothing more of the answer until it is called with false; whoever sends it is held up in the
+ * end.  From inside body too.  Return 0, or -1 where the loop refuses.
+ */
+int via_pause(struct via *via, bool on);
+
+/**
  * via_reply(via):
  * Return what is known of the answer.
  */

@@ -17,6 +17,7 @@
 #include <sodium.h>
 
 #include "engine/crypto/key.h"
+#include "engine/crypto/seal.h"
 
 static char dir[64];
 static char path[128];
@@ -316,8 +317,37 @@ derivation_is_for_ever(void **state)
 	same_hex(pk, "e196fea9452be023804e40654894fd9d88f0aecdac541ec74a891d7aea5d3954");
 	key_public(key, KEY_GRANT, pk);
 	same_hex(pk, "84be750939dd3fa9b26fd2bcf0e5f86ec92fbba48781be8b06caa7996adb7b86");
-	same_hex(
-	    key_column(key), "3faa20a863f864e4b429e9c33db43e6f7d8412d03c3c9d20055808997f2ce1b2");
+	same_hex(key_sealer(key, KEY_COLUMN),
+	    "3faa20a863f864e4b429e9c33db43e6f7d8412d03c3c9d20055808997f2ce1b2");
+	same_hex(key_sealer(key, KEY_WIRE),
+	    "98c75a41cfcccde1d0fa741303682e4685484124495da7cb2b933aa82cbf8e32");
+	key_free(key);
+}
+
+/* Whoever serves the network opens the keys of certificates: it signs nothing, and opens nothing
+ * else. */
+static void
+the_wire_key_is_nothing_else(void **state)
+{
+	static const struct seal_place place = {"factor", "secret", "1", 0, KEY_COLUMN};
+	uint8_t sig[KEY_SIGN_SIZE], sealed[8 + SEAL_OVERHEAD], plain[8];
+	struct key *key, *wire;
+	struct refusal r;
+
+	(void)state;
+	put_counting(32, 0600);
+	assert_non_null(key = key_load(path, &r));
+	assert_non_null(wire = key_load_wire(path, &r));
+	assert_memory_equal(key_sealer(wire, KEY_WIRE), key_sealer(key, KEY_WIRE), KEY_COLUMN_SIZE);
+	assert_null(key_sealer(wire, KEY_COLUMN));
+	assert_int_equal(key_sign(wire, KEY_IDENTITY, "d", "m", 1, sig), -1);
+	assert_int_equal(key_sign(wire, KEY_GRANT, "d", "m", 1, sig), -1);
+	assert_int_equal(seal_make(key, &place, "secret!", 8, sealed, sizeof(sealed), &r), 0);
+	assert_int_equal(
+	    seal_open(wire, &place, sealed, sizeof(sealed), plain, sizeof(plain), &r), -1);
+	assert_string_equal(r.code, "seal.place");
+	assert_int_equal(seal_make(wire, &place, "secret!", 8, sealed, sizeof(sealed), &r), -1);
+	key_free(wire);
 	key_free(key);
 }
 
@@ -413,6 +443,7 @@ main(void)
 	    CASE(symbolic_link_is_open),
 	    CASE(other_kinds_are_damage),
 	    CASE(derivation_is_for_ever),
+	    CASE(the_wire_key_is_nothing_else),
 	    CASE(flipped_bit_breaks_signature),
 	    CASE(domains_are_apart),
 	    CASE(bad_domains_sign_nothing),

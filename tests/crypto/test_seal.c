@@ -14,7 +14,7 @@
 
 #include "engine/crypto/seal.h"
 
-static const struct seal_place PLACE = {"login", "access", "provider:example", 3};
+static const struct seal_place PLACE = {"login", "access", "provider:example", 3, KEY_COLUMN};
 static const char SECRET[] = "a token that no agent sees";
 
 static struct key *key, *other;
@@ -160,14 +160,15 @@ static void
 moved_value_breaks(void **state)
 {
 	static const struct seal_place MOVED[] = {
-	    {"logins", "access", "provider:example", 3},
-	    {"login", "refresh", "provider:example", 3},
-	    {"login", "access", "provider:other", 3},
-	    {"login", "access", "provider:example", 2},
-	    {"login", "access", "provider:example", -3},
-	    {"loginaccess", "a", "provider:example", 3}, /* shifted boundaries */
-	    {"logi", "naccess", "provider:example", 3},
-	    {"login", "accessp", "rovider:example", 3},
+	    {"logins", "access", "provider:example", 3, KEY_COLUMN},
+	    {"login", "refresh", "provider:example", 3, KEY_COLUMN},
+	    {"login", "access", "provider:other", 3, KEY_COLUMN},
+	    {"login", "access", "provider:example", 2, KEY_COLUMN},
+	    {"login", "access", "provider:example", -3, KEY_COLUMN},
+	    {"loginaccess", "a", "provider:example", 3, KEY_COLUMN}, /* shifted boundaries */
+	    {"logi", "naccess", "provider:example", 3, KEY_COLUMN},
+	    {"login", "accessp", "rovider:example", 3, KEY_COLUMN},
+	    {"login", "access", "provider:example", 3, KEY_WIRE},
 	};
 	uint8_t sealed[sizeof(SECRET) + SEAL_OVERHEAD];
 	size_t i;
@@ -189,7 +190,7 @@ format_is_for_ever(void **state)
 
 	(void)state;
 	crypto_aead_xchacha20poly1305_ietf_encrypt(sealed + 24, NULL, (const uint8_t *)"hello", 5,
-	    (const uint8_t *)AD, sizeof(AD) - 1, NULL, sealed, key_column(key));
+	    (const uint8_t *)AD, sizeof(AD) - 1, NULL, sealed, key_sealer(key, KEY_COLUMN));
 	assert_int_equal(seal_open(key, &PLACE, sealed, sizeof(sealed), out, 5, NULL), 0);
 	assert_memory_equal(out, "hello", 5);
 }

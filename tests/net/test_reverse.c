@@ -41,7 +41,7 @@ static int port;
 
 /* What the Host sees. */
 static unsigned up, idle, changes, upgrades;
-static bool ask_at_once, refuse_proof;
+static bool ask_at_once, refuse_proof, fall_silent;
 
 /* What the box sees. */
 static unsigned box_up, box_failures, proofs, served, closed;
@@ -83,7 +83,39 @@ hold(struct http_exchange *x, void *ctx)
 	return 0;
 }
 
+/* As much as there is room for, until MUCH bytes are said. */
+#define MUCH 40000000
+
+static size_t written;
+
+static void
+pour(void *ctx)
+{
+	static const char drop[4096] = "x";
+	struct http_exchange *x = ctx;
+
+	while (written < MUCH) {
+		written += sizeof(drop);
+		if (http_stream_write(x, drop, sizeof(drop)) > 65536)
+			return;
+	}
+	http_stream_end(x);
+}
+
+static int
+much(struct http_exchange *x, void *ctx)
+{
+	(void)ctx;
+	written = 0;
+	http_on_close(x, on_close, NULL);
+	http_stream_begin(x, 200, "text/plain");
+	http_stream_on_drain(x, pour, x);
+	pour(x);
+	return 0;
+}
+
 static const struct http_route box_routes[] = {
+    {"GET", "/much", BOX, 0, much, ""},
     {"GET", "/who", BOX, 0, say_who, ""},
     {"POST", "/who", BOX, 1000, say_who, ""},
     {"GET", "/hold", BOX, 0, hold, ""},
@@ -91,6 +123,13 @@ static const struct http_route box_routes[] = {
 };
 
 /* The Host's. */
+
+static void
+taken_in_silence(void *ctx, struct http_upgraded *upgraded)
+{
+	(void)ctx;
+	(void)upgraded;
+}
 
 static int
 take(struct http_exchange *x, void *ctx)
@@ -104,7 +143,10 @@ take(struct http_exchange *x, void *ctx)
 		http_refuse(x, 403, &r, NULL);
 		return 0;
 	}
-	reverse_hub_take(hub, 7, x);
+	if (fall_silent)
+		http_upgrade(x, REVERSE_PROTOCOL, taken_in_silence, on_close, NULL);
+	else
+		reverse_hub_take(hub, 7, x);
 	return 0;
 }
 
@@ -297,10 +339,10 @@ box_trusts(const struct authority *a)
 }
 
 static void
-box_starts(const char *name, unsigned connections)
+box_dials(const char *const *addresses, const char *name, unsigned connections, int64_t first_ms)
 {
-	char address[32];
-	struct reverse_config config = {.name = name,
+	const struct reverse_config config = {.addresses = addresses,
+	    .name = name,
 	    .path = "/v1/reverse",
 	    .tls = box_end,
 	    .limits = &limits,
@@ -311,13 +353,21 @@ box_starts(const char *name, unsigned connections)
 	    .connections = connections,
 	    .connect_ms = 2000 * SLOWER,
 	    .answer_ms = 2000 * SLOWER,
-	    .first_ms = 20,
-	    .cap_ms = 200,
+	    .first_ms = first_ms,
+	    .cap_ms = 10 * first_ms,
 	    .steady_ms = 10000};
 
-	snprintf(address, sizeof(address), "127.0.0.1:%d", port);
-	config.address = address;
 	assert_non_null(reverse = reverse_start(loop, &config, &r));
+}
+
+static void
+box_starts(const char *name, unsigned connections)
+{
+	char address[32];
+	const char *const addresses[] = {address, NULL};
+
+	snprintf(address, sizeof(address), "127.0.0.1:%d", port);
+	box_dials(addresses, name, connections, 20);
 }
 
 static int
@@ -328,7 +378,7 @@ setup(void **state)
 	(void)state;
 	up = idle = changes = upgrades = box_up = box_failures = proofs = served = closed = 0;
 	nheld = 0;
-	ask_at_once = refuse_proof = false;
+	ask_at_once = refuse_proof = fall_silent = false;
 	memset(&box_why, 0, sizeof(box_why));
 	assert_non_null(loop = loop_new());
 	authority_make(&ours, "ours");
@@ -506,6 +556,61 @@ first_request_may_come_at_once(void **state)
 	assert_int_equal(served, 1);
 }
 
+/* What a paused reader takes, and how much of it. */
+static size_t taken;
+static bool pausing;
+
+static int
+take_one(void *ctx, struct http_call *call, const char *data, size_t len)
+{
+	(void)ctx;
+	(void)data;
+	taken += len;
+	return http_pause(call, pausing);
+}
+
+/* A reader that pauses holds the box up, and has every byte in the end; its connection is whole. */
+static void
+paused_reader_gets_everything(void **state)
+{
+	struct outcome o = {0};
+	const struct http_request request = {.method = "GET",
+	    .url = "http://box/much",
+	    .connect_ms = 2000 * SLOWER,
+	    .chunk = take_one,
+	    .done = on_done,
+	    .ctx = &o};
+	struct http_call *call;
+	size_t before;
+	int i;
+
+	(void)state;
+	box_starts(AUTHORITY_HOST, 1);
+	AWAIT(idle == 1);
+	taken = 0;
+	pausing = true;
+	assert_non_null(call = reverse_hub_ask(hub, 7, &request, &r));
+	AWAIT(taken > 0);
+	run_for(200);
+	before = taken;
+	run_for(200);
+	assert_int_equal(taken, before);
+	assert_true(written < MUCH);
+	for (i = 0; i < 10; i++) {
+		before = taken;
+		assert_int_equal(http_pause(call, false), 0);
+		AWAIT(taken > before);
+	}
+	pausing = false;
+	assert_int_equal(http_pause(call, false), 0);
+	AWAIT(o.done == 1);
+	assert_int_equal(o.status, 200);
+	assert_int_equal(o.refusal.code[0], '\0');
+	assert_int_equal(taken, written);
+	AWAIT(idle == 1);
+	assert_int_equal(upgrades, 1);
+}
+
 static void
 busy_connections_are_not_asked(void **state)
 {
@@ -648,11 +753,87 @@ silent_host_is_noticed(void **state)
 {
 	(void)state;
 	http_server_free(box);
-	box = new_server(box_routes, 300);
+	box = new_server(box_routes, REVERSE_IDLE_MIN);
+	fall_silent = true;
+	box_starts(AUTHORITY_HOST, 1);
+	AWAIT(box_up == 1);
+	AWAIT(box_failures >= 1);
+	fall_silent = false;
+	AWAIT(upgrades >= 2 && idle == 1);
+}
+
+/* A box that waits for less than three of the Host's pings gets them as often as it needs them. */
+static void
+hasty_box_is_kept(void **state)
+{
+	(void)state;
+	http_server_free(box);
+	box = new_server(box_routes, 600 * SLOWER);
 	box_starts(AUTHORITY_HOST, 1);
 	AWAIT(idle == 1);
+	changes = 0;
+	run_for(2000 * SLOWER);
+	assert_true(changes > 6);
+	assert_int_equal(upgrades, 1);
+	assert_int_equal(box_failures, 0);
+}
+
+/* One that would need them all the time is told so. */
+static void
+too_hasty_box_is_refused(void **state)
+{
+	(void)state;
+	http_server_free(box);
+	box = new_server(box_routes, REVERSE_IDLE_MIN - 1);
+	box_starts(AUTHORITY_HOST, 1);
 	AWAIT(box_failures >= 1);
-	AWAIT(upgrades >= 2 && idle == 1);
+	assert_string_equal(box_why.code, "reverse.refused");
+	assert_non_null(strstr(box_why.why, "reverse.upgrade"));
+	assert_int_equal(box_up, 0);
+}
+
+/* Where one address fails the next is dialled, without a wait; it is kept to from then on. */
+static void
+next_address_is_tried(void **state)
+{
+	char dead[2][32], good[32];
+	const char *const addresses[] = {dead[0], dead[1], good, NULL};
+	int i, fd, closed_port;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		fd = tcp_listen(&closed_port);
+		close(fd);
+		snprintf(dead[i], sizeof(dead[i]), "127.0.0.1:%d", closed_port);
+	}
+	snprintf(good, sizeof(good), "127.0.0.1:%d", port);
+	box_dials(addresses, AUTHORITY_HOST, 2, 3600000);
+	AWAIT(idle == 2 && box_up == 2);
+	assert_string_equal(reverse_where(reverse), good);
+	reverse_hub_drop(hub, 7);
+	AWAIT(box_up == 0);
+	assert_string_equal(reverse_where(reverse), good);
+}
+
+/* When all have failed, that counts as one failure. */
+static void
+all_addresses_fail_in_turn(void **state)
+{
+	char dead[2][32];
+	const char *const addresses[] = {dead[0], dead[1], NULL};
+	int i, fd, closed_port;
+
+	(void)state;
+	for (i = 0; i < 2; i++) {
+		fd = tcp_listen(&closed_port);
+		close(fd);
+		snprintf(dead[i], sizeof(dead[i]), "127.0.0.1:%d", closed_port);
+	}
+	box_dials(addresses, AUTHORITY_HOST, 1, 3600000);
+	AWAIT(box_failures == 2);
+	run_for(50);
+	assert_int_equal(box_failures, 2);
+	assert_string_equal(box_why.code, "http.unreachable");
 }
 
 /* Pings keep a connection that is not asked on alive, for far longer than the box waits. */
@@ -699,7 +880,8 @@ hand_box(SSL_CTX **ctx, int *fd, const char *behind)
 	}
 	n = snprintf(text, sizeof(text),
 	    "GET /v1/reverse HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\n"
-	    "Upgrade: bastion-serve\r\n" REVERSE_PROOF ": it is me 1\r\n\r\n%s",
+	    "Upgrade: bastion-serve\r\n" REVERSE_IDLE ": 60000\r\n" REVERSE_PROOF
+	    ": it is me 1\r\n\r\n%s",
 	    behind);
 	assert_int_equal(SSL_write(ssl, text, n), n);
 	return ssl;
@@ -801,10 +983,16 @@ one_box_has_its_share(void **state)
 static void
 only_the_right_upgrade_is_taken(void **state)
 {
-	static const char *const wrong[] = {"Connection: keep-alive\r\nUpgrade: bastion-serve",
-	    "Connection: Upgrade\r\nUpgrade: websocket", "Connection: Upgrade",
-	    "Connection: Upgrades\r\nUpgrade: bastion-serve",
-	    "Connection: Upgrade\r\nUpgrade: bastion-serve-2"};
+#define WAITS "\r\n" REVERSE_IDLE ": "
+#define RIGHT "Connection: Upgrade\r\nUpgrade: bastion-serve"
+	static const char *const wrong[] = {"Connection: keep-alive\r\nUpgrade: bastion-serve" WAITS
+					    "60000",
+	    "Connection: Upgrade\r\nUpgrade: websocket" WAITS "60000",
+	    "Connection: Upgrade" WAITS "60000",
+	    "Connection: Upgrades\r\nUpgrade: bastion-serve" WAITS "60000",
+	    "Connection: Upgrade\r\nUpgrade: bastion-serve-2" WAITS "60000", RIGHT,
+	    RIGHT WAITS "299", RIGHT WAITS "-5", RIGHT WAITS "1e6", RIGHT WAITS "60000 ms",
+	    RIGHT WAITS "9999999999"};
 	char text[512], answer[1024];
 	SSL_CTX *ctx;
 	SSL *ssl;
@@ -959,6 +1147,7 @@ main(void)
 	    cmocka_unit_test(returning_boxes_are_spread),
 	    T(box_is_asked_on_what_it_dialled),
 	    T(first_request_may_come_at_once),
+	    T(paused_reader_gets_everything),
 	    T(busy_connections_are_not_asked),
 	    T(aborted_call_ends_its_connection),
 	    T(nothing_is_proved_to_strangers),
@@ -966,6 +1155,10 @@ main(void)
 	    T(refused_certificate_is_told_with_its_reason),
 	    T(box_comes_back_to_a_restarted_host),
 	    T(silent_host_is_noticed),
+	    T(hasty_box_is_kept),
+	    T(too_hasty_box_is_refused),
+	    T(next_address_is_tried),
+	    T(all_addresses_fail_in_turn),
 	    T(pings_keep_connections),
 	    T(silent_box_is_noticed),
 	    T(noise_ends_a_connection),

@@ -152,7 +152,8 @@ a_box_is_followed(void **state)
 }
 
 /* An answer that waits for a person shows the audit first, and the question behind it: a Host that
- * holds a checkpoint takes it, and shows nothing of the proof to who asked. */
+ * holds a checkpoint takes it, and shows nothing of the proof to who asked.  While it waits the
+ * Host is shown more, and holds that. */
 static void
 an_ask_that_waits_shows_the_audit_first(void **state)
 {
@@ -172,6 +173,8 @@ an_ask_that_waits_shows_the_audit_first(void **state)
 	driver_until(&d, DRIVER_HOST, 1,
 	    "SELECT count(*) FROM call_output WHERE json_type(frame, '$.q') = 'integer'");
 	call = driver_value(&d, DRIVER_HOST, "SELECT max(id) FROM call");
+	work_past(driver_value(&d, DRIVER_BOX, "SELECT max(size) FROM audit_checkpoint"));
+	before = held();
 	driver_approve(&d, driver_question(&d));
 	wire_take(fd, &answer);
 	close(fd);

@@ -3,18 +3,21 @@
 #include <stdio.h>
 
 #include "engine/store/embed.h"
+#include "engine/store/function.h"
 #include "engine/store/migrate.h"
 
 int
 main(void)
 {
+	static struct function_context context = {.acting = "build"};
 	const struct embedded *step;
 	unsigned char digest[32];
 	sqlite3 *handle;
 	int versions = 0;
 	size_t i;
 
-	if (sqlite3_open(":memory:", &handle) != SQLITE_OK)
+	if (sqlite3_open(":memory:", &handle) != SQLITE_OK ||
+	    function_register(handle, &context) != 0)
 		return 1;
 	printf(
 	    "#include \"engine/store/embed.h\"\n\nconst unsigned char embedded_digest[][32] = {\n");
