@@ -38,6 +38,8 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('folders.stuck', 4, 'walks', 1, 64, 'walks held by a dead file system before new ones are refused'),
     ('folders.budget_ms', 20000, 'ms', 100, 600000, 'time for one walk over folders'),
     ('folders.max', 25, 'rows', 1, 1000, 'largest folders named in an answer'),
+    ('grant.bounded', 32, 'rows', 0, 256, 'live grants with bounds of one Host for one op'),
+    ('grant.rate_ms', 2592000000, 'ms', 1000, 31536000000, 'longest time that the rate of a grant may count over'),
     ('grant.uses', 1000, 'uses', 1, 1000000, 'most uses that one grant may carry'),
     ('grant.ttl_ms', 2592000000, 'ms', 1000, 31536000000, 'longest life of a grant'),
     ('grant.default_uses', 1, 'uses', 1, 1000000, 'uses of a grant where the ask names none'),

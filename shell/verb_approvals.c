@@ -7,11 +7,12 @@
 #include "shell/cli.h"
 #include "shell/input.h"
 
-static const char WAITING[] = "SELECT id, host, op, args, uses, ttl_ms / 1000 AS seconds, asked_at,"
-			      "    expires_at FROM open_approvals ORDER BY id";
+static const char WAITING[] =
+    "SELECT id, host, op, args, bounds, uses, ttl_ms / 1000 AS seconds, asked_at,"
+    "    expires_at FROM open_approvals ORDER BY id";
 
 static const char ALL[] =
-    "SELECT a.id, a.host_name AS host, a.op, a.args, a.uses, a.ttl_ms / 1000 AS seconds,"
+    "SELECT a.id, a.host_name AS host, a.op, a.args, a.bounds, a.uses, a.ttl_ms / 1000 AS seconds,"
     "    CASE WHEN a.state = 'pending' AND a.expires_at <= now_ms() THEN 'expired'"
     "         ELSE a.state END AS state,"
     "    a.asked_at, a.decided_at, a.decided_by, f.label AS factor, g.id AS grant_id"
@@ -20,7 +21,7 @@ static const char ALL[] =
     " WHERE :id IS NULL OR a.id = :id ORDER BY a.id";
 
 static const char ONE[] =
-    "SELECT a.id, a.host_name AS host, a.op, a.args, a.uses, a.ttl_ms,"
+    "SELECT a.id, a.host_name AS host, a.op, a.args, a.bounds, a.uses, a.ttl_ms,"
     "    CASE WHEN a.state = 'pending' AND a.expires_at <= now_ms() THEN 'expired'"
     "         ELSE a.state END AS state,"
     "    a.terms, lower(hex(a.digest)) AS digest, a.asked_at, a.expires_at, a.decided_at,"

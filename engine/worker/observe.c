@@ -16,6 +16,8 @@ static const struct observe_op *const ops[] = {
     &observe_journal,
     &observe_logins,
     &observe_cert,
+    &observe_grants,
+    &observe_grant_drop,
 };
 
 const struct observe_op *

@@ -66,6 +66,7 @@ struct observe_op {
 	int args_max;
 	int (*check)(int nargs, const char *const *args, struct observe_args *canon,
 	    struct refusal *refusal);
+	/* NULL: the database answers, as the row of the run is made. */
 	int (*run)(const struct observe_args *args, const struct observe_limits *limits,
 	    const struct observe_env *env, struct answer *out);
 };
@@ -74,6 +75,8 @@ extern const struct observe_op observe_folders;
 extern const struct observe_op observe_journal;
 extern const struct observe_op observe_logins;
 extern const struct observe_op observe_cert;
+extern const struct observe_op observe_grants;
+extern const struct observe_op observe_grant_drop;
 
 /**
  * observe_at(i):

@@ -77,6 +77,7 @@ is_ended(const char *text, size_t len)
 static const struct observe_op *
 vet(const struct runner_wire_request *q)
 {
+	const struct observe_op *op;
 	int i;
 
 	if (!is_ended(q->op, sizeof(q->op)) || q->args.n < 0 || q->args.n > OBSERVE_ARGS_MAX)
@@ -94,7 +95,8 @@ vet(const struct runner_wire_request *q)
 	if (q->limits.folders_max < 0 || q->limits.journal_bytes <= 0 || q->limits.kill_ms < 0 ||
 	    q->limits.memory_max < 0)
 		return NULL;
-	return observe_find(q->op);
+	op = observe_find(q->op);
+	return op != NULL && op->run != NULL ? op : NULL;
 }
 
 static int

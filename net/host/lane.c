@@ -9,6 +9,7 @@
 #include "engine/clock.h"
 #include "engine/state/approval.h"
 #include "engine/state/audit_proof.h"
+#include "engine/state/grant.h"
 #include "engine/state/pairing.h"
 #include "engine/worker/observe.h"
 #include "net/host/net.h"
@@ -16,7 +17,8 @@
 #include "net/host/watch.h"
 #include "net/http/json.h"
 
-#define ARGS_MAX 16384
+#define ARGS_MAX   16384
+#define BOUNDS_MAX 4096 /* bytes, as schema/bound.sql has it */
 
 /* The ask, taken apart and held to its form by SQLite. */
 static const char ASK[] =
@@ -27,11 +29,13 @@ static const char ASK[] =
     "  AND coalesce(json_type(:body, '$.ttl_ms'), 'integer') = 'integer'"
     "  AND coalesce(json_type(:body, '$.anew'), 'true') IN ('true', 'false')"
     "  AND coalesce(json_type(:body, '$.wait_ms'), 'integer') = 'integer'"
+    "  AND coalesce(json_type(:body, '$.bounds'), 'object') = 'object'"
     "  AND NOT EXISTS (SELECT 1 FROM json_each(:body)"
-    "    WHERE key NOT IN ('op', 'args', 'uses', 'ttl_ms', 'anew', 'wait_ms', 'witness'))"
+    "    WHERE key NOT IN ('op', 'args', 'bounds', 'uses', 'ttl_ms', 'anew', 'wait_ms', 'witness'))"
     "  AND NOT EXISTS (SELECT 1 FROM json_each(:body, '$.args') WHERE type <> 'text'),"
     "  min(max(coalesce(:body ->> '$.wait_ms', 0), 0),"
-    "    (SELECT value FROM setting WHERE name = 'lane.wait_ms'))";
+    "    (SELECT value FROM setting WHERE name = 'lane.wait_ms')),"
+    "  :body -> '$.bounds'";
 
 /* What the Host holds of this box's audit: 0 where it does not ask, 1 where it holds nothing yet.
  */
@@ -51,10 +55,6 @@ static const char WORDS[] = "SELECT value FROM json_each(:body, '$.args')";
 /* The arguments in their one canonical spelling. */
 static const char CANON[] = "SELECT CASE :n WHEN 0 THEN json_array() WHEN 1 THEN json_array(:a)"
 			    " ELSE json_array(:a, :b) END";
-
-static const char USABLE[] =
-    "SELECT id FROM grant WHERE pairing_id = :pairing AND op = :op AND args = :args"
-    " AND state = 'active' AND expires_at > now_ms() ORDER BY expires_at, id LIMIT 1";
 
 static const char RUN[] = "INSERT INTO op_run (pairing_id, op, args, nonce, grant_id, queued_at)"
 			  " VALUES (:pairing, :op, :args, :nonce, nullif(:grant, 0), now_ms())";
@@ -91,8 +91,10 @@ static const char HELD_END[] =
     "  'approval', :approval)) || char(10) || json_object('x', exit_code) || char(10)"
     "  FROM refusal WHERE code = :code";
 
+/* What this machine can be asked for, and that its grants may have bounds. */
 static const char OPS[] = "SELECT json_object('ops', json_group_array(json_object('name', name,"
-			  " 'class', class, 'usage', usage, 'summary', summary))) FROM op";
+			  " 'class', class, 'usage', usage, 'summary', summary)),"
+			  " 'grant_run_bounds', json('true')) FROM op";
 
 /* One ask on its way to a decision, and then to an answer. */
 struct ask {
@@ -101,10 +103,11 @@ struct ask {
 	struct http_exchange *x; /* NULL once the Host has gone */
 	struct pairing pairing;
 	char op[65], args[ARGS_MAX + 1], nonce[SIGN_NONCE_HEX];
-	int64_t uses, ttl_ms; /* 0: the box's default */
-	bool anew, proven;    /* signed by the Host that it names */
-	struct refusal held;  /* why it does not run */
-	char *witness;        /* that this audit goes on from what the Host holds of it, or NULL */
+	char bounds[BOUNDS_MAX + 1]; /* "": none */
+	int64_t uses, ttl_ms;        /* 0: the box's default */
+	bool anew, proven;           /* signed by the Host that it names */
+	struct refusal held;         /* why it does not run */
+	char *witness; /* that this audit goes on from what the Host holds of it, or NULL */
 	int64_t run, approval;
 	int64_t wait_ms;          /* for a person; 0: not at all */
 	bool begun;               /* the answer was begun, with its question */
@@ -228,6 +231,7 @@ ask_read(struct net *net, struct ask *ask, const char *body, size_t len, struct 
 {
 	struct stmt *q;
 	int64_t good;
+	int bounds = 0;
 
 	if ((q = store_sql(net->env->db, ASK)) == NULL)
 		return -1;
@@ -242,11 +246,17 @@ ask_read(struct net *net, struct ask *ask, const char *body, size_t len, struct 
 	ask->ttl_ms = stmt_get_int(q, 2);
 	ask->anew = stmt_get_int(q, 3) != 0;
 	ask->wait_ms = stmt_get_int(q, 5);
+	if (!stmt_is_null(q, 6))
+		bounds = snprintf(ask->bounds, sizeof(ask->bounds), "%s", stmt_get_text(q, 6));
 	stmt_done(q);
 	if (!good)
 		return refusal_set(r, "op.args",
-		    "an ask is {\"op\":text,\"args\":[text…],\"uses\":n,\"ttl_ms\":n,\"anew\":bool,"
+		    "an ask is {\"op\":text,\"args\":[text…],\"bounds\":object,\"uses\":n,\"ttl_ms\":n,"
+		    "\"anew\":bool,"
 		    "\"wait_ms\":n,\"witness\":object}");
+	if (bounds > BOUNDS_MAX)
+		return refusal_set(
+		    r, "grant.bounds", "bounds are at most %d bytes of JSON", BOUNDS_MAX);
 	if (observe_find(ask->op) == NULL)
 		return refusal_set(r, "op.unknown", "there is no op of this name");
 	return words_read(net, ask, body, len, r);
@@ -323,13 +333,8 @@ run_insert(struct store *db, struct ask *ask)
 	struct stmt *q;
 	int64_t grant = 0;
 
-	if ((q = store_sql(db, USABLE)) == NULL)
-		return -1;
-	stmt_int(q, ":pairing", ask->pairing.id);
-	stmt_text(q, ":op", ask->op);
-	stmt_text(q, ":args", ask->args);
-	grant = stmt_value(q, 0);
-	if ((q = store_sql(db, RUN)) == NULL)
+	if (grant_find(db, ask->pairing.id, ask->op, ask->args, &grant) != 0 ||
+	    (q = store_sql(db, RUN)) == NULL)
 		return -1;
 	stmt_int(q, ":pairing", ask->pairing.id);
 	stmt_text(q, ":op", ask->op);
@@ -347,13 +352,18 @@ run_insert(struct store *db, struct ask *ask)
 static int
 ask_decide(struct store *db, struct ask *ask)
 {
+	const struct approval_question asked = {.op = ask->op,
+	    .args = ask->args,
+	    .bounds = ask->bounds[0] != '\0' ? ask->bounds : NULL,
+	    .uses = ask->uses,
+	    .ttl_ms = ask->ttl_ms};
+
 	if (!ask->anew && run_insert(db, ask) == 0)
 		return 0;
 	/* The question that it waited for is answered: another one would be nagging. */
 	if (ask->begun || (!ask->anew && strcmp(store_refusal(db)->code, "approval.needed") != 0))
 		return -1;
-	if (approval_ask(db, ask->pairing.id, ask->op, ask->args, ask->uses, ask->ttl_ms,
-		&ask->approval) != 0)
+	if (approval_put(db, ask->pairing.id, &asked, &ask->approval) != 0)
 		return -1;
 	return refusal_set(store_refusal(db), "approval.needed",
 	    "a person has to approve this first: question %" PRId64, ask->approval);

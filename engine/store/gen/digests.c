@@ -5,6 +5,19 @@
 #include "engine/store/embed.h"
 #include "engine/store/migrate.h"
 
+/* ALTER TABLE looks whether triggers still make sense, so what they call has to have a name. */
+static const char *const functions[] = {"now_ms", "acting", "sha256", "chain_hash", "process_alive",
+    "endpoint_text", "seal_ok", "signed_by", "checkpoint_ok", "bound_holds", "glob_valid",
+    "window_opens", "bounds_words", "refuse"};
+
+static void
+nothing(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	(void)c;
+	(void)n;
+	(void)v;
+}
+
 int
 main(void)
 {
@@ -16,6 +29,11 @@ main(void)
 
 	if (sqlite3_open(":memory:", &handle) != SQLITE_OK)
 		return 1;
+	for (i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
+		if (sqlite3_create_function_v2(handle, functions[i], -1,
+			SQLITE_UTF8 | SQLITE_INNOCUOUS, NULL, nothing, NULL, NULL,
+			NULL) != SQLITE_OK)
+			return 1;
 	printf(
 	    "#include \"engine/store/embed.h\"\n\nconst unsigned char embedded_digest[][32] = {\n");
 	for (step = embedded_migration; step->name != NULL; step++, versions++) {
