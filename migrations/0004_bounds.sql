@@ -518,25 +518,56 @@ UNION ALL
 SELECT 'lease', NULL, name, 'held', expires_at
   FROM lease WHERE process_id IS NOT NULL AND expires_at > now_ms();
 
+UPDATE refusal SET advice = 'ask for as many minutes as bastion ops says' WHERE code = 'observe.minutes';
+
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('approval.kind', 2, 422, 'see bastion ops for the class of each op'),
     ('grant.bounds', 2, 422, 'give bounds as schema/bound.sql has them: see bastion help grants'),
     ('grant.many', 75, 429, 'drop a grant that is not needed any more, or wait until one ends'),
     ('grant.rate', 75, 429, 'wait until its rate lets it be used again'),
     ('grant.window', 75, 429, 'wait until its window opens'),
+    ('observe.owner', 2, 422, 'give the name of an account, as observe:users shows it'),
+    ('observe.owner_unknown', 2, 404, 'see observe:users for the accounts'),
+    ('observe.package', 2, 422, 'give the beginning of a package name, or *'),
+    ('observe.state', 2, 422, 'ask for all, failed or running'),
     ('op.dry', 2, 422, 'ask without --dry');
 
 INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('grant.bounded', 32, 'rows', 0, 256, 'live grants with bounds of one Host for one op'),
-    ('grant.rate_ms', 2592000000, 'ms', 1000, 31536000000, 'longest time that the rate of a grant may count over');
+    ('grant.rate_ms', 2592000000, 'ms', 1000, 31536000000, 'longest time that the rate of a grant may count over'),
+    ('observe.rows', 500, 'rows', 1, 10000, 'services, packages, processes and the like named in one answer');
 
 INSERT INTO op (name, class, usage, summary) VALUES
+    ('observe:services', 'observe', '[all | failed | running]', 'the services that systemd has loaded, and how they are'),
+    ('observe:timers', 'observe', '', 'the timers of systemd: when they ran and when they run next'),
+    ('observe:listeners', 'observe', '', 'the TCP and UDP sockets that wait for others, and whose they are'),
+    ('observe:packages', 'observe', '[PREFIX | *]', 'the Debian packages that are installed, with their versions'),
+    ('observe:firewall', 'observe', '', 'the chains of the packet filter: their hooks, policies and numbers of rules'),
+    ('observe:load', 'observe', '', 'how long this machine is up, its load, memory and swap'),
+    ('observe:disks', 'observe', '', 'the file systems that are mounted, and how full they are'),
+    ('observe:users', 'observe', '', 'the accounts of the password file: who can log in, who administers'),
+    ('observe:processes', 'observe', '[OWNER]', 'how many processes each account runs, or those of one account'),
+    ('observe:kernel', 'observe', '[MINUTES 1..1440]', 'what the kernel logged lately'),
     ('grant:list', 'own', '', 'what this Host may do here, within which bounds, and when next'),
     ('grant:drop', 'own', 'GRANT | all', 'give back a grant of this Host, or all of them');
 
 INSERT INTO op_param (op, position, name, type, needed, low, high, pattern, fallback, doc) VALUES
+    ('observe:services', 1, 'state', 'string', 0, 1, 7, '^(all|failed|running)$', 'all', 'which of them'),
+    ('observe:packages', 1, 'prefix', 'string', 0, 1, 64, NULL, '*', 'how their names begin; * for all'),
+    ('observe:processes', 1, 'owner', 'string', 0, 1, 32, NULL, NULL, 'the name of an account; without one all are counted'),
+    ('observe:kernel', 1, 'minutes', 'integer', 0, 1, 1440, NULL, '15', 'how far to look back'),
     ('grant:drop', 1, 'grant', 'string', 1, 1, 19, '^(all|[1-9][0-9]*)$', NULL, 'the number of a grant, or all');
 
 INSERT INTO op_result (op, schema) VALUES
+    ('observe:services', '{"type":"object","properties":{"state":{"type":"string"},"count":{"type":"integer"},"failed":{"type":"integer"},"services":{"type":"array","items":{"type":"object","properties":{"unit":{"type":"string"},"active":{"type":"string"},"sub":{"type":"string"},"loaded":{"type":"string"},"about":{"type":["string","null"]}}}},"more":{"type":"integer","description":"that are not listed"},"unreadable":{"type":"string","description":"why there is no answer"}},"required":[]}'),
+    ('observe:timers', '{"type":"object","properties":{"count":{"type":"integer"},"timers":{"type":"array","items":{"type":"object","properties":{"unit":{"type":"string"},"activates":{"type":["string","null"]},"next":{"type":["string","null"]},"last":{"type":["string","null"]}}}},"more":{"type":"integer","description":"that are not listed"},"unreadable":{"type":"string","description":"why there is no answer"}},"required":[]}'),
+    ('observe:listeners', '{"type":"object","properties":{"count":{"type":"integer"},"listeners":{"type":"array","items":{"type":"object","properties":{"proto":{"type":"string"},"address":{"type":"string"},"port":{"type":"integer"},"process":{"type":["string","null"]},"pid":{"type":["integer","null"]}}}},"more":{"type":"integer","description":"that are not listed"},"unreadable":{"type":"string","description":"why there is no answer"}},"required":[]}'),
+    ('observe:packages', '{"type":"object","properties":{"prefix":{"type":"string"},"count":{"type":"integer"},"packages":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"version":{"type":"string"},"status":{"type":"string"}}}},"more":{"type":"integer","description":"that are not listed"},"unreadable":{"type":"string","description":"why there is no answer"}},"required":[]}'),
+    ('observe:firewall', '{"type":"object","properties":{"tables":{"type":"integer"},"rules":{"type":"integer"},"chains":{"type":"array","items":{"type":"object","properties":{"family":{"type":"string"},"table":{"type":"string"},"name":{"type":"string"},"hook":{"type":["string","null"]},"policy":{"type":["string","null"]},"rules":{"type":"integer"}}}},"more":{"type":"integer","description":"that are not listed"},"unreadable":{"type":"string","description":"why there is no answer"}},"required":[]}'),
+    ('observe:load', '{"type":"object","properties":{"uptime_s":{"type":"integer"},"load":{"type":"array","items":{"type":"number"}},"cpus":{"type":"integer"},"memory":{"type":"object","properties":{"total_bytes":{"type":"integer"},"available_bytes":{"type":"integer"}}},"swap":{"type":"object","properties":{"total_bytes":{"type":"integer"},"free_bytes":{"type":"integer"}}},"unreadable":{"type":"string","description":"why there is no answer"}},"required":[]}'),
+    ('observe:disks', '{"type":"object","properties":{"disks":{"type":"array","items":{"type":"object","properties":{"path":{"type":"string"},"device":{"type":"string"},"type":{"type":"string"},"size_bytes":{"type":["integer","null"]},"used_bytes":{"type":["integer","null"]},"used_percent":{"type":["integer","null"]},"inodes":{"type":["integer","null"]},"inodes_free":{"type":["integer","null"]},"not_asked":{"type":["string","null"]}}}},"more":{"type":"integer","description":"that are not listed"},"unreadable":{"type":"string","description":"why there is no answer"}},"required":[]}'),
+    ('observe:users', '{"type":"object","properties":{"count":{"type":"integer"},"users":{"type":"array","items":{"type":"object","properties":{"user":{"type":"string"},"uid":{"type":"integer"},"home":{"type":"string"},"shell":{"type":"string"},"logs_in":{"type":"boolean"},"groups":{"type":"array","items":{"type":"string"}},"admin":{"type":"boolean"}}}},"more":{"type":"integer","description":"that are not listed"},"unreadable":{"type":"string","description":"why there is no answer"}},"required":[]}'),
+    ('observe:processes', '{"type":"object","properties":{"owner":{"type":["string","null"]},"processes":{"type":"integer"},"owners":{"type":"array","items":{"type":"object","properties":{"user":{"type":["string","null"]},"uid":{"type":"integer"},"processes":{"type":"integer"},"threads":{"type":"integer"},"rss_bytes":{"type":"integer"}}}},"list":{"type":"array","items":{"type":"object","properties":{"pid":{"type":"integer"},"name":{"type":"string"},"state":{"type":"string"},"threads":{"type":"integer"},"rss_bytes":{"type":"integer"}}}},"more":{"type":"integer","description":"that are not listed"},"unreadable":{"type":"string","description":"why there is no answer"}},"required":[]}'),
+    ('observe:kernel', '{"type":"object","properties":{"unit":{"type":"string"},"minutes":{"type":"integer"},"lines":{"type":"integer"},"bytes":{"type":"integer"},"cut":{"type":"boolean"},"unreadable":{"type":"string","description":"why there is no answer"}},"required":["unit","minutes","lines","bytes"]}'),
     ('grant:list', '{"type":"object","properties":{"grants":{"type":"array","items":{"type":"object","properties":{"grant":{"type":"integer"},"op":{"type":"string"},"args":{"type":"array","items":{"type":"string"}},"bounds":{"type":["object","null"]},"uses_left":{"type":"integer"},"expires_at":{"type":"integer","description":"ms UTC"},"next_at":{"type":["integer","null"],"description":"ms UTC: when a window or a rate lets it be used next"}},"required":["grant","op","args","uses_left","expires_at"]}},"more":{"type":"integer","description":"grants that are not listed"}},"required":["grants"]}'),
     ('grant:drop', '{"type":"object","properties":{"dropped":{"type":"integer"}},"required":["dropped"]}');

@@ -75,6 +75,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('mcp.ring', 4194304, 'bytes', 65536, 67108864, 'bytes of one session kept for a stream that is taken up again'),
     ('mcp.sessions', 64, 'rows', 1, 10000, 'sessions of agents at once; the one that was silent longest makes room'),
     ('mcp.wait_ms', 600000, 'ms', 0, 86400000, 'how long a call of an agent waits for a person'),
+    ('observe.rows', 500, 'rows', 1, 10000, 'services, packages, processes and the like named in one answer'),
     ('op.frame', 1048576, 'bytes', 4096, 16777216, 'longest frame of an answer'),
     ('op.live', 64, 'rows', 1, 10000, 'runs that may wait or run at once'),
     ('op.live_per_host', 48, 'rows', 1, 10000, 'runs of one Host that may wait or run at once'),

@@ -40,6 +40,7 @@ struct observe_limits {
 	int64_t journal_bytes;     /* newest bytes kept */
 	int64_t logins_lines;      /* lines read */
 	int64_t logins_ranked;     /* sources, users and accepted logins named */
+	int64_t rows_max;          /* things named in a list */
 	int64_t cert_ms;           /* time for connections and handshakes */
 	int64_t tool_ms;           /* time for one program that a handler starts */
 	int64_t frame_max;         /* longest frame, bytes */
@@ -52,6 +53,9 @@ struct observe_env {
 	char journalctl[OBSERVE_PATH_MAX];
 	char systemctl[OBSERVE_PATH_MAX];
 	char ss[OBSERVE_PATH_MAX];
+	char nft[OBSERVE_PATH_MAX];
+	char dpkg_query[OBSERVE_PATH_MAX];
+	char root[OBSERVE_PATH_MAX];    /* before /proc and /etc; "": this machine's own */
 	char journal[OBSERVE_PATH_MAX]; /* directories of journal files, separated by ':' */
 	char readers[OBSERVE_PATH_MAX]; /* the group whose members may read the journal */
 	char trust[OBSERVE_PATH_MAX];   /* file of trusted certificates; "": the system's store */
@@ -75,6 +79,16 @@ extern const struct observe_op observe_folders;
 extern const struct observe_op observe_journal;
 extern const struct observe_op observe_logins;
 extern const struct observe_op observe_cert;
+extern const struct observe_op observe_services;
+extern const struct observe_op observe_timers;
+extern const struct observe_op observe_listeners;
+extern const struct observe_op observe_packages;
+extern const struct observe_op observe_firewall;
+extern const struct observe_op observe_load;
+extern const struct observe_op observe_disks;
+extern const struct observe_op observe_users;
+extern const struct observe_op observe_processes;
+extern const struct observe_op observe_kernel;
 extern const struct observe_op observe_grants;
 extern const struct observe_op observe_grant_drop;
 

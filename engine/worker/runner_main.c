@@ -88,7 +88,10 @@ vet(const struct runner_wire_request *q)
 	}
 	if (!is_ended(q->env.journalctl, OBSERVE_PATH_MAX) ||
 	    !is_ended(q->env.systemctl, OBSERVE_PATH_MAX) ||
-	    !is_ended(q->env.ss, OBSERVE_PATH_MAX) || !is_ended(q->env.journal, OBSERVE_PATH_MAX) ||
+	    !is_ended(q->env.ss, OBSERVE_PATH_MAX) || !is_ended(q->env.nft, OBSERVE_PATH_MAX) ||
+	    !is_ended(q->env.dpkg_query, OBSERVE_PATH_MAX) ||
+	    !is_ended(q->env.root, OBSERVE_PATH_MAX) ||
+	    !is_ended(q->env.journal, OBSERVE_PATH_MAX) ||
 	    !is_ended(q->env.readers, OBSERVE_PATH_MAX) ||
 	    !is_ended(q->env.trust, OBSERVE_PATH_MAX))
 		return NULL;

@@ -1,4 +1,4 @@
-/* tool.c: start journalctl, systemctl or ss, exactly as the table says. */
+/* tool.c: start journalctl, systemctl, ss, nft or dpkg-query, exactly as the table says. */
 #include <sys/wait.h>
 
 #include <errno.h>
@@ -23,6 +23,15 @@ static const char *const argvs[TOOL_COUNT][TOOL_ARGV_MAX] = {
 	"_COMM=sshd", "_COMM=sshd-session", "_COMM=sshd-auth", "_UID=0", "+",
 	"_SYSTEMD_UNIT=ssh.service", "_SYSTEMD_UNIT=sshd.service", "_UID=0"},
     [TOOL_LISTENERS] = {"ss", "-Hltn"},
+    [TOOL_SERVICES] = {"systemctl", "list-units", "--type=service", "--all", "--no-legend",
+	"--plain"},
+    [TOOL_TIMERS] = {"systemctl", "list-timers", "--all", "--output=json"},
+    [TOOL_KERNEL_LOG] = {"journalctl", "-k", "<since>", "-o", "short-iso", "--no-pager", "-q",
+	"<lines>"},
+    [TOOL_SOCKETS] = {"ss", "-Hltunp"},
+    [TOOL_RULES] = {"nft", "-j", "list", "ruleset"},
+    [TOOL_PACKAGES] = {"dpkg-query", "-W",
+	"-f=${binary:Package}\\t${Version}\\t${db:Status-Abbrev}\\n"},
 };
 
 static char *const tool_environ[] = {
@@ -38,8 +47,15 @@ tool_path(enum tool which, const struct observe_env *env)
 	switch (which) {
 	case TOOL_UNITS:
 	case TOOL_UNIT_FILES:
+	case TOOL_SERVICES:
+	case TOOL_TIMERS:
 		return env->systemctl;
+	case TOOL_RULES:
+		return env->nft;
+	case TOOL_PACKAGES:
+		return env->dpkg_query;
 	case TOOL_LISTENERS:
+	case TOOL_SOCKETS:
 		return env->ss;
 	default:
 		return env->journalctl;

@@ -17,6 +17,12 @@ enum tool {
 	TOOL_UNIT_LOG,   /* what one unit logged */
 	TOOL_SSHD_LOG,   /* what sshd logged as root */
 	TOOL_LISTENERS,  /* listening TCP sockets */
+	TOOL_SERVICES,   /* services that systemd has loaded */
+	TOOL_TIMERS,     /* its timers, as JSON */
+	TOOL_KERNEL_LOG, /* what the kernel logged */
+	TOOL_SOCKETS,    /* listening TCP and UDP sockets, and whose they are */
+	TOOL_RULES,      /* the packet filter, as JSON */
+	TOOL_PACKAGES,   /* installed packages, by tabs */
 	TOOL_COUNT
 };
 

@@ -69,6 +69,7 @@ limits_read(struct store *db, struct observe_limits *limits, struct observe_env 
 	limits->journal_bytes = store_setting(db, "journal.bytes");
 	limits->logins_lines = store_setting(db, "logins.lines");
 	limits->logins_ranked = store_setting(db, "logins.ranked");
+	limits->rows_max = store_setting(db, "observe.rows");
 	limits->cert_ms = store_setting(db, "cert.wait_ms");
 	limits->tool_ms = store_setting(db, "op.tool_ms");
 	limits->frame_max = store_setting(db, "op.frame");
