@@ -49,6 +49,7 @@ ALTER TABLE op DROP COLUMN class;
 ALTER TABLE op ADD COLUMN class   TEXT NOT NULL DEFAULT 'observe'
             CHECK (class IN ('observe', 'own', 'action', 'root', 'folder', 'egress', 'terminal', 'model', 'tool'));
 ALTER TABLE op_run ADD COLUMN dry         INTEGER NOT NULL DEFAULT 0 CHECK (dry IN (0, 1));
+ALTER TABLE call ADD COLUMN bounds      TEXT    CHECK (bounds IS NULL OR (json_valid(bounds) AND length(bounds) <= 4096));
 
 -- The same question is asked once, however often the Host repeats it.
 CREATE UNIQUE INDEX approval_pending_once

@@ -29,6 +29,7 @@ static const char LOST[] = "SELECT count(*) FROM call WHERE id = :id AND state =
 struct on {
 	int64_t uses, ttl_ms, wait_ms;
 	bool anew;
+	const char *bounds; /* a JSON object, as the daemon checks; NULL: none */
 	char *body;
 	size_t len;
 	int64_t end; /* of the wait, on unixclient_now's clock */
@@ -55,6 +56,9 @@ on_option(void *ctx, int val, const char *arg)
 		return cli_duration(arg, &on->ttl_ms);
 	case 'w':
 		return cli_duration(arg, &on->wait_ms);
+	case 'b':
+		on->bounds = arg;
+		return arg[0] == '{' ? 0 : -1;
 	default:
 		on->anew = true;
 		return 0;
@@ -110,6 +114,8 @@ on_body(struct cli *cli, struct on *on, int n, char **words)
 	put_string(out, words[1]);
 	fputs(",\"args\":", out);
 	args = put_args(out, n - 2, words + 2);
+	if (on->bounds != NULL)
+		fprintf(out, ",\"bounds\":%s", on->bounds);
 	if (on->uses > 0)
 		fprintf(out, ",\"uses\":%" PRId64, on->uses);
 	if (on->ttl_ms > 0)
@@ -328,12 +334,17 @@ on_finish(struct cli *cli, struct on *on, int n)
 /*
  * VERB: on
  *
- * usage: bastion on BOX OP [ARG...] [--uses N] [--for TIME] [--anew] [--wait TIME] [--json]
+ * usage: bastion on BOX OP [ARG...] [--uses N] [--for TIME] [--bounds JSON] [--anew] [--wait TIME]
+ *                   [--json]
  *
  * Ask a box for an op, as the Host on this machine, and show the answer as it comes. What no grant
  * covers becomes a question to a person at the box, and the ask ends with exit 77; ask again once
  * it is approved. --uses and --for say how often and how long the grant should serve (the box's
- * default: once, within an hour); --anew puts the question even where a grant for the op is held.
+ * default: once, within an hour), --bounds within what: {"PARAMETER":{"in":[...],"min":n,"max":n,
+ * "prefix":text,"like":pattern,"beneath":path},"_window":{"days":["mon",...],"from":"HH:MM",
+ * "to":"HH:MM","zone":name},"_rate":{"max":n,"per_ms":ms,"apart_ms":ms}}, where a parameter that is
+ * named may have any value that keeps to it; --anew puts the question even where a grant for the op
+ * is held.
  * --wait is how long to wait for the answer (default 2m); the ask goes on after it. --json shows
  * the frames of the answer, one a line: {"o":output}, {"r":result}, {"x":exit code}. The exit code
  * is that of the op, or of the refusal.
@@ -343,7 +354,8 @@ verb_on(struct cli *cli, int argc, char **argv)
 {
 	static const struct option options[] = {{"uses", required_argument, NULL, 'u'},
 	    {"for", required_argument, NULL, 'f'}, {"wait", required_argument, NULL, 'w'},
-	    {"anew", no_argument, NULL, 'a'}, {NULL, 0, NULL, 0}};
+	    {"bounds", required_argument, NULL, 'b'}, {"anew", no_argument, NULL, 'a'},
+	    {NULL, 0, NULL, 0}};
 	struct on on = {.wait_ms = WAIT_MS, .conn.fd = -1};
 	int first, n;
 

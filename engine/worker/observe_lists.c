@@ -155,7 +155,8 @@ answer_json(enum tool which, const char *sql, const struct observe_limits *limit
 
 	if (j.text == NULL)
 		return OBSERVE_FAILED;
-	if (tool_run(which, env, &nothing, limits->tool_ms, take_json, &j, why, sizeof(why)) == -1) {
+	if (tool_run(which, env, &nothing, limits->tool_ms, take_json, &j, why, sizeof(why)) ==
+	    -1) {
 		free(j.text);
 		return unreadable(out, why, OBSERVE_MISSING);
 	}
@@ -206,8 +207,8 @@ take_service(void *ctx, const char *line, size_t len)
 	struct fields f;
 
 	split(line, len, 5, " ", &f);
-	if (f.n >= 4 && answer_rows(list->out, SERVICE_ADD, "ttttt", f.v[0], f.v[1], f.v[2],
-			    f.v[3], f.v[4]) == -1)
+	if (f.n >= 4 && answer_rows(list->out, SERVICE_ADD, "ttttt", f.v[0], f.v[1], f.v[2], f.v[3],
+			    f.v[4]) == -1)
 		list->failed = 1;
 	return list->failed;
 }
@@ -286,7 +287,7 @@ run_listeners(const struct observe_args *args, const struct observe_limits *limi
 	if ((rc = read_lines(&list, TOOL_SOCKETS, take_socket, limits, env)) != OBSERVE_DONE)
 		return rc;
 	return answer_result(out, SOCKETS, "i", limits->rows_max) == -1 ? OBSERVE_FAILED
-									 : OBSERVE_DONE;
+									: OBSERVE_DONE;
 }
 
 /*
@@ -294,7 +295,8 @@ run_listeners(const struct observe_args *args, const struct observe_limits *limi
  */
 
 static int
-check_prefix(int nargs, const char *const *args, struct observe_args *canon, struct refusal *refusal)
+check_prefix(
+    int nargs, const char *const *args, struct observe_args *canon, struct refusal *refusal)
 {
 	const char *prefix = nargs == 1 ? args[0] : "*";
 	size_t i, len = strlen(prefix);
@@ -320,8 +322,8 @@ take_package(void *ctx, const char *line, size_t len)
 	struct fields f;
 
 	split(line, len, 3, "\t", &f);
-	if (f.n == 3 && (list->prefix[0] == '*' ||
-			    strncmp(f.v[0], list->prefix, strlen(list->prefix)) == 0) &&
+	if (f.n == 3 &&
+	    (list->prefix[0] == '*' || strncmp(f.v[0], list->prefix, strlen(list->prefix)) == 0) &&
 	    answer_rows(list->out, PACKAGE_ADD, "ttt", f.v[0], f.v[1], f.v[2]) == -1)
 		list->failed = 1;
 	return list->failed;

@@ -91,7 +91,8 @@ read_file(const struct observe_env *env, const char *path, char *text, size_t si
 	return len > 0 ? 0 : -1;
 }
 
-/* The number behind ${name} in ${text}, at the start of a line; ${otherwise} where there is none. */
+/* The number behind ${name} in ${text}, at the start of a line; ${otherwise} where there is none.
+ */
 static int64_t
 number_of(const char *text, const char *name, int64_t otherwise)
 {
@@ -184,8 +185,8 @@ unescape(char *text)
 static const char *
 not_asked(const char *type)
 {
-	static const char *const far[] = {"nfs", "cifs", "smb", "fuse", "9p", "ceph", "afs", "autofs",
-	    "glusterfs", "lustre", "ncp", "coda"};
+	static const char *const far[] = {"nfs", "cifs", "smb", "fuse", "9p", "ceph", "afs",
+	    "autofs", "glusterfs", "lustre", "ncp", "coda"};
 	size_t i;
 
 	for (i = 0; i < sizeof(far) / sizeof(far[0]); i++)
@@ -212,11 +213,12 @@ add_disk(struct answer *out, const char *device, const char *path, const char *t
 	if (why == NULL && statvfs(path, &v) == -1)
 		why = strerror(errno);
 	if (why != NULL)
-		return answer_rows(out, "INSERT INTO disk VALUES (?1, ?2, ?3, NULL, NULL, NULL, NULL, ?4)",
-		    "tttt", device, path, type, why);
+		return answer_rows(out,
+		    "INSERT INTO disk VALUES (?1, ?2, ?3, NULL, NULL, NULL, NULL, ?4)", "tttt",
+		    device, path, type, why);
 	return answer_rows(out, DISK_ADD, "tttiiiit", device, path, type,
-	    (int64_t)(v.f_blocks * v.f_frsize), (int64_t)(v.f_bfree * v.f_frsize), (int64_t)v.f_files,
-	    (int64_t)v.f_ffree, NULL);
+	    (int64_t)(v.f_blocks * v.f_frsize), (int64_t)(v.f_bfree * v.f_frsize),
+	    (int64_t)v.f_files, (int64_t)v.f_ffree, NULL);
 }
 
 /* 36 35 98:0 /root /mount rw,noatime master:1 - ext3 /dev/root rw: proc(5). */
@@ -250,8 +252,9 @@ run_disks(const struct observe_args *args, const struct observe_limits *limits,
 	     line = strtok_r(NULL, "\n", &rest))
 		failed = take_mount(out, line);
 	free(text);
-	return failed != 0 || answer_result(out, DISKS, "i", limits->rows_max) == -1 ? OBSERVE_FAILED
-										    : OBSERVE_DONE;
+	return failed != 0 || answer_result(out, DISKS, "i", limits->rows_max) == -1
+		   ? OBSERVE_FAILED
+		   : OBSERVE_DONE;
 }
 
 /*
@@ -316,7 +319,8 @@ read_groups(const struct observe_env *env, struct answer *out)
 	     line = strtok_r(NULL, "\n", &rest))
 		if (line[0] != '#' && colons(line, part, 4) == 4 && is_number(part[2]) &&
 		    is_name(part[0]))
-			failed = answer_rows(out, GROUP_ADD, "ttt", part[0], part[2], part[3]) == -1;
+			failed =
+			    answer_rows(out, GROUP_ADD, "ttt", part[0], part[2], part[3]) == -1;
 	free(text);
 	return failed ? -1 : 0;
 }
@@ -329,7 +333,7 @@ run_users(const struct observe_args *args, const struct observe_limits *limits,
 	if (read_users(env, out) == -1 || read_groups(env, out) == -1)
 		return unreadable(out, "the password and group files cannot be read");
 	return answer_result(out, USERS, "i", limits->rows_max) == -1 ? OBSERVE_FAILED
-								       : OBSERVE_DONE;
+								      : OBSERVE_DONE;
 }
 
 /*
@@ -341,7 +345,8 @@ check_owner(int nargs, const char *const *args, struct observe_args *canon, stru
 {
 	if (nargs == 1 && (!is_name(args[0]) || args[0][0] == '-'))
 		return refusal_set(refusal, "observe.owner",
-		    "an account has a name of at most %d letters, digits and . _ - $", NAME_MAX_LEN);
+		    "an account has a name of at most %d letters, digits and . _ - $",
+		    NAME_MAX_LEN);
 	if (nargs == 1)
 		snprintf(canon->v[0], sizeof(canon->v[0]), "%s", args[0]);
 	canon->n = nargs;
@@ -360,7 +365,8 @@ bound_name(char *name)
 	name[i] = '\0';
 }
 
-/* One process.  That it ended meanwhile is no failure; arguments are never read: secrets stand there. */
+/* One process.  That it ended meanwhile is no failure; arguments are never read: secrets stand
+ * there. */
 static int
 take_process(const struct observe_env *env, const char *pid, struct answer *out)
 {

@@ -18,10 +18,10 @@
 /* In the words of the index call_live: the history of asks is long. */
 static const char ASKED[] =
     "SELECT c.id, c.nonce, b.id, b.lane, b.peer_uid,"
-    "  json_object('op', c.op, 'args', json(c.args), 'anew', json(iif(c.anew, 'true', 'false')),"
-    "              'witness', json(iif(w.size IS NULL, NULL,"
-    "                json_object('size', w.size, 'root', lower(hex(w.root))))))"
-    "  AS body, c.uses, c.ttl_ms, b.box_key, w.size, w.root, c.wait_ms"
+    "  json_patch(json_object('op', c.op, 'args', json(c.args), 'anew', json(iif(c.anew, 'true',"
+    "              'false')), 'witness', json(iif(w.size IS NULL, NULL,"
+    "                json_object('size', w.size, 'root', lower(hex(w.root)))))),"
+    "    json_object('bounds', json(c.bounds))) AS body, c.uses, c.ttl_ms, b.box_key, w.size, w.root, c.wait_ms"
     "  FROM call AS c JOIN host_box AS b ON b.id = c.box_id"
     "  LEFT JOIN box_witness AS w ON w.box_id = b.id AND w.state <> 'accepted'"
     " WHERE c.state IN ('asked', 'sent') AND c.state = 'asked' ORDER BY c.id LIMIT 1";

@@ -1,4 +1,5 @@
-/* test_lists.c: what this machine lists and counts, from recordings, and from the machine itself. */
+/* test_lists.c: what this machine lists and counts, from recordings, and from the machine itself.
+ */
 #include "tests/worker/recorded.h"
 
 /* A file ${name} below the root that a test made up. */
@@ -52,8 +53,9 @@ load_is_told(void **state)
 	put("/proc/uptime", "12345.67 45678.90\n");
 	put("/proc/loadavg", "0.50 1.25 2.00 2/300 4567\n");
 	put("/proc/stat", "cpu  1 2 3\ncpu0 1 2 3\ncpu1 1 2 3\nintr 5\n");
-	put("/proc/meminfo", "MemTotal:       2048 kB\nMemFree:         1 kB\nMemAvailable:   1024 kB\n"
-			     "SwapTotal:       512 kB\nSwapFree:        256 kB\n");
+	put("/proc/meminfo",
+	    "MemTotal:       2048 kB\nMemFree:         1 kB\nMemAvailable:   1024 kB\n"
+	    "SwapTotal:       512 kB\nSwapFree:        256 kB\n");
 	ask(&a, "observe:load", NULL, 0);
 	assert_string_equal(a.result,
 	    "{\"uptime_s\":12345,\"load\":[0.5,1.25,2.0],\"cpus\":2,\"memory\":{\"total_bytes\":2097152,"
@@ -74,16 +76,17 @@ disks_are_told(void **state)
 
 	(void)state;
 	made_up_root();
-	put("/proc/self/mountinfo",
-	    "20 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
-	    "21 20 0:5 / /proc rw - proc proc rw\n"
-	    "22 20 0:50 / /mnt/far\\040away rw - nfs4 server:/x rw\n"
-	    "23 20 8:2 / /gone\\134x rw - ext4 /dev/sdb1 rw\n"
-	    "nonsense\n24 20 8:3 / - \n");
+	put("/proc/self/mountinfo", "20 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
+				    "21 20 0:5 / /proc rw - proc proc rw\n"
+				    "22 20 0:50 / /mnt/far\\040away rw - nfs4 server:/x rw\n"
+				    "23 20 8:2 / /gone\\134x rw - ext4 /dev/sdb1 rw\n"
+				    "nonsense\n24 20 8:3 / - \n");
 	ask(&a, "observe:disks", NULL, 0);
-	ask_is(a.result, "SELECT group_concat(value ->> '$.path', '|') FROM json_each(?1, '$.disks')",
+	ask_is(a.result,
+	    "SELECT group_concat(value ->> '$.path', '|') FROM json_each(?1, '$.disks')",
 	    "/|/gone\\x|/mnt/far away");
-	ask_is(a.result, "SELECT ?1 ->> '$.disks[2].not_asked'", "another machine or program answers for it");
+	ask_is(a.result, "SELECT ?1 ->> '$.disks[2].not_asked'",
+	    "another machine or program answers for it");
 	ask_is(a.result, "SELECT ?1 ->> '$.disks[1].not_asked'", "No such file or directory");
 	assert_true(ask_int(a.result, "$.disks[0].size_bytes") > 0);
 	assert_true(ask_int(a.result, "$.disks[0].used_percent") <= 100);
@@ -101,12 +104,15 @@ users_are_told(void **state)
 	ask(&a, "observe:users", NULL, 0);
 	ask_is(a.result, "SELECT group_concat(value ->> '$.user') FROM json_each(?1, '$.users')",
 	    "root,daemon,alice,bob");
-	ask_is(a.result, "SELECT group_concat(value ->> '$.admin') FROM json_each(?1, '$.users')", "1,0,1,1");
-	ask_is(a.result, "SELECT group_concat(value ->> '$.logs_in') FROM json_each(?1, '$.users')", "1,0,1,0");
+	ask_is(a.result, "SELECT group_concat(value ->> '$.admin') FROM json_each(?1, '$.users')",
+	    "1,0,1,1");
+	ask_is(a.result, "SELECT group_concat(value ->> '$.logs_in') FROM json_each(?1, '$.users')",
+	    "1,0,1,0");
 	ask_is(a.result, "SELECT ?1 -> '$.users[2].groups'", "[\"sudo\",\"alice\",\"video\"]");
 	limits.rows_max = 2;
 	ask(&a, "observe:users", NULL, 0);
-	ask_is(a.result, "SELECT json_array_length(?1, '$.users') || ' ' || (?1 ->> '$.more')", "2 2");
+	ask_is(
+	    a.result, "SELECT json_array_length(?1, '$.users') || ' ' || (?1 ->> '$.more')", "2 2");
 }
 
 /* Names of processes are bounded; what they were started with is never told. */
@@ -123,7 +129,8 @@ processes_are_counted(void **state)
 	put("/proc/77/status", "Name:\ta b\\\x1b[2J\nState:\tR (running)\nUid:\t1000\t0\t0\t0\n"
 			       "VmRSS:\t  900 kB\nThreads:\t4\n");
 	put("/proc/77/cmdline", "secret");
-	put("/proc/78/status", "Name:\tkworker\nState:\tI (idle)\nUid:\t1000\t0\t0\t0\nThreads:\t1\n");
+	put("/proc/78/status",
+	    "Name:\tkworker\nState:\tI (idle)\nUid:\t1000\t0\t0\t0\nThreads:\t1\n");
 	put("/proc/79x/status", "Name:\tno\nUid:\t0\n");
 	ask(&a, "observe:processes", NULL, 0);
 	assert_string_equal(a.result,
@@ -159,7 +166,8 @@ services_are_told(void **state)
 	ask(&a, "observe:services", "failed", 0);
 	assert_int_equal(ask_int(a.result, "$.count") > 1, 1);
 	ask_is(a.result, "SELECT json_array_length(?1, '$.services')", "1");
-	recorded_stand_in(env.systemctl, "echo short line\necho \"x\\\"y.service loaded active running\"");
+	recorded_stand_in(
+	    env.systemctl, "echo short line\necho \"x\\\"y.service loaded active running\"");
 	ask(&a, "observe:services", "running", 0);
 	ask_is(a.result, "SELECT ?1 ->> '$.services[0].unit'", "x\"y.service");
 	recorded_stand_in(env.systemctl, "exit 1");
@@ -219,7 +227,8 @@ packages_are_told(void **state)
 	size_t i;
 
 	(void)state;
-	recorded_stand_in(env.dpkg_query, "printf 'bash\\t5.2\\tii \\nbash-x\\t1\\trc \\nzsh\\t5.9\\tii \\nodd\\n'");
+	recorded_stand_in(env.dpkg_query,
+	    "printf 'bash\\t5.2\\tii \\nbash-x\\t1\\trc \\nzsh\\t5.9\\tii \\nodd\\n'");
 	ask(&a, "observe:packages", "bash", 0);
 	assert_string_equal(a.result,
 	    "{\"prefix\":\"bash\",\"count\":2,\"packages\":[{\"name\":\"bash\",\"version\":\"5.2\",\"status\":\"ii \"},"
