@@ -49,7 +49,28 @@ ALTER TABLE op DROP COLUMN class;
 ALTER TABLE op ADD COLUMN class   TEXT NOT NULL DEFAULT 'observe'
             CHECK (class IN ('observe', 'own', 'action', 'root', 'folder', 'egress', 'terminal', 'model', 'tool'));
 ALTER TABLE op_run ADD COLUMN dry         INTEGER NOT NULL DEFAULT 0 CHECK (dry IN (0, 1));
+ALTER TABLE call ADD COLUMN dry         INTEGER NOT NULL DEFAULT 0 CHECK (dry IN (0, 1));
 ALTER TABLE call ADD COLUMN bounds      TEXT    CHECK (bounds IS NULL OR (json_valid(bounds) AND length(bounds) <= 4096));
+
+CREATE TABLE verb (
+    name TEXT PRIMARY KEY CHECK (name GLOB '[a-z]*.[a-z]*'),
+    op   TEXT NOT NULL UNIQUE REFERENCES op (name),
+    tool TEXT                                                  -- the program that it needs; NULL: none
+) STRICT, WITHOUT ROWID;
+
+-- What the worker found when it started. Nothing here yet: nobody has looked, and nothing is held up.
+CREATE TABLE verb_support (
+    verb      TEXT    PRIMARY KEY REFERENCES verb (name),
+    works     INTEGER NOT NULL CHECK (works IN (0, 1)),
+    why       TEXT    NOT NULL CHECK (length(why) <= 512),     -- what is missing; '' where it works
+    probed_at INTEGER NOT NULL,
+    CHECK (works = (why = ''))
+) STRICT, WITHOUT ROWID;
+
+-- What a machine says of itself to a Host: each verb, also one whose tool is missing.
+CREATE VIEW verb_report AS
+SELECT v.name, v.op, v.tool, s.works, s.why, s.probed_at
+  FROM verb AS v LEFT JOIN verb_support AS s ON s.verb = v.name;
 
 -- The same question is asked once, however often the Host repeats it.
 CREATE UNIQUE INDEX approval_pending_once
@@ -377,6 +398,11 @@ BEGIN
            THEN RAISE(ABORT, 'grant.seal|the record of this grant was changed by another tool')
            WHEN NEW.dry AND o.class <> 'action'
            THEN RAISE(ABORT, 'op.dry|this op changes nothing, so it is not run dry')
+           WHEN o.class = 'action'
+            AND EXISTS (SELECT 1 FROM verb AS v JOIN verb_support AS s ON s.verb = v.name
+                         WHERE v.op = NEW.op AND NOT s.works)
+           THEN (SELECT refuse('act.tool', s.why, 0) FROM verb AS v JOIN verb_support AS s ON s.verb = v.name
+                  WHERE v.op = NEW.op)
            WHEN NEW.dry OR g.bounds IS NULL
            THEN NULL
            -- Not now: nothing is spent.
@@ -522,6 +548,19 @@ SELECT 'lease', NULL, name, 'held', expires_at
 UPDATE refusal SET advice = 'ask for as many minutes as bastion ops says' WHERE code = 'observe.minutes';
 
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
+    ('act.changed', 75, 409, 'look again with --dry, then ask again'),
+    ('act.exists', 2, 409, 'move what is there first, or choose another name'),
+    ('act.failed', 1, 500, 'see the reason; the rest of the machine is as it was'),
+    ('act.file', 2, 422, 'name a plain file'),
+    ('act.missing', 2, 404, 'make the folder first, or mend the path'),
+    ('act.own', 126, 403, 'leave what bastion keeps for itself to its own verbs'),
+    ('act.package', 2, 422, 'see observe:packages for names'),
+    ('act.path', 2, 422, 'give an absolute path without . .. or links, outside /proc, /sys and /dev'),
+    ('act.ref', 2, 422, 'name a branch, tag or commit that the tree has'),
+    ('act.tool', 3, 501, 'install the program that the message names'),
+    ('act.tree', 126, 403, 'give the tree to the user that bastion runs as, with a plain configuration'),
+    ('act.unit', 2, 422, 'see observe:services for the names'),
+    ('act.user', 2, 422, 'see observe:users for the names'),
     ('approval.kind', 2, 422, 'see bastion ops for the class of each op'),
     ('grant.bounds', 2, 422, 'give bounds as schema/bound.sql has them: see bastion help grants'),
     ('grant.many', 75, 429, 'drop a grant that is not needed any more, or wait until one ends'),
@@ -550,13 +589,28 @@ INSERT INTO op (name, class, usage, summary) VALUES
     ('observe:processes', 'observe', '[OWNER]', 'how many processes each account runs, or those of one account'),
     ('observe:kernel', 'observe', '[MINUTES 1..1440]', 'what the kernel logged lately'),
     ('grant:list', 'own', '', 'what this Host may do here, within which bounds, and when next'),
-    ('grant:drop', 'own', 'GRANT | all', 'give back a grant of this Host, or all of them');
+    ('grant:drop', 'own', 'GRANT | all', 'give back a grant of this Host, or all of them'),
+    ('file:put', 'action', 'PATH TEXT', 'write a file whole, keeping its owner and mode; dry: which lines would change'),
+    ('file:move', 'action', 'FROM TO', 'move a file or folder within its file system, onto nothing'),
+    ('service:restart', 'action', 'SERVICE', 'restart a service of systemd'),
+    ('tree:checkout', 'action', 'TREE REF', 'check out a commit that a git tree of bastion''s user has already'),
+    ('package:install', 'action', 'PACKAGE', 'install a Debian package with what it needs'),
+    ('user:lock', 'action', 'ACCOUNT', 'lock the password of an account');
 
 INSERT INTO op_param (op, position, name, type, needed, low, high, pattern, fallback, doc) VALUES
     ('observe:services', 1, 'state', 'string', 0, 1, 7, '^(all|failed|running)$', 'all', 'which of them'),
     ('observe:packages', 1, 'prefix', 'string', 0, 1, 64, NULL, '*', 'how their names begin; * for all'),
     ('observe:processes', 1, 'owner', 'string', 0, 1, 32, NULL, NULL, 'the name of an account; without one all are counted'),
     ('observe:kernel', 1, 'minutes', 'integer', 0, 1, 1440, NULL, '15', 'how far to look back'),
+    ('file:put', 1, 'path', 'string', 1, 2, 4095, '^/', NULL, 'absolute path of the file'),
+    ('file:put', 2, 'text', 'string', 1, 1, 4095, NULL, NULL, 'all that is to be in it'),
+    ('file:move', 1, 'source', 'string', 1, 2, 4095, '^/', NULL, 'absolute path of what is moved'),
+    ('file:move', 2, 'target', 'string', 1, 2, 4095, '^/', NULL, 'absolute path that it has then'),
+    ('service:restart', 1, 'service', 'string', 1, 1, 112, NULL, NULL, 'the name of the service'),
+    ('tree:checkout', 1, 'tree', 'string', 1, 2, 255, '^/', NULL, 'absolute path of the tree'),
+    ('tree:checkout', 2, 'ref', 'string', 1, 1, 128, NULL, NULL, 'a branch, tag or commit that is there'),
+    ('package:install', 1, 'package', 'string', 1, 1, 64, NULL, NULL, 'its name'),
+    ('user:lock', 1, 'account', 'string', 1, 1, 32, NULL, NULL, 'its name'),
     ('grant:drop', 1, 'grant', 'string', 1, 1, 19, '^(all|[1-9][0-9]*)$', NULL, 'the number of a grant, or all');
 
 INSERT INTO op_result (op, schema) VALUES
@@ -570,5 +624,19 @@ INSERT INTO op_result (op, schema) VALUES
     ('observe:users', '{"type":"object","properties":{"count":{"type":"integer"},"users":{"type":"array","items":{"type":"object","properties":{"user":{"type":"string"},"uid":{"type":"integer"},"home":{"type":"string"},"shell":{"type":"string"},"logs_in":{"type":"boolean"},"groups":{"type":"array","items":{"type":"string"}},"admin":{"type":"boolean"}}}},"more":{"type":"integer","description":"that are not listed"},"unreadable":{"type":"string","description":"why there is no answer"}},"required":[]}'),
     ('observe:processes', '{"type":"object","properties":{"owner":{"type":["string","null"]},"processes":{"type":"integer"},"owners":{"type":"array","items":{"type":"object","properties":{"user":{"type":["string","null"]},"uid":{"type":"integer"},"processes":{"type":"integer"},"threads":{"type":"integer"},"rss_bytes":{"type":"integer"}}}},"list":{"type":"array","items":{"type":"object","properties":{"pid":{"type":"integer"},"name":{"type":"string"},"state":{"type":"string"},"threads":{"type":"integer"},"rss_bytes":{"type":"integer"}}}},"more":{"type":"integer","description":"that are not listed"},"unreadable":{"type":"string","description":"why there is no answer"}},"required":[]}'),
     ('observe:kernel', '{"type":"object","properties":{"unit":{"type":"string"},"minutes":{"type":"integer"},"lines":{"type":"integer"},"bytes":{"type":"integer"},"cut":{"type":"boolean"},"unreadable":{"type":"string","description":"why there is no answer"}},"required":["unit","minutes","lines","bytes"]}'),
+    ('file:put', '{"type":"object","properties":{"path":{"type":"string"},"dry":{"type":"boolean"},"changed":{"type":"boolean"},"exists":{"type":"boolean"},"bytes_before":{"type":["integer","null"]},"bytes_after":{"type":"integer"},"from_line":{"type":["integer","null"]},"lines_removed":{"type":"integer"},"lines_added":{"type":"integer"},"mode":{"type":"string"}},"required":["path","dry","changed"]}'),
+    ('file:move', '{"type":"object","properties":{"from":{"type":"string"},"to":{"type":"string"},"dry":{"type":"boolean"},"kind":{"type":"string"},"bytes":{"type":"integer"}},"required":["from","to","dry"]}'),
+    ('service:restart', '{"type":"object","properties":{"unit":{"type":"string"},"dry":{"type":"boolean"},"before":{"type":["string","null"]},"after":{"type":["string","null"]}},"required":["unit","dry"]}'),
+    ('tree:checkout', '{"type":"object","properties":{"tree":{"type":"string"},"ref":{"type":"string"},"dry":{"type":"boolean"},"head":{"type":"string"},"commit":{"type":"string"},"files":{"type":"array","items":{"type":"object","properties":{"change":{"type":"string"},"path":{"type":"string"}}}},"more":{"type":"integer"}},"required":["tree","ref","dry","commit"]}'),
+    ('package:install', '{"type":"object","properties":{"package":{"type":"string"},"dry":{"type":"boolean"},"installs":{"type":"array","items":{"type":"string"}},"removes":{"type":"array","items":{"type":"string"}}},"required":["package","dry"]}'),
+    ('user:lock', '{"type":"object","properties":{"user":{"type":"string"},"uid":{"type":"integer"},"dry":{"type":"boolean"}},"required":["user","dry"]}'),
     ('grant:list', '{"type":"object","properties":{"grants":{"type":"array","items":{"type":"object","properties":{"grant":{"type":"integer"},"op":{"type":"string"},"args":{"type":"array","items":{"type":"string"}},"bounds":{"type":["object","null"]},"uses_left":{"type":"integer"},"expires_at":{"type":"integer","description":"ms UTC"},"next_at":{"type":["integer","null"],"description":"ms UTC: when a window or a rate lets it be used next"}},"required":["grant","op","args","uses_left","expires_at"]}},"more":{"type":"integer","description":"grants that are not listed"}},"required":["grants"]}'),
     ('grant:drop', '{"type":"object","properties":{"dropped":{"type":"integer"}},"required":["dropped"]}');
+
+INSERT INTO verb (name, op, tool) VALUES
+    ('file.put', 'file:put', NULL),
+    ('file.move', 'file:move', NULL),
+    ('service.restart', 'service:restart', 'systemctl'),
+    ('tree.checkout', 'tree:checkout', 'git'),
+    ('package.install', 'package:install', 'apt-get'),
+    ('user.lock', 'user:lock', 'usermod');

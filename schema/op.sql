@@ -103,6 +103,11 @@ BEGIN
            THEN RAISE(ABORT, 'grant.seal|the record of this grant was changed by another tool')
            WHEN NEW.dry AND o.class <> 'action'
            THEN RAISE(ABORT, 'op.dry|this op changes nothing, so it is not run dry')
+           WHEN o.class = 'action'
+            AND EXISTS (SELECT 1 FROM verb AS v JOIN verb_support AS s ON s.verb = v.name
+                         WHERE v.op = NEW.op AND NOT s.works)
+           THEN (SELECT refuse('act.tool', s.why, 0) FROM verb AS v JOIN verb_support AS s ON s.verb = v.name
+                  WHERE v.op = NEW.op)
            WHEN NEW.dry OR g.bounds IS NULL
            THEN NULL
            -- Not now: nothing is spent.

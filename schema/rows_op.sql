@@ -15,5 +15,11 @@ INSERT INTO op (name, class, usage, summary) VALUES
     ('observe:kernel', 'observe', '[MINUTES 1..1440]', 'what the kernel logged lately'),
     ('grant:list', 'own', '', 'what this Host may do here, within which bounds, and when next'),
     ('grant:drop', 'own', 'GRANT | all', 'give back a grant of this Host, or all of them'),
+    ('file:put', 'action', 'PATH TEXT', 'write a file whole, keeping its owner and mode; dry: which lines would change'),
+    ('file:move', 'action', 'FROM TO', 'move a file or folder within its file system, onto nothing'),
+    ('service:restart', 'action', 'SERVICE', 'restart a service of systemd'),
+    ('tree:checkout', 'action', 'TREE REF', 'check out a commit that a git tree of bastion''s user has already'),
+    ('package:install', 'action', 'PACKAGE', 'install a Debian package with what it needs'),
+    ('user:lock', 'action', 'ACCOUNT', 'lock the password of an account'),
     ('observe:cert', 'observe', 'PORT [SERVER NAME]', 'the certificate that a local TLS listener presents');
 INSERT INTO audit_sink (name, sent) VALUES ('export', 0), ('system-log', 0);

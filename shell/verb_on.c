@@ -28,7 +28,7 @@ static const char LOST[] = "SELECT count(*) FROM call WHERE id = :id AND state =
  */
 struct on {
 	int64_t uses, ttl_ms, wait_ms;
-	bool anew;
+	bool anew, dry;
 	const char *bounds; /* a JSON object, as the daemon checks; NULL: none */
 	char *body;
 	size_t len;
@@ -59,6 +59,9 @@ on_option(void *ctx, int val, const char *arg)
 	case 'b':
 		on->bounds = arg;
 		return arg[0] == '{' ? 0 : -1;
+	case 'd':
+		on->dry = true;
+		return 0;
 	default:
 		on->anew = true;
 		return 0;
@@ -116,6 +119,8 @@ on_body(struct cli *cli, struct on *on, int n, char **words)
 	args = put_args(out, n - 2, words + 2);
 	if (on->bounds != NULL)
 		fprintf(out, ",\"bounds\":%s", on->bounds);
+	if (on->dry)
+		fputs(",\"dry\":true", out);
 	if (on->uses > 0)
 		fprintf(out, ",\"uses\":%" PRId64, on->uses);
 	if (on->ttl_ms > 0)
@@ -334,8 +339,8 @@ on_finish(struct cli *cli, struct on *on, int n)
 /*
  * VERB: on
  *
- * usage: bastion on BOX OP [ARG...] [--uses N] [--for TIME] [--bounds JSON] [--anew] [--wait TIME]
- *                   [--json]
+ * usage: bastion on BOX OP [ARG...] [--uses N] [--for TIME] [--bounds JSON] [--dry]
+ *                   [--anew] [--wait TIME] [--json]
  *
  * Ask a box for an op, as the Host on this machine, and show the answer as it comes. What no grant
  * covers becomes a question to a person at the box, and the ask ends with exit 77; ask again once
@@ -343,7 +348,8 @@ on_finish(struct cli *cli, struct on *on, int n)
  * default: once, within an hour), --bounds within what: {"PARAMETER":{"in":[...],"min":n,"max":n,
  * "prefix":text,"like":pattern,"beneath":path},"_window":{"days":["mon",...],"from":"HH:MM",
  * "to":"HH:MM","zone":name},"_rate":{"max":n,"per_ms":ms,"apart_ms":ms}}, where a parameter that is
- * named may have any value that keeps to it; --anew puts the question even where a grant for the op
+ * named may have any value that keeps to it. --dry has an op that acts look and say what it would
+ * change, which is no use of the grant; --anew puts the question even where a grant for the op
  * is held.
  * --wait is how long to wait for the answer (default 2m); the ask goes on after it. --json shows
  * the frames of the answer, one a line: {"o":output}, {"r":result}, {"x":exit code}. The exit code
@@ -355,7 +361,7 @@ verb_on(struct cli *cli, int argc, char **argv)
 	static const struct option options[] = {{"uses", required_argument, NULL, 'u'},
 	    {"for", required_argument, NULL, 'f'}, {"wait", required_argument, NULL, 'w'},
 	    {"bounds", required_argument, NULL, 'b'}, {"anew", no_argument, NULL, 'a'},
-	    {NULL, 0, NULL, 0}};
+	    {"dry", no_argument, NULL, 'd'}, {NULL, 0, NULL, 0}};
 	struct on on = {.wait_ms = WAIT_MS, .conn.fd = -1};
 	int first, n;
 

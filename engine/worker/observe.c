@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/worker/act.h"
 #include "engine/worker/observe.h"
 
 static const struct observe_op *const ops[] = {
@@ -28,6 +29,12 @@ static const struct observe_op *const ops[] = {
     &observe_kernel,
     &observe_grants,
     &observe_grant_drop,
+    &act_file_put,
+    &act_file_move,
+    &act_service_restart,
+    &act_tree_checkout,
+    &act_package_install,
+    &act_user_lock,
 };
 
 const struct observe_op *
@@ -116,6 +123,9 @@ observe_defaults(struct observe_limits *limits, struct observe_env *env)
 	    .ss = "/usr/bin/ss",
 	    .nft = "/usr/sbin/nft",
 	    .dpkg_query = "/usr/bin/dpkg-query",
+	    .git = "/usr/bin/git",
+	    .apt_get = "/usr/bin/apt-get",
+	    .usermod = "/usr/sbin/usermod",
 	    .root = "",
 	    .journal = "/var/log/journal:/run/log/journal",
 	    .trust = "",

@@ -3,6 +3,7 @@
 #ifndef ENGINE_WORKER_OBSERVE_H
 #define ENGINE_WORKER_OBSERVE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,6 +12,7 @@
 #define OBSERVE_ARGS_MAX 2
 #define OBSERVE_ARG_MAX  4096
 #define OBSERVE_PATH_MAX 256
+#define OBSERVE_KEEP     2 /* folders that bastion keeps for itself */
 
 /* How a run ends; the reason is in its result. */
 #define OBSERVE_DONE    0 /* answered */
@@ -29,6 +31,7 @@ struct observe_word {
 /* A question that passed the walls: cleaned, defaults filled in, the same for every spelling. */
 struct observe_args {
 	int n;
+	int dry; /* of a verb: look, and change nothing */
 	char v[OBSERVE_ARGS_MAX][OBSERVE_ARG_MAX];
 };
 
@@ -55,6 +58,10 @@ struct observe_env {
 	char ss[OBSERVE_PATH_MAX];
 	char nft[OBSERVE_PATH_MAX];
 	char dpkg_query[OBSERVE_PATH_MAX];
+	char git[OBSERVE_PATH_MAX];
+	char apt_get[OBSERVE_PATH_MAX];
+	char usermod[OBSERVE_PATH_MAX];
+	char keep[OBSERVE_KEEP][OBSERVE_ARG_MAX]; /* where verbs do not reach; "": none */
 	char root[OBSERVE_PATH_MAX];    /* before /proc and /etc; "": this machine's own */
 	char journal[OBSERVE_PATH_MAX]; /* directories of journal files, separated by ':' */
 	char readers[OBSERVE_PATH_MAX]; /* the group whose members may read the journal */
@@ -68,6 +75,7 @@ struct observe_op {
 	const char *summary;
 	int args_min;
 	int args_max;
+	bool acts; /* it may change something, so it runs outside the seal: act.h */
 	int (*check)(int nargs, const char *const *args, struct observe_args *canon,
 	    struct refusal *refusal);
 	/* NULL: the database answers, as the row of the run is made. */

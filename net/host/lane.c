@@ -30,12 +30,13 @@ static const char ASK[] =
     "  AND coalesce(json_type(:body, '$.anew'), 'true') IN ('true', 'false')"
     "  AND coalesce(json_type(:body, '$.wait_ms'), 'integer') = 'integer'"
     "  AND coalesce(json_type(:body, '$.bounds'), 'object') = 'object'"
+    "  AND coalesce(json_type(:body, '$.dry'), 'true') IN ('true', 'false')"
     "  AND NOT EXISTS (SELECT 1 FROM json_each(:body)"
-    "    WHERE key NOT IN ('op', 'args', 'bounds', 'uses', 'ttl_ms', 'anew', 'wait_ms', 'witness'))"
+    "    WHERE key NOT IN ('op', 'args', 'bounds', 'dry', 'uses', 'ttl_ms', 'anew', 'wait_ms', 'witness'))"
     "  AND NOT EXISTS (SELECT 1 FROM json_each(:body, '$.args') WHERE type <> 'text'),"
     "  min(max(coalesce(:body ->> '$.wait_ms', 0), 0),"
     "    (SELECT value FROM setting WHERE name = 'lane.wait_ms')),"
-    "  :body -> '$.bounds'";
+    "  :body -> '$.bounds', coalesce(:body ->> '$.dry', 0)";
 
 /* What the Host holds of this box's audit: 0 where it does not ask, 1 where it holds nothing yet.
  */
@@ -56,8 +57,9 @@ static const char WORDS[] = "SELECT value FROM json_each(:body, '$.args')";
 static const char CANON[] = "SELECT CASE :n WHEN 0 THEN json_array() WHEN 1 THEN json_array(:a)"
 			    " ELSE json_array(:a, :b) END";
 
-static const char RUN[] = "INSERT INTO op_run (pairing_id, op, args, nonce, grant_id, queued_at)"
-			  " VALUES (:pairing, :op, :args, :nonce, nullif(:grant, 0), now_ms())";
+static const char RUN[] =
+    "INSERT INTO op_run (pairing_id, op, args, nonce, grant_id, queued_at, dry)"
+    " VALUES (:pairing, :op, :args, :nonce, nullif(:grant, 0), now_ms(), :dry)";
 
 static const char REFUSED[] =
     "INSERT INTO refused (at, pairing_id, surface, asked, code, why)"
@@ -92,9 +94,11 @@ static const char HELD_END[] =
     "  FROM refusal WHERE code = :code";
 
 /* What this machine can be asked for, and that its grants may have bounds. */
-static const char OPS[] = "SELECT json_object('ops', json_group_array(json_object('name', name,"
-			  " 'class', class, 'usage', usage, 'summary', summary)),"
-			  " 'grant_run_bounds', json('true')) FROM op";
+static const char OPS[] =
+    "SELECT json_object('ops', json_group_array(json_object('name', name, 'class', class,"
+    "  'usage', usage, 'summary', summary)), 'grant_run_bounds', json('true'), 'verbs',"
+    "  (SELECT json_group_object(name, json(iif(works IS 1, 'true', 'false'))) FROM verb_report))"
+    "  FROM op";
 
 /* One ask on its way to a decision, and then to an answer. */
 struct ask {
@@ -105,6 +109,7 @@ struct ask {
 	char op[65], args[ARGS_MAX + 1], nonce[SIGN_NONCE_HEX];
 	char bounds[BOUNDS_MAX + 1]; /* "": none */
 	int64_t uses, ttl_ms;        /* 0: the box's default */
+	bool dry;                    /* look, and change nothing */
 	bool anew, proven;           /* signed by the Host that it names */
 	struct refusal held;         /* why it does not run */
 	char *witness; /* that this audit goes on from what the Host holds of it, or NULL */
@@ -246,12 +251,13 @@ ask_read(struct net *net, struct ask *ask, const char *body, size_t len, struct 
 	ask->ttl_ms = stmt_get_int(q, 2);
 	ask->anew = stmt_get_int(q, 3) != 0;
 	ask->wait_ms = stmt_get_int(q, 5);
+	ask->dry = stmt_get_int(q, 7) != 0;
 	if (!stmt_is_null(q, 6))
 		bounds = snprintf(ask->bounds, sizeof(ask->bounds), "%s", stmt_get_text(q, 6));
 	stmt_done(q);
 	if (!good)
 		return refusal_set(r, "op.args",
-		    "an ask is {\"op\":text,\"args\":[text…],\"bounds\":object,\"uses\":n,\"ttl_ms\":n,"
+		    "an ask is {\"op\":text,\"args\":[text…],\"bounds\":object,\"dry\":bool,\"uses\":n,\"ttl_ms\":n,"
 		    "\"anew\":bool,"
 		    "\"wait_ms\":n,\"witness\":object}");
 	if (bounds > BOUNDS_MAX)
@@ -341,6 +347,7 @@ run_insert(struct store *db, struct ask *ask)
 	stmt_text(q, ":args", ask->args);
 	stmt_text(q, ":nonce", ask->nonce);
 	stmt_int(q, ":grant", grant);
+	stmt_int(q, ":dry", ask->dry);
 	if (stmt_run(q) != 0)
 		return -1;
 	ask->run = store_last_id(db);

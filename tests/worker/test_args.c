@@ -220,7 +220,7 @@ table_is_known(void **state)
 		assert_ptr_equal(observe_find(op->name), op);
 		assert_non_null(op->check);
 		/* What a Host asks about its own grants is answered in the database. */
-		assert_int_equal(op->run != NULL, strncmp(op->name, "observe:", 8) == 0);
+		assert_int_equal(op->run != NULL, strncmp(op->name, "grant:", 6) != 0);
 		assert_true(op->args_min <= op->args_max && op->args_max <= OBSERVE_ARGS_MAX);
 	}
 	assert_true(i >= 4);
@@ -244,8 +244,21 @@ programs_are_fixed(void **state)
 	    "ss -Hltunp ",
 	    "nft -j list ruleset ",
 	    "dpkg-query -W -f=${binary:Package}\\t${Version}\\t${db:Status-Abbrev}\\n ",
+	    "systemctl show --property=LoadState --value -- name ",
+	    "systemctl show --property=ActiveState --value -- name ",
+	    "systemctl restart --no-ask-password -- name ",
+	    "git -C /tree config --local --name-only --list ",
+	    "git -C /tree rev-parse --verify --quiet name^{commit} ",
+	    "git -C /tree -c core.fsmonitor=false diff --name-status --no-renames --no-ext-diff "
+	    "--no-textconv HEAD name -- ",
+	    "git -C /tree -c core.hooksPath=/dev/null -c core.fsmonitor=false -c protocol.allow=never "
+	    "checkout --quiet --detach --no-recurse-submodules name -- ",
+	    "apt-get -s -q -y --no-install-recommends install -- name ",
+	    "apt-get -q -y --no-install-recommends --no-remove -o Dpkg::Options::=--force-confold install "
+	    "-- name ",
+	    "usermod --lock -- name ",
 	};
-	const struct tool_fill fill = {"ssh.service", 15, 5000};
+	const struct tool_fill fill = {"ssh.service", 15, 5000, "name", "/tree"};
 	struct observe_limits limits;
 	struct observe_env env;
 	struct tool_call call;
