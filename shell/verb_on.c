@@ -345,12 +345,12 @@ on_finish(struct cli *cli, struct on *on, int n)
  * Ask a box for an op, as the Host on this machine, and show the answer as it comes. What no grant
  * covers becomes a question to a person at the box, and the ask ends with exit 77; ask again once
  * it is approved. --uses and --for say how often and how long the grant should serve (the box's
- * default: once, within an hour), --bounds within what: {"PARAMETER":{"in":[...],"min":n,"max":n,
- * "prefix":text,"like":pattern,"beneath":path},"_window":{"days":["mon",...],"from":"HH:MM",
- * "to":"HH:MM","zone":name},"_rate":{"max":n,"per_ms":ms,"apart_ms":ms}}, where a parameter that is
- * named may have any value that keeps to it. --dry has an op that acts look and say what it would
- * change, which is no use of the grant; --anew puts the question even where a grant for the op
- * is held.
+ * default: once, within an hour), --bounds within what: an object with a member for each parameter
+ * that may have other values than now (in: a list of them; min, max; prefix; like: a pattern;
+ * beneath: a path), with _window (days: a list of mon to sun; from and to: HH:MM; zone: a name) and
+ * with _rate (max and per_ms; apart_ms). A parameter that is named may have any value that keeps to
+ * it. --dry has an op that acts look and say what it would change, which is no use of the grant;
+ * --anew puts the question even where a grant for the op is held.
  * --wait is how long to wait for the answer (default 2m); the ask goes on after it. --json shows
  * the frames of the answer, one a line: {"o":output}, {"r":result}, {"x":exit code}. The exit code
  * is that of the op, or of the refusal.

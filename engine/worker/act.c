@@ -29,10 +29,9 @@ act_verb_at(size_t i)
 }
 
 bool
-act_verb_works(
-    const struct act_verb *verb, const struct observe_env *env, char *why, size_t whylen)
+act_verb_works(const struct act_verb *verb, const struct observe_env *env, char *why, size_t whylen)
 {
-	const char *path = verb->tool == NULL                    ? NULL
+	const char *path = verb->tool == NULL                     ? NULL
 			   : strcmp(verb->tool, "systemctl") == 0 ? env->systemctl
 			   : strcmp(verb->tool, "git") == 0       ? env->git
 			   : strcmp(verb->tool, "apt-get") == 0   ? env->apt_get
@@ -64,13 +63,12 @@ act_path_check(const char *path, struct refusal *refusal)
 	}
 	for (at = path; *at != '\0'; at++)
 		if ((unsigned char)*at < 0x20 || *at == 0x7f)
-			return refusal_set(
-			    refusal, "act.path", "a path has no control characters");
+			return refusal_set(refusal, "act.path", "a path has no control characters");
 	for (i = 0; i < sizeof(tops) / sizeof(tops[0]); i++) {
 		len = strlen(tops[i]);
 		if (strncmp(path, tops[i], len) == 0 && (path[len] == '/' || path[len] == '\0'))
-			return refusal_set(refusal, "act.path",
-			    "verbs do not reach below /proc, /sys and /dev");
+			return refusal_set(
+			    refusal, "act.path", "verbs do not reach below /proc, /sys and /dev");
 	}
 	return 0;
 }
@@ -81,8 +79,8 @@ same_file(const struct stat *a, const struct stat *b)
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Is the folder ${fd}, which this closes, or one that it lies in, one of the ${n} in ${set}?  Yes where
- * nobody can say. */
+/* Is the folder ${fd}, which this closes, or one that it lies in, one of the ${n} in ${set}?  Yes
+ * where nobody can say. */
 static bool
 lies_in(int fd, const struct stat *set, int n)
 {
@@ -144,12 +142,11 @@ act_parent(
 	if (act_path_check(path, refusal) != 0)
 		return -1;
 	*name = strrchr(path, '/') + 1;
-	snprintf(folder, sizeof(folder), "%.*s", *name - 1 > path ? (int)(*name - 1 - path) : 1,
-	    path);
+	snprintf(
+	    folder, sizeof(folder), "%.*s", *name - 1 > path ? (int)(*name - 1 - path) : 1, path);
 	if ((fd = (int)syscall(SYS_openat2, AT_FDCWD, folder, &how, sizeof(how))) == -1) {
 		if (errno == ELOOP)
-			return refusal_set(
-			    refusal, "act.path", "a part of the path is a link");
+			return refusal_set(refusal, "act.path", "a part of the path is a link");
 		return refusal_set(
 		    refusal, "act.missing", "the folder cannot be opened: %s", strerror(errno));
 	}

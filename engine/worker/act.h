@@ -41,7 +41,8 @@ bool act_verb_works(
 
 /**
  * act_path_check(path, refusal):
- * Hold ${path} to the form of a path that verbs take: absolute, of at most 4095 bytes, no part empty,
+ * Hold ${path} to the form of a path that verbs take: absolute, of at most 4095 bytes, no part
+ * empty,
  * "." or "..", no control characters, not "/" itself, not below /proc, /sys or /dev.  Return 0, or
  * -1 with act.path.
  */
@@ -54,8 +55,8 @@ int act_path_check(const char *path, struct refusal *refusal);
  * keeps its own, is refused, by whatever way it is reached.  Return a descriptor, or -1 with
  * act.path, act.own or act.missing.
  */
-int act_parent(const struct observe_env *env, const char *path, const char **name,
-    struct refusal *refusal);
+int act_parent(
+    const struct observe_env *env, const char *path, const char **name, struct refusal *refusal);
 
 /**
  * act_holds_own(env, st):

@@ -59,7 +59,8 @@ read_old(int dir, const char *name, struct change *c, struct refusal *refusal)
 		return 0;
 	if (fd == -1)
 		return refusal_set(refusal, errno == ELOOP ? "act.file" : "act.missing",
-		    errno == ELOOP ? "there is a link of this name" : "what is there cannot be read");
+		    errno == ELOOP ? "there is a link of this name"
+				   : "what is there cannot be read");
 	if (fstat(fd, &c->st) == -1 || !S_ISREG(c->st.st_mode) || c->st.st_nlink > 1 ||
 	    c->st.st_size > OLD_MAX) {
 		close(fd);
@@ -118,7 +119,8 @@ compare(struct change *c)
 	c->added = lines_in(c->new + from, b - from);
 }
 
-/* A new file beside the old one, with its rights, whole and on the disk.  Return 0 or -1 with errno. */
+/* A new file beside the old one, with its rights, whole and on the disk.  Return 0 or -1 with
+ * errno. */
 static int
 write_new(int dir, const char *temp, const struct change *c)
 {
@@ -126,12 +128,12 @@ write_new(int dir, const char *temp, const struct change *c)
 	ssize_t n;
 	int fd, saved;
 
-	if ((fd = openat(dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)) == -1)
+	if ((fd = openat(dir, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)) ==
+	    -1)
 		return -1;
 	while (len < c->new_len && (n = write(fd, c->new + len, c->new_len - len)) > 0)
 		len += (size_t)n;
-	if (len == c->new_len &&
-	    (!c->exists || fchown(fd, c->st.st_uid, c->st.st_gid) == 0) &&
+	if (len == c->new_len && (!c->exists || fchown(fd, c->st.st_uid, c->st.st_gid) == 0) &&
 	    fchmod(fd, c->exists ? c->st.st_mode & 07777 : 0644) == 0 && fsync(fd) == 0)
 		return close(fd);
 	saved = errno;
@@ -158,7 +160,8 @@ put_file(int dir, const char *name, const struct change *c, struct refusal *refu
 {
 	char temp[32];
 
-	snprintf(temp, sizeof(temp), ".bastion-%08x%08x", randombytes_random(), randombytes_random());
+	snprintf(
+	    temp, sizeof(temp), ".bastion-%08x%08x", randombytes_random(), randombytes_random());
 	if (write_new(dir, temp, c) != 0) {
 		refusal_errno(refusal, "act.failed", "the new file cannot be written");
 		unlinkat(dir, temp, 0);
@@ -166,7 +169,8 @@ put_file(int dir, const char *name, const struct change *c, struct refusal *refu
 	}
 	if (!unchanged(dir, name, c)) {
 		unlinkat(dir, temp, 0);
-		return refusal_set(refusal, "act.changed", "somebody else changed the file meanwhile");
+		return refusal_set(
+		    refusal, "act.changed", "somebody else changed the file meanwhile");
 	}
 	if ((c->exists ? renameat(dir, temp, dir, name)
 		       : renameat2(dir, temp, dir, name, RENAME_NOREPLACE)) != 0) {
@@ -193,8 +197,7 @@ put_at(int dir, const char *name, const struct observe_args *args, struct change
 		return -1;
 	return answer_result(out, PUT, "tiiiiiiiii", args->v[0], (int64_t)args->dry,
 	    (int64_t)changed, (int64_t)c->exists, (int64_t)c->old_len, (int64_t)c->new_len, c->line,
-	    c->removed, c->added,
-	    (int64_t)(c->exists ? c->st.st_mode & 07777 : 0644));
+	    c->removed, c->added, (int64_t)(c->exists ? c->st.st_mode & 07777 : 0644));
 }
 
 static int
@@ -242,15 +245,17 @@ move_look(int from, const char *a, int to, const char *b, struct stat *st, struc
 	if (!S_ISREG(st->st_mode) && !S_ISDIR(st->st_mode))
 		return refusal_set(refusal, "act.file", "only plain files and folders are moved");
 	if (fstatat(to, b, &other, AT_SYMLINK_NOFOLLOW) == 0)
-		return refusal_set(refusal, "act.exists", "there is something of that name already");
+		return refusal_set(
+		    refusal, "act.exists", "there is something of that name already");
 	if (fstat(to, &there) == -1 || there.st_dev != st->st_dev)
-		return refusal_set(refusal, "act.file", "a file is moved within its file system only");
+		return refusal_set(
+		    refusal, "act.file", "a file is moved within its file system only");
 	return 0;
 }
 
 static int
-move_at(const struct observe_env *env, int from, const char *a, int to, const char *b, const struct observe_args *args,
-    struct answer *out, struct refusal *refusal)
+move_at(const struct observe_env *env, int from, const char *a, int to, const char *b,
+    const struct observe_args *args, struct answer *out, struct refusal *refusal)
 {
 	struct stat st;
 

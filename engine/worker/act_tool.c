@@ -71,7 +71,8 @@ work_run(struct work *w, enum tool which, const struct tool_fill *fill,
 		sizeof(why)) == -1)
 		return refusal_set(&w->refusal, "act.failed", "%s", why);
 	tool_lines_end(&lines);
-	return w->failed ? refusal_set(&w->refusal, "act.failed", "the answer could not be made") : 0;
+	return w->failed ? refusal_set(&w->refusal, "act.failed", "the answer could not be made")
+			 : 0;
 }
 
 /* Say that this machine cannot do it, which is nobody's fault. */
@@ -83,7 +84,8 @@ missing(struct work *w, const char *name)
 	size_t i;
 
 	for (i = 0; (verb = act_verb_at(i)) != NULL; i++)
-		if (strcmp(verb->name, name) == 0 && !act_verb_works(verb, w->env, why, sizeof(why))) {
+		if (strcmp(verb->name, name) == 0 &&
+		    !act_verb_works(verb, w->env, why, sizeof(why))) {
 			refusal_set(&w->refusal, "act.tool", "%s", why);
 			return true;
 		}
@@ -96,9 +98,9 @@ ends(struct work *w, int rc)
 	if (rc == 0)
 		return OBSERVE_DONE;
 	return answer_refused(w->out, &w->refusal,
-	    strcmp(w->refusal.code, "act.tool") == 0      ? OBSERVE_MISSING
+	    strcmp(w->refusal.code, "act.tool") == 0     ? OBSERVE_MISSING
 	    : strcmp(w->refusal.code, "act.failed") == 0 ? OBSERVE_FAILED
-							  : OBSERVE_WRONG);
+							 : OBSERVE_WRONG);
 }
 
 static struct work
@@ -138,14 +140,15 @@ canon_one(const char *const *args, struct observe_args *canon)
  */
 
 static int
-check_restart(int nargs, const char *const *args, struct observe_args *canon, struct refusal *refusal)
+check_restart(
+    int nargs, const char *const *args, struct observe_args *canon, struct refusal *refusal)
 {
 	char unit[NAME_LEN + 16];
 
 	(void)nargs;
 	if (!is_word(args[0], ":-_.\\@", NAME_LEN - 16))
-		return refusal_set(refusal, "act.unit",
-		    "a service has a name of letters, digits and :-_.\\@");
+		return refusal_set(
+		    refusal, "act.unit", "a service has a name of letters, digits and :-_.\\@");
 	snprintf(unit, sizeof(unit), "%s%s", args[0],
 	    strlen(args[0]) > 8 && strcmp(args[0] + strlen(args[0]) - 8, ".service") == 0
 		? ""
@@ -185,8 +188,8 @@ restart(struct work *w)
 	if (!w->args->dry && (work_run(w, TOOL_UNIT_RESTART, &fill, take_first) != 0 ||
 				 unit_state(w, &fill, after) != 0))
 		return -1;
-	return answer_result(w->out, RESTARTED, "titt", w->args->v[0], (int64_t)w->args->dry, before,
-	    w->args->dry ? NULL : after);
+	return answer_result(w->out, RESTARTED, "titt", w->args->v[0], (int64_t)w->args->dry,
+	    before, w->args->dry ? NULL : after);
 }
 
 static int
@@ -203,7 +206,8 @@ run_restart(const struct observe_args *args, const struct observe_limits *limits
  */
 
 static int
-check_checkout(int nargs, const char *const *args, struct observe_args *canon, struct refusal *refusal)
+check_checkout(
+    int nargs, const char *const *args, struct observe_args *canon, struct refusal *refusal)
 {
 	(void)nargs;
 	if (act_path_check(args[0], refusal) != 0)
@@ -313,8 +317,9 @@ checkout(struct work *w)
 	    tree_look(w, &fill, head, commit) != 0)
 		return -1;
 	/* The commit that was looked at, not what the ref has become since. */
-	if (!w->args->dry && work_run(w, TOOL_TREE_CHECKOUT,
-				 &(struct tool_fill){.path = fill.path, .name = commit}, take_first) != 0)
+	if (!w->args->dry &&
+	    work_run(w, TOOL_TREE_CHECKOUT, &(struct tool_fill){.path = fill.path, .name = commit},
+		take_first) != 0)
 		return refusal_set(&w->refusal, "act.failed",
 		    "git would not check it out: changes in the tree stand in the way");
 	return answer_result(w->out, CHECKED_OUT, "ttitti", w->args->v[0], w->args->v[1],
@@ -335,7 +340,8 @@ run_checkout(const struct observe_args *args, const struct observe_limits *limit
  */
 
 static int
-check_install(int nargs, const char *const *args, struct observe_args *canon, struct refusal *refusal)
+check_install(
+    int nargs, const char *const *args, struct observe_args *canon, struct refusal *refusal)
 {
 	(void)nargs;
 	/* A "+" or "-" at the end would be a wish of its own to apt-get. */
@@ -373,8 +379,8 @@ install(struct work *w)
 		    &w->refusal, "act.package", "apt-get knows no way to install this package");
 	if (!w->args->dry && work_run(w, TOOL_PACKAGE_INSTALL, &fill, take_first) != 0)
 		return -1;
-	return answer_result(w->out, INSTALLED, "tii", w->args->v[0], (int64_t)w->args->dry,
-	    w->limits->rows_max);
+	return answer_result(
+	    w->out, INSTALLED, "tii", w->args->v[0], (int64_t)w->args->dry, w->limits->rows_max);
 }
 
 static int
@@ -415,8 +421,8 @@ lock(struct work *w)
 		    "neither root nor the account that bastion runs as is locked");
 	if (!w->args->dry && work_run(w, TOOL_USER_LOCK, &fill, take_first) != 0)
 		return -1;
-	return answer_result(w->out, LOCKED, "tii", w->args->v[0], (int64_t)who->pw_uid,
-	    (int64_t)w->args->dry);
+	return answer_result(
+	    w->out, LOCKED, "tii", w->args->v[0], (int64_t)who->pw_uid, (int64_t)w->args->dry);
 }
 
 static int

@@ -5,7 +5,10 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/driver.h"
 
@@ -14,6 +17,15 @@
 
 static struct driver d;
 static struct said said;
+
+static const char *
+number(int64_t n)
+{
+	static char text[24];
+
+	snprintf(text, sizeof(text), "%" PRId64, n);
+	return text;
+}
 
 static void
 says(const char *text)
@@ -65,6 +77,46 @@ a_grant_with_bounds_serves(void **state)
 	says("Nothing to drop");
 }
 
+/* ENF-2: what acts is looked at first and then done, where the bounds let it; the Host hears of the
+ * verbs. */
+static void
+a_verb_is_looked_at_and_applied(void **state)
+{
+	char path[128], bounds[256], outside[128];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/site.conf", d.dir);
+	snprintf(outside, sizeof(outside), "%s/state.conf", d.state[DRIVER_BOX]);
+	snprintf(bounds, sizeof(bounds),
+	    "{\"path\":{\"beneath\":\"%s\"},\"text\":{\"like\":\"**\"}}", d.dir);
+	driver_refused(&said, 77, "approval.needed", NULL, "on", d.box, "file:put", path,
+	    "listen 80\n", "--bounds", bounds, "--uses", "3", NULL);
+	/* The person looks before they answer. */
+	driver_does(&said, NULL, "approvals", "dry", number(driver_question(&d)), NULL);
+	says("\"dry\":true,\"changed\":true,\"exists\":false");
+	driver_approve(&d, driver_question(&d));
+	driver_does(
+	    &said, NULL, "on", d.box, "file:put", path, "listen 80\n", "--dry", "--json", NULL);
+	says("\"lines_added\":1");
+	assert_int_equal(access(path, F_OK), -1);
+	driver_does(&said, NULL, "on", d.box, "file:put", path, "listen 80\n", "--json", NULL);
+	says("\"dry\":false,\"changed\":true");
+	assert_int_equal(access(path, F_OK), 0);
+	driver_does(
+	    &said, NULL, "on", d.box, "file:put", path, "listen 81\n", "--dry", "--json", NULL);
+	says("\"from_line\":1,\"lines_removed\":1,\"lines_added\":1");
+	/* Within the bounds, and still not into what bastion keeps for itself. */
+	assert_int_not_equal(
+	    driver_run(&said, NULL, "on", d.box, "file:put", outside, "x", "--json", NULL), 0);
+	says("act.own");
+	assert_int_equal(access(outside, F_OK), -1);
+	driver_refused(
+	    &said, 126, "grant.args", NULL, "on", d.box, "file:put", "/etc/motd", "x", NULL);
+	driver_does(&said, NULL, "ops", "verbs", "--json", NULL);
+	says("file.put");
+	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM verb_support"), 6);
+}
+
 static int
 begin(void **state)
 {
@@ -85,7 +137,10 @@ end(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(a_grant_with_bounds_serves)};
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_grant_with_bounds_serves),
+	    cmocka_unit_test(a_verb_is_looked_at_and_applied),
+	};
 
 	return cmocka_run_group_tests(tests, begin, end);
 }

@@ -516,6 +516,72 @@ a_host_gives_back_its_own(void **state)
 	scratch_drop(&s);
 }
 
+/* GB-A2: outside its window and over its rate a grant still lets its verb be looked at, which is no
+ * use. */
+static void
+a_dry_run_is_never_held(void **state)
+{
+	static const char args[] = "[\"/srv/a\",\"x\"]";
+	int64_t pairing, grant, other;
+	struct person p;
+	struct scratch s;
+
+	(void)state;
+	pairing = morning(&s, &p);
+	grant = granted(&s, &p, pairing, "file:put", args,
+	    "{\"_window\":{\"days\":[\"mon\"],\"from\":\"22:00\",\"to\":\"23:00\",\"zone\":\"UTC\"},"
+	    "\"_rate\":{\"apart_ms\":3600000}}");
+	held(&s, pairing, grant, "file:put", args, "grant.window", MONDAY + 22 * HOUR);
+	assert_int_equal(run(&s, pairing, grant, "file:put", args, 1), 0);
+	clock_fix(MONDAY + 22 * HOUR);
+	assert_int_equal(run(&s, pairing, grant, "file:put", args, 0), 0);
+	held(&s, pairing, grant, "file:put", args, "grant.rate", MONDAY + (22 + 7 * 24) * HOUR);
+	assert_int_equal(run(&s, pairing, grant, "file:put", args, 1), 0);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM grant_use"), 1);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM audit WHERE entity = 'op_run'"
+					   " AND action = 'queued' AND body ->> 'dry' = 1"),
+	    2);
+	scratch_open(&s, ROLE_NET);
+	/* Of other arguments it shows nothing, and of a question there is nothing to look at. */
+	assert_int_equal(run(&s, pairing, grant, "file:put", "[\"/srv/b\",\"x\"]", 1), -1);
+	person_says(&s, "grant.args");
+	other = granted(&s, &p, pairing, LOGINS, "[\"1\"]", NULL);
+	scratch_open(&s, ROLE_NET);
+	assert_int_equal(run(&s, pairing, other, LOGINS, "[\"1\"]", 1), -1);
+	person_says(&s, "op.dry");
+	scratch_drop(&s);
+}
+
+/* What this machine has no tool for is refused before anything is spent, as the machine's matter.
+ */
+static void
+a_missing_tool_spends_nothing(void **state)
+{
+	int64_t pairing, grant;
+	struct person p;
+	struct scratch s;
+
+	(void)state;
+	pairing = morning(&s, &p);
+	grant = granted(&s, &p, pairing, "user:lock", "[\"mallory\"]", NULL);
+	assert_int_equal(scratch_sql(&s, "INSERT INTO verb_support VALUES ('user.lock', 0,"
+					 " 'this machine has no usermod', now_ms())"),
+	    0);
+	scratch_open(&s, ROLE_NET);
+	assert_int_equal(run(&s, pairing, grant, "user:lock", "[\"mallory\"]", 0), -1);
+	person_says(&s, "act.tool");
+	assert_string_equal(store_refusal(s.db)->why, "this machine has no usermod");
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM grant_use"), 0);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT exit_code FROM refusal WHERE code = 'act.tool'"), 3);
+	assert_int_equal(
+	    scratch_sql(&s, "UPDATE verb_support SET works = 1, why = '' WHERE verb = 'user.lock'"),
+	    0);
+	scratch_open(&s, ROLE_NET);
+	assert_int_equal(run(&s, pairing, grant, "user:lock", "[\"mallory\"]", 0), 0);
+	scratch_drop(&s);
+}
+
 /* The same numbers in every run. */
 static unsigned
 next_random(uint64_t *seed, unsigned below)
@@ -742,6 +808,8 @@ main(void)
 	    cmocka_unit_test(the_first_usable_is_found),
 	    cmocka_unit_test(bounded_grants_are_few),
 	    cmocka_unit_test(a_host_gives_back_its_own),
+	    cmocka_unit_test(a_dry_run_is_never_held),
+	    cmocka_unit_test(a_missing_tool_spends_nothing),
 	    cmocka_unit_test(decisions_are_those_of_the_model),
 	};
 

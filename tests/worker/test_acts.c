@@ -1,4 +1,5 @@
-/* test_acts.c: verbs change what they say, whole or not at all; dry, nothing; nothing of bastion's own. */
+/* test_acts.c: verbs change what they say, whole or not at all; dry, nothing; nothing of bastion's
+ * own. */
 #include "tests/worker/recorded.h"
 
 #include <sys/wait.h>
@@ -93,7 +94,9 @@ a_file_is_put_whole(void **state)
 
 	(void)state;
 	act(&a, "file:put", at("new.conf"), "a\nb\nc\n", 1, 0);
-	ask_is(a.result, "SELECT (?1 ->> '$.changed') || (?1 ->> '$.exists') || (?1 ->> '$.lines_added')", "103");
+	ask_is(a.result,
+	    "SELECT (?1 ->> '$.changed') || (?1 ->> '$.exists') || (?1 ->> '$.lines_added')",
+	    "103");
 	assert_string_equal(content(at("new.conf")), "(none)");
 	act(&a, "file:put", at("new.conf"), "a\nb\nc\n", 0, 0);
 	assert_string_equal(content(at("new.conf")), "a\nb\nc\n");
@@ -120,9 +123,10 @@ changes_are_counted(void **state)
 	static const struct {
 		const char *before, *after;
 		int line, removed, added;
-	} cases[] = {{"a\nb\n", "a\n", 2, 1, 0}, {"a\n", "a\nb\n", 2, 0, 1}, {"a\nb", "a\nb\n", 2, 1, 1},
-	    {"x\n", "y\n", 1, 1, 1}, {"a\na\n", "a\n", 2, 1, 0}, {"ab\nc\n", "b\nc\n", 1, 1, 1},
-	    {"1\n2\n3\n4\n", "1\n4\n", 2, 2, 0}, {"", "a\n", 1, 0, 1}, {"a\nxb\n", "a\nyb\n", 2, 1, 1}};
+	} cases[] = {{"a\nb\n", "a\n", 2, 1, 0}, {"a\n", "a\nb\n", 2, 0, 1},
+	    {"a\nb", "a\nb\n", 2, 1, 1}, {"x\n", "y\n", 1, 1, 1}, {"a\na\n", "a\n", 2, 1, 0},
+	    {"ab\nc\n", "b\nc\n", 1, 1, 1}, {"1\n2\n3\n4\n", "1\n4\n", 2, 2, 0},
+	    {"", "a\n", 1, 0, 1}, {"a\nxb\n", "a\nyb\n", 2, 1, 1}};
 	static struct ask a;
 	size_t i;
 
@@ -145,7 +149,9 @@ links_lead_nowhere(void **state)
 
 	(void)state;
 	ask_write(at("secret"), "keep\n", 0600);
-	shell("cd %s && ln -s secret link && mkdir real && ln -s real dir && ln secret hard && mkfifo pipe", root);
+	shell(
+	    "cd %s && ln -s secret link && mkdir real && ln -s real dir && ln secret hard && mkfifo pipe",
+	    root);
 	refused(&a, "file:put", at("link"), "x", "act.file", OBSERVE_FAILED);
 	refused(&a, "file:put", at("hard"), "x", "act.file", OBSERVE_FAILED);
 	refused(&a, "file:put", at("pipe"), "x", "act.file", OBSERVE_FAILED);
@@ -161,15 +167,16 @@ links_lead_nowhere(void **state)
 static void
 paths_have_one_form(void **state)
 {
-	static const char *const bad[] = {"x", "/", "/a/../b", "/a/./b", "/a//b", "/a/", "/proc/1/mem",
-	    "/sys/x", "/dev/sda", "/a\nb", "/proc", ".."};
+	static const char *const bad[] = {"x", "/", "/a/../b", "/a/./b", "/a//b", "/a/",
+	    "/proc/1/mem", "/sys/x", "/dev/sda", "/a\nb", "/proc", ".."};
 	struct observe_args canon;
 	struct refusal r;
 	size_t i;
 
 	(void)state;
 	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		const char *const put[] = {bad[i], "x", NULL}, *const move[] = {"/tmp/a", bad[i], NULL};
+		const char *const put[] = {bad[i], "x", NULL}, *const move[] = {
+								   "/tmp/a", bad[i], NULL};
 
 		if (ask_check("file:put", put, &canon, &r) == 0 ||
 		    ask_check("file:move", move, &canon, &r) == 0)
@@ -178,7 +185,8 @@ paths_have_one_form(void **state)
 	}
 }
 
-/* Where bastion keeps its own is out of reach, by any name, and is not moved away with what holds it. */
+/* Where bastion keeps its own is out of reach, by any name, and is not moved away with what holds
+ * it. */
 static void
 bastions_own_is_out_of_reach(void **state)
 {
@@ -192,11 +200,13 @@ bastions_own_is_out_of_reach(void **state)
 	refused(&a, "file:put", at("var/state/bastion.db"), "x", "act.own", OBSERVE_WRONG);
 	refused(&a, "file:put", at("var/state/deep/x"), "x", "act.own", OBSERVE_WRONG);
 	refused(&a, "file:move", at("other/f"), at("var/state/f"), "act.own", OBSERVE_WRONG);
-	refused(&a, "file:move", at("var/state/bastion.db"), at("other/db"), "act.own", OBSERVE_WRONG);
+	refused(
+	    &a, "file:move", at("var/state/bastion.db"), at("other/db"), "act.own", OBSERVE_WRONG);
 	refused(&a, "file:move", at("var/state"), at("other/state"), "act.own", OBSERVE_FAILED);
 	refused(&a, "file:move", at("var"), at("other/var"), "act.own", OBSERVE_FAILED);
 	/* The kept folder by another name: it is known by itself. */
-	shell("mv %s/var/state %s/renamed && ln -s %s/renamed %s/var/state", root, root, root, root);
+	shell(
+	    "mv %s/var/state %s/renamed && ln -s %s/renamed %s/var/state", root, root, root, root);
 	refused(&a, "file:put", at("renamed/bastion.db"), "x", "act.own", OBSERVE_WRONG);
 	act(&a, "file:put", at("var/fine"), "x", 0, 0);
 	assert_string_equal(content(at("renamed/bastion.db")), "rows");
@@ -238,11 +248,12 @@ a_service_is_restarted(void **state)
 	    root, root, root);
 	recorded_stand_in(env.systemctl, body);
 	act(&a, "service:restart", "x", NULL, 1, 0);
-	assert_string_equal(a.result, "{\"unit\":\"x.service\",\"dry\":true,\"before\":\"failed\",\"after\":null}");
+	assert_string_equal(
+	    a.result, "{\"unit\":\"x.service\",\"dry\":true,\"before\":\"failed\",\"after\":null}");
 	assert_null(strstr(content(at("log")), "restart"));
 	act(&a, "service:restart", "x.service", NULL, 0, 0);
-	assert_string_equal(
-	    a.result, "{\"unit\":\"x.service\",\"dry\":false,\"before\":\"failed\",\"after\":\"active\"}");
+	assert_string_equal(a.result,
+	    "{\"unit\":\"x.service\",\"dry\":false,\"before\":\"failed\",\"after\":\"active\"}");
 	assert_non_null(strstr(content(at("log")), "restart --no-ask-password -- x.service\n"));
 	refused(&a, "service:restart", "y", NULL, "act.unit", OBSERVE_WRONG);
 	snprintf(env.systemctl, sizeof(env.systemctl), "/nonexistent");
@@ -261,7 +272,8 @@ words_have_one_form(void **state)
 	    {"tree:checkout", "/srv/t", "a:b"}, {"tree:checkout", "t", "main"},
 	    {"package:install", "-y", NULL}, {"package:install", "bash-", NULL},
 	    {"package:install", "bash+", NULL}, {"package:install", "a=1", NULL},
-	    {"package:install", "./x.deb", NULL}, {"user:lock", "-u", NULL}, {"user:lock", "a b", NULL}};
+	    {"package:install", "./x.deb", NULL}, {"user:lock", "-u", NULL},
+	    {"user:lock", "a b", NULL}};
 	struct observe_args canon;
 	struct refusal r;
 	size_t i;
@@ -283,9 +295,9 @@ a_tree_is_checked_out(void **state)
 	static struct ask a;
 
 	(void)state;
-	shell("mkdir -m 755 %s/t && cd %s/t && " GIT " init -q && echo one > f && " GIT " add f && " GIT
-	      " commit -qm 1 && git tag v1 && echo two > f && echo new > g && " GIT " add . && " GIT
-	      " commit -qm 2 && git tag v2 && chmod 755 .git",
+	shell("mkdir -m 755 %s/t && cd %s/t && " GIT " init -q && echo one > f && " GIT
+	      " add f && " GIT " commit -qm 1 && git tag v1 && echo two > f && echo new > g && " GIT
+	      " add . && " GIT " commit -qm 2 && git tag v2 && chmod 755 .git",
 	    root, root);
 	act(&a, "tree:checkout", at("t"), "v1", 1, 0);
 	ask_is(a.result, "SELECT ?1 -> '$.files'",
@@ -306,10 +318,12 @@ a_tree_is_checked_out(void **state)
 	refused(&a, "tree:checkout", at("t"), "v1", "act.failed", OBSERVE_FAILED);
 	assert_string_equal(content(at("t/f")), "mine\n");
 	/* A configuration that starts programs is not used. */
-	shell("cd %s/t && git checkout -q f && git config filter.x.smudge 'touch %s/smudge'", root, root);
+	shell("cd %s/t && git checkout -q f && git config filter.x.smudge 'touch %s/smudge'", root,
+	    root);
 	refused(&a, "tree:checkout", at("t"), "v1", "act.tree", OBSERVE_WRONG);
-	shell("cd %s/t && git config --unset filter.x.smudge && git config --remove-section filter.x || true;"
-	      " chmod 777 %s/t",
+	shell(
+	    "cd %s/t && git config --unset filter.x.smudge && git config --remove-section filter.x || true;"
+	    " chmod 777 %s/t",
 	    root, root);
 	refused(&a, "tree:checkout", at("t"), "v1", "act.tree", OBSERVE_WRONG);
 }
@@ -327,8 +341,8 @@ a_package_is_planned_then_installed(void **state)
 	    root);
 	recorded_stand_in(env.apt_get, body);
 	act(&a, "package:install", "x", NULL, 1, 0);
-	assert_string_equal(
-	    a.result, "{\"package\":\"x\",\"dry\":true,\"installs\":[\"libx\",\"x\"],\"removes\":[]}");
+	assert_string_equal(a.result,
+	    "{\"package\":\"x\",\"dry\":true,\"installs\":[\"libx\",\"x\"],\"removes\":[]}");
 	assert_string_equal(content(at("log")), "(none)");
 	act(&a, "package:install", "x", NULL, 0, 0);
 	assert_string_equal(content(at("log")),
