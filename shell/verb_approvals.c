@@ -11,11 +11,14 @@
 #include "shell/input.h"
 
 static const char WAITING[] =
-    "SELECT id, host, op, args, bounds, uses, ttl_ms / 1000 AS seconds, asked_at,"
-    "    expires_at FROM open_approvals ORDER BY id";
+    "SELECT id, host, op, args,"
+    "    iif(:short, (SELECT group_concat(key, ' ') FROM json_each(bounds)), bounds) AS bounds,"
+    "    uses, ttl_ms / 1000 AS seconds, asked_at, expires_at FROM open_approvals ORDER BY id";
 
 static const char ALL[] =
-    "SELECT a.id, a.host_name AS host, a.op, a.args, a.bounds, a.uses, a.ttl_ms / 1000 AS seconds,"
+    "SELECT a.id, a.host_name AS host, a.op, a.args,"
+    "    iif(:short, (SELECT group_concat(key, ' ') FROM json_each(a.bounds)), a.bounds) AS bounds,"
+    "    a.uses, a.ttl_ms / 1000 AS seconds,"
     "    CASE WHEN a.state = 'pending' AND a.expires_at <= now_ms() THEN 'expired'"
     "         ELSE a.state END AS state,"
     "    a.asked_at, a.decided_at, a.decided_by, f.label AS factor, g.id AS grant_id"
@@ -58,10 +61,14 @@ approvals_option(void *ctx, int val, const char *arg)
 static int
 list(struct cli *cli, bool all)
 {
+	struct stmt *q;
 	int rows;
 
 	if (cli_open(cli, ROLE_READER) != 0 ||
-	    (rows = cli_show(cli, store_sql(cli->db, all ? ALL : WAITING))) == -1)
+	    (q = store_sql(cli->db, all ? ALL : WAITING)) == NULL)
+		return cli_refuse(cli);
+	stmt_int(q, ":short", cli->mode == CLI_TABLE);
+	if ((rows = cli_show(cli, q)) == -1)
 		return cli_refuse(cli);
 	if (rows == 0 && cli->mode == CLI_TABLE)
 		printf(all ? "Nothing was ever asked.\n" : "Nothing waits for a person.\n");
@@ -112,6 +119,8 @@ show(struct cli *cli, const char *word, bool bytes)
 	if ((q = store_sql(cli->db, cli->mode == CLI_TABLE ? ALL : ONE)) == NULL)
 		return cli_refuse(cli);
 	stmt_int(q, ":id", id);
+	if (cli->mode == CLI_TABLE)
+		stmt_int(q, ":short", 1);
 	return cli_show(cli, q) == -1 ? cli_refuse(cli) : 0;
 }
 

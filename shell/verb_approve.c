@@ -20,7 +20,7 @@ static const char QUESTION[] =
     "    (SELECT count(*) FROM factor WHERE kind = :kind AND state = 'active')"
     "  FROM approval WHERE id = :id";
 
-static const char GRANTED[] = "SELECT id, host, op, args, bounds, uses, expires_at FROM live_grants"
+static const char GRANTED[] = "SELECT id, host, op, args, uses, expires_at FROM live_grants"
 			      " WHERE id = :id";
 
 static int

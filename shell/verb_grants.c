@@ -9,15 +9,19 @@
 #include "shell/cli.h"
 #include "shell/input.h"
 
-static const char LIVE[] = "SELECT id, host, op, args, bounds, uses, used, created_at, expires_at,"
-			   "    iif(next_at > now_ms(), next_at, NULL) AS held_until, approver"
-			   "  FROM live_grants WHERE :host IS NULL OR host = :host ORDER BY id";
+static const char LIVE[] =
+    "SELECT id, host, op, args,"
+    "    iif(:short, (SELECT group_concat(key, ' ') FROM json_each(bounds)), bounds) AS bounds,"
+    "    uses, used, created_at, expires_at, iif(next_at > now_ms(), next_at, NULL) AS next_at,"
+    "    approver"
+    "  FROM live_grants WHERE :host IS NULL OR host = :host ORDER BY id";
 
 static const char WORDS[] = "SELECT bounds_words(bounds) FROM grant WHERE id = :id";
 
 static const char ALL[] =
-    "SELECT g.id, p.host_name AS host, g.op, g.args, g.bounds, g.uses,"
-    "    (SELECT coalesce(max(u.n), 0) FROM grant_use AS u WHERE u.grant_id = g.id) AS used,"
+    "SELECT g.id, p.host_name AS host, g.op, g.args,"
+    "    iif(:short, (SELECT group_concat(key, ' ') FROM json_each(g.bounds)), g.bounds) AS bounds,"
+    "    g.uses, (SELECT coalesce(max(u.n), 0) FROM grant_use AS u WHERE u.grant_id = g.id) AS used,"
     "    CASE WHEN g.state = 'active' AND g.expires_at <= now_ms() THEN 'expired'"
     "         ELSE g.state END AS state,"
     "    g.created_at, g.expires_at, g.ended_at, g.end_reason, f.label AS approver"
@@ -34,8 +38,8 @@ static const char USES[] =
 
 /* For programs: the grant with its uses in one row. */
 static const char WHOLE[] =
-    "SELECT g.id, p.host_name AS host, g.op, g.args, g.bounds, g.uses, g.state, g.created_at, g.expires_at,"
-    "    g.ended_at, g.end_reason, f.label AS approver, a.decided_by, g.approval_id,"
+    "SELECT g.id, p.host_name AS host, g.op, g.args, g.bounds, g.uses, g.state, g.created_at,"
+    "    g.expires_at, g.ended_at, g.end_reason, f.label AS approver, a.decided_by, g.approval_id,"
     "    (SELECT json_group_array(json_object('run', u.op_run_id, 'at_ms', u.at, 'state', r.state,"
     "                                         'exit_code', r.exit_code))"
     "       FROM grant_use AS u JOIN op_run AS r ON r.id = u.op_run_id"
@@ -64,6 +68,7 @@ list(struct cli *cli, const char *host, bool all)
 	if (cli_open(cli, ROLE_READER) != 0 || (q = store_sql(cli->db, all ? ALL : LIVE)) == NULL)
 		return cli_refuse(cli);
 	stmt_text(q, ":host", host);
+	stmt_int(q, ":short", cli->mode == CLI_TABLE);
 	if ((rows = cli_show(cli, q)) == -1)
 		return cli_refuse(cli);
 	if (rows == 0 && cli->mode == CLI_TABLE)
@@ -80,6 +85,8 @@ rows(struct cli *cli, const char *sql, int64_t id)
 	if ((q = store_sql(cli->db, sql)) == NULL)
 		return -1;
 	stmt_int(q, ":id", id);
+	if (sql == ALL)
+		stmt_int(q, ":short", cli->mode == CLI_TABLE);
 	return cli_show(cli, q);
 }
 

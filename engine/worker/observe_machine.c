@@ -218,7 +218,7 @@ add_disk(struct answer *out, const char *device, const char *path, const char *t
 		    device, path, type, why);
 	return answer_rows(out, DISK_ADD, "tttiiiit", device, path, type,
 	    (int64_t)(v.f_blocks * v.f_frsize), (int64_t)(v.f_bfree * v.f_frsize),
-	    (int64_t)v.f_files, (int64_t)v.f_ffree, NULL);
+	    (int64_t)v.f_files, (int64_t)v.f_ffree, why);
 }
 
 /* 36 35 98:0 /root /mount rw,noatime master:1 - ext3 /dev/root rw: proc(5). */
@@ -359,7 +359,7 @@ bound_name(char *name)
 {
 	size_t i;
 
-	for (i = 0; name[i] != '\0' && i < NAME_MAX_LEN; i++)
+	for (i = 0; i < NAME_MAX_LEN && name[i] != '\0'; i++)
 		if (!isgraph((unsigned char)name[i]))
 			name[i] = '?';
 	name[i] = '\0';

@@ -59,7 +59,7 @@ a_grant_with_bounds_serves(void **state)
 	driver_does(&said, NULL, "grants", "show", "1", NULL);
 	says("Only within:");
 	driver_does(&said, NULL, "grants", "--json", NULL);
-	says("held_until");
+	says("\"next_at\"");
 	driver_does(&said, NULL, "on", d.box, "grant:list", "--json", NULL);
 	says("\"uses_left\":8");
 	driver_does(&said, NULL, "on", d.box, "grant:drop", "1", "--json", NULL);
