@@ -1,5 +1,7 @@
--- Hosts over a network, beats and orders, terms of the anchor as rows; decisions without detours; locks.
+-- Hosts over a network, beats and orders, terms of the anchor as rows, grants with bounds; decisions without detours; locks.
 
+DROP TRIGGER approval_moves;
+DROP TRIGGER approval_stays;
 DROP TRIGGER approval_audit_birth;
 DROP TRIGGER approval_audit_move;
 DROP TRIGGER audit_entry_chains;
@@ -10,11 +12,18 @@ DROP TRIGGER pairing_revoked;
 DROP TRIGGER pairing_audit_birth;
 DROP TRIGGER pairing_audit_move;
 DROP TRIGGER pairing_stays;
+DROP TRIGGER factor_dropped;
 DROP TRIGGER factor_audit_birth;
 DROP TRIGGER factor_audit_move;
 DROP TRIGGER factor_try_audit;
 DROP TRIGGER grant_burns_its_approval;
+DROP TRIGGER grant_moves;
+DROP TRIGGER grant_stays;
 DROP TRIGGER grant_audit_move;
+DROP TRIGGER grant_use_within_uses;
+DROP TRIGGER grant_use_spends;
+DROP TRIGGER grant_use_no_update;
+DROP TRIGGER grant_use_no_delete;
 DROP TRIGGER invitation_born;
 DROP TRIGGER invitation_audit_birth;
 DROP TRIGGER invitation_audit_move;
@@ -31,11 +40,19 @@ DROP TRIGGER call_audit_move;
 DROP TRIGGER call_output_in_order;
 DROP TRIGGER call_output_counts;
 DROP TRIGGER op_run_spends;
+DROP TRIGGER op_run_moves;
+DROP TRIGGER op_run_stays;
 DROP TRIGGER op_run_audit_move;
+DROP TRIGGER op_output_in_order;
+DROP TRIGGER op_output_counts;
+DROP TRIGGER op_output_no_update;
+DROP TRIGGER folder_walk_born;
+DROP TRIGGER folder_walk_moves;
 DROP TRIGGER instance_closes;
 DROP TRIGGER instance_audit_birth;
 DROP TRIGGER instance_audit_move;
 DROP TRIGGER actor_run_audit;
+DROP TRIGGER actor_run_closes;
 DROP TRIGGER actor_run_closes_calls;
 DROP TRIGGER amendment_moves;
 DROP TRIGGER amendment_audit_birth;
@@ -75,6 +92,7 @@ DROP TRIGGER context_ask_audit_move;
 DROP TRIGGER context_ask_ends_with_pairing;
 DROP TRIGGER grant_on_a_persons_word;
 DROP TRIGGER op_run_is_allowed;
+DROP TRIGGER anchor_heard_asking;
 DROP TRIGGER pairing_endpoint_is_one;
 DROP TRIGGER pairing_endpoint_audit_birth;
 DROP TRIGGER pairing_endpoint_audit_end;
@@ -83,13 +101,17 @@ DROP TRIGGER pairing_endpoint_ends_with_code;
 DROP TRIGGER mcp_token_audit_birth;
 DROP TRIGGER mcp_token_audit_move;
 DROP TRIGGER retention_moves;
+DROP INDEX approval_pending_once;
+DROP VIEW open_approvals;
 DROP VIEW audit_line;
 DROP VIEW audit_entry;
 DROP VIEW audit_log_line;
 DROP VIEW live_grants;
 DROP VIEW live_runs;
 DROP VIEW run_history;
+DROP VIEW recent_runs;
 DROP VIEW refused_why;
+DROP VIEW held_locks;
 DROP VIEW run_origin;
 DROP VIEW row_origin;
 DROP VIEW boxes;
@@ -101,15 +123,14 @@ DROP VIEW approved_pairings;
 DROP VIEW told_pairings;
 DROP VIEW pairing_invalid;
 DROP VIEW pairing_status;
+DROP VIEW host_may;
 DROP VIEW waiting;
 DROP VIEW expiring;
+DROP VIEW op_input;
 DROP VIEW mcp_tool;
-DROP VIEW recent_runs;
-DROP VIEW held_locks;
 DROP VIEW retention_due;
 DROP VIEW unapproved_attempts;
 DROP VIEW shared_folders;
-DROP VIEW host_may;
 
 ALTER TABLE call ADD COLUMN dry INTEGER NOT NULL DEFAULT 0 CHECK (dry IN (0, 1));
 ALTER TABLE pairing ADD COLUMN peer_was INTEGER CHECK (peer_was >= 0);
@@ -134,6 +155,38 @@ ALTER TABLE host_box ADD COLUMN transport TEXT NOT NULL DEFAULT 'unix' CHECK (tr
                           AND (transport = 'unix') = (peer_uid IS NOT NULL)
                           AND (transport = 'tls') = (endpoint IS NOT NULL)
                           AND (transport = 'tls') = (authority IS NOT NULL));
+ALTER TABLE grant DROP COLUMN seal_text;
+ALTER TABLE grant DROP COLUMN kind;
+ALTER TABLE grant ADD COLUMN kind        TEXT    NOT NULL DEFAULT 'op'
+                CHECK (kind IN ('op', 'root', 'folder', 'egress', 'terminal', 'model', 'tool'));
+ALTER TABLE grant ADD COLUMN bounds      TEXT    CHECK (bounds IS NULL OR json_valid(bounds));
+ALTER TABLE grant ADD COLUMN seal_text   TEXT    GENERATED ALWAYS AS
+                (CASE WHEN bounds IS NULL
+                 THEN json_array('grant', pairing_id, kind, op, args, uses, created_at, expires_at,
+                                 factor_id, approval_id)
+                 ELSE json_array('bounded', pairing_id, kind, op, args, uses, created_at, expires_at,
+                                 factor_id, approval_id, bounds) END) VIRTUAL;
+ALTER TABLE approval DROP COLUMN terms;
+ALTER TABLE approval DROP COLUMN kind;
+ALTER TABLE approval ADD COLUMN kind           TEXT    NOT NULL DEFAULT 'op'
+                   CHECK (kind IN ('op', 'root', 'folder', 'egress', 'terminal', 'model', 'tool'));
+ALTER TABLE approval ADD COLUMN bounds         TEXT    CHECK (bounds IS NULL OR json_valid(bounds));
+ALTER TABLE approval ADD COLUMN words          TEXT    CHECK ((words IS NULL) = (bounds IS NULL));
+ALTER TABLE approval ADD COLUMN terms          TEXT    GENERATED ALWAYS AS (
+        'bastion approval ' || iif(bounds IS NULL, 1, 2) || char(10) ||
+        'machine: ' || box_name || char(10) ||
+        'host: ' || host_name || char(10) ||
+        'may: ' || op || char(10) ||
+        'with: ' || args || char(10) ||
+        iif(bounds IS NULL, '', 'within: ' || bounds || char(10) || words || char(10)) ||
+        'uses: ' || uses || char(10) ||
+        'for: ' || (ttl_ms / 1000) || ' s from the approval' || char(10) ||
+        'nonce: ' || nonce || char(10)) VIRTUAL;
+ALTER TABLE op DROP COLUMN class;
+ALTER TABLE op ADD COLUMN class   TEXT NOT NULL DEFAULT 'observe'
+            CHECK (class IN ('observe', 'own', 'action', 'root', 'folder', 'egress', 'terminal', 'model', 'tool'));
+ALTER TABLE op_run ADD COLUMN dry         INTEGER NOT NULL DEFAULT 0 CHECK (dry IN (0, 1));
+ALTER TABLE call ADD COLUMN bounds      TEXT    CHECK (bounds IS NULL OR (json_valid(bounds) AND length(bounds) <= 4096));
 
 CREATE TRIGGER amendment_moves BEFORE UPDATE ON amendment
 BEGIN
@@ -207,7 +260,8 @@ SELECT p.id AS pairing_id, o.name AS op
  WHERE (SELECT mode FROM box) = 'local'
     OR p.id IS (SELECT pairing_id FROM live_anchor)
     OR (EXISTS (SELECT 1 FROM live_anchor)
-        AND EXISTS (SELECT 1 FROM approved_kinds WHERE pairing_id = p.id AND class = o.class));
+        AND (o.class = 'own'
+             OR EXISTS (SELECT 1 FROM approved_kinds WHERE pairing_id = p.id AND class = o.class)));
 
 CREATE VIEW approved_pairings AS
 SELECT p.id AS pairing_id, t.expires_at AS approved_until
@@ -384,6 +438,10 @@ BEGIN
                         'heard_at', OLD.heard_at, 'terms', NEW.terms_id));
 END;
 
+CREATE UNIQUE INDEX approval_pending_once
+    ON approval (pairing_id, op, args, uses, ttl_ms, coalesce(bounds, ''))
+ WHERE state = 'pending';
+
 CREATE TRIGGER approval_born BEFORE INSERT ON approval
 BEGIN
     -- A question that ran out does not stand in the way of the next, nor does it count.
@@ -399,6 +457,8 @@ BEGIN
      WHERE NEW.state <> 'pending';
     SELECT RAISE(ABORT, 'op.unknown|there is no op of this name')
      WHERE NOT EXISTS (SELECT 1 FROM op WHERE name = NEW.op);
+    SELECT RAISE(ABORT, 'approval.kind|a grant of this kind does not let this op run')
+     WHERE NEW.kind IS NOT (SELECT iif(class IN ('observe', 'action'), 'op', class) FROM op WHERE name = NEW.op);
     SELECT RAISE(ABORT, 'anchor.caps|the anchor has not approved ops of this kind for this Host')
      WHERE NOT EXISTS (SELECT 1 FROM pairing_may WHERE pairing_id = NEW.pairing_id AND op = NEW.op);
     SELECT RAISE(ABORT, 'op.args|arguments are a JSON array of at most 16384 characters')
@@ -418,13 +478,43 @@ BEGIN
         >= (SELECT value FROM setting WHERE name = 'approval.pending');
 END;
 
+CREATE TRIGGER approval_moves BEFORE UPDATE ON approval
+BEGIN
+    SELECT RAISE(ABORT, 'approval.decided|this question is decided already')
+     WHERE NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'approval' AND from_state = OLD.state AND to_state = NEW.state);
+    SELECT RAISE(ABORT, 'approval.decided|this question is decided already')
+     WHERE NEW.state IS OLD.state AND OLD.digest IS NOT NULL;
+    SELECT RAISE(ABORT, 'approval.terms|the terms of a question never change')
+     WHERE NEW.id IS NOT OLD.id OR NEW.nonce IS NOT OLD.nonce OR NEW.kind IS NOT OLD.kind
+        OR NEW.box_name IS NOT OLD.box_name OR NEW.pairing_id IS NOT OLD.pairing_id
+        OR NEW.host_name IS NOT OLD.host_name OR NEW.op IS NOT OLD.op OR NEW.args IS NOT OLD.args
+        OR NEW.uses IS NOT OLD.uses OR NEW.ttl_ms IS NOT OLD.ttl_ms
+        OR NEW.bounds IS NOT OLD.bounds OR NEW.words IS NOT OLD.words OR NEW.digest IS NOT coalesce(OLD.digest, sha256(OLD.terms))
+        OR NEW.asked_at IS NOT OLD.asked_at OR NEW.expires_at IS NOT OLD.expires_at;
+    SELECT RAISE(ABORT, 'approval.expired|this question ran out before it was answered')
+     WHERE NEW.state IN ('approved', 'denied') AND OLD.state = 'pending' AND OLD.expires_at <= now_ms();
+    SELECT RAISE(ABORT, 'approval.factor|the approving factor is not active')
+     WHERE NEW.state = 'approved'
+       AND (SELECT state FROM factor WHERE id = NEW.factor_id) IS NOT 'active';
+    SELECT RAISE(ABORT, 'approval.terms|what was approved is not what was asked')
+     WHERE NEW.state = 'approved' AND sha256(OLD.terms) IS NOT NEW.decided_digest;
+END;
+
+CREATE TRIGGER approval_stays BEFORE DELETE ON approval
+BEGIN
+    SELECT RAISE(ABORT, 'approval.kept|a question and its answer are history');
+END;
+
 CREATE TRIGGER approval_audit_birth AFTER INSERT ON approval
 BEGIN
     UPDATE approval SET digest = sha256(terms) WHERE id = NEW.id AND digest IS NULL;
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('management', 'approval', NEW.id, NEW.state, NEW.host_name,
-            json_object('op', NEW.op, 'args', json(NEW.args), 'uses', NEW.uses, 'ttl_ms', NEW.ttl_ms,
-                        'digest', (SELECT lower(hex(digest)) FROM approval WHERE id = NEW.id)));
+            json_patch(json_object('op', NEW.op, 'args', json(NEW.args), 'uses', NEW.uses,
+                                   'ttl_ms', NEW.ttl_ms,
+                                   'digest', (SELECT lower(hex(digest)) FROM approval WHERE id = NEW.id)),
+                       json_object('bounds', json(NEW.bounds))));
 END;
 
 CREATE TRIGGER approval_audit_move AFTER UPDATE OF state ON approval WHEN NEW.state IS NOT OLD.state
@@ -434,6 +524,11 @@ BEGIN
             json_object('from', OLD.state, 'by', NEW.decided_by, 'uid', NEW.decided_by_uid,
                         'factor', NEW.factor_id, 'digest', lower(hex(NEW.digest))));
 END;
+
+CREATE VIEW open_approvals AS
+SELECT id, host_name AS host, op, args, uses, ttl_ms, asked_at, expires_at, lower(hex(digest)) AS digest,
+       kind, bounds, words
+  FROM approval WHERE state = 'pending' AND expires_at > now_ms();
 
 CREATE VIEW audit_line AS
 SELECT seq, prev, hash,
@@ -650,6 +745,113 @@ SELECT b.id AS box_id, b.name, h.at AS beat_at, h.beat ->> '$.version' AS versio
             WHEN h.at > now_ms() - (SELECT value FROM setting WHERE name = 'beat.silent_ms')
             THEN 'beating' ELSE 'silent' END AS state
   FROM host_box AS b LEFT JOIN host_beat AS h ON h.box_id = b.id;
+
+CREATE TRIGGER approval_within BEFORE INSERT ON approval
+WHEN NEW.bounds IS NOT NULL AND json_valid(NEW.args)
+BEGIN
+    SELECT RAISE(ABORT, 'grant.bounds|bounds are a JSON object of at most 4096 bytes with something in it')
+     WHERE CASE WHEN json_valid(NEW.bounds)
+                THEN json_type(NEW.bounds) <> 'object' OR NEW.bounds = '{}' OR NEW.bounds <> json(NEW.bounds)
+                  OR length(CAST(NEW.bounds AS BLOB)) > 4096
+                ELSE 1 END;
+    SELECT RAISE(ABORT, 'grant.bounds|a bound names no parameter of this op, or names it twice')
+     WHERE EXISTS (SELECT 1 FROM json_each(NEW.bounds) AS b
+            WHERE b.key NOT IN ('_window', '_rate')
+              AND b.key NOT IN (SELECT name FROM op_param WHERE op = NEW.op))
+        OR (SELECT count(*) <> count(DISTINCT key) FROM json_each(NEW.bounds));
+    SELECT RAISE(ABORT, 'grant.bounds|a bound is an object with something in it, nothing of it twice')
+     WHERE EXISTS (SELECT 1 FROM json_each(NEW.bounds) AS b
+            WHERE CASE WHEN b.type = 'object'
+                       THEN (SELECT count(*) = 0 OR count(*) <> count(DISTINCT key) FROM json_each(b.value))
+                       ELSE 1 END);
+    -- (CROSS JOIN: in this order, so that what is no parameter is not taken apart.)
+    SELECT RAISE(ABORT, 'grant.bounds|a parameter is bound by in, a number by min and max, a text by prefix, like and beneath')
+     WHERE EXISTS (SELECT 1 FROM json_each(NEW.bounds) AS b
+             CROSS JOIN op_param AS p ON p.op = NEW.op AND p.name = b.key
+             CROSS JOIN json_each(b.value) AS r
+            WHERE NOT CASE r.key
+                  WHEN 'in' THEN CASE WHEN r.type = 'array'
+                       THEN json_array_length(r.value) BETWEEN 1 AND 64
+                        AND NOT EXISTS (SELECT 1 FROM json_each(r.value) AS e
+                                         WHERE e.type <> iif(p.type = 'integer', 'integer', 'text'))
+                       ELSE 0 END
+                  WHEN 'min' THEN p.type = 'integer' AND r.type = 'integer' AND r.value >= p.low
+                  WHEN 'max' THEN p.type = 'integer' AND r.type = 'integer' AND r.value <= p.high
+                  WHEN 'prefix' THEN p.type = 'string' AND r.type = 'text' AND r.value <> ''
+                  WHEN 'like' THEN p.type = 'string' AND r.type = 'text' AND glob_valid(r.value)
+                  WHEN 'beneath' THEN p.type = 'string' AND r.type = 'text' AND bound_holds('beneath', '/', r.value)
+                  ELSE 0 END);
+    SELECT RAISE(ABORT, 'grant.bounds|a window has days of mon to sun, from and to as HH:MM with time between them, and a zone that is known')
+     WHERE json_type(NEW.bounds, '$._window') = 'object'
+       AND CASE WHEN json_type(NEW.bounds, '$._window.days') IS NOT 'array' THEN 1
+                ELSE EXISTS (SELECT 1 FROM json_each(NEW.bounds, '$._window')
+                              WHERE key NOT IN ('days', 'from', 'to', 'zone') OR (key <> 'days' AND type <> 'text'))
+                  OR EXISTS (SELECT 1 FROM json_each(NEW.bounds, '$._window.days')
+                              WHERE type <> 'text' OR value NOT IN ('mon', 'tue', 'wed', 'thu', 'fri', 'sat', 'sun'))
+                  OR window_opens(NEW.bounds -> '$._window.days', NEW.bounds ->> '$._window.from',
+                                  NEW.bounds ->> '$._window.to', NEW.bounds ->> '$._window.zone', now_ms()) IS NULL
+                END;
+    SELECT RAISE(ABORT, 'grant.bounds|a rate has max with per_ms, or apart_ms, or both: whole numbers within the settings grant.uses and grant.rate_ms')
+     WHERE json_type(NEW.bounds, '$._rate') = 'object'
+       AND (EXISTS (SELECT 1 FROM json_each(NEW.bounds, '$._rate')
+                     WHERE type <> 'integer' OR NOT CASE key
+                           WHEN 'max' THEN value BETWEEN 1 AND (SELECT value FROM setting WHERE name = 'grant.uses')
+                           WHEN 'per_ms' THEN value BETWEEN 1000 AND (SELECT value FROM setting WHERE name = 'grant.rate_ms')
+                           WHEN 'apart_ms' THEN value BETWEEN 1000 AND (SELECT value FROM setting WHERE name = 'grant.rate_ms')
+                           ELSE 0 END)
+            OR (json_type(NEW.bounds, '$._rate.max') IS NULL) <> (json_type(NEW.bounds, '$._rate.per_ms') IS NULL));
+    SELECT RAISE(ABORT, 'grant.bounds|what is asked for now does not keep within the bounds')
+     WHERE EXISTS (SELECT 1 FROM json_each(NEW.bounds) AS b
+             CROSS JOIN op_param AS p ON p.op = NEW.op AND p.name = b.key
+             CROSS JOIN json_each(b.value) AS r
+            WHERE NOT CASE r.key
+                  WHEN 'in' THEN coalesce((NEW.args ->> (p.position - 1)) IN
+                       (SELECT CAST(value AS TEXT) FROM json_each(r.value)), 0)
+                  ELSE bound_holds(r.key, r.value, NEW.args ->> (p.position - 1)) END);
+    SELECT RAISE(ABORT, 'approval.terms|the bounds are not put into words as this machine does')
+     WHERE NEW.words IS NOT bounds_words(NEW.bounds);
+    -- Deciding looks at each of them.
+    SELECT RAISE(ABORT, 'grant.many|this Host holds or asks for as many grants with bounds for this op as the setting grant.bounded allows')
+     WHERE (SELECT count(*) FROM grant WHERE pairing_id = NEW.pairing_id AND op = NEW.op
+               AND state = 'active' AND bounds IS NOT NULL AND expires_at > now_ms())
+         + (SELECT count(*) FROM approval WHERE pairing_id = NEW.pairing_id AND op = NEW.op
+               AND state = 'pending' AND bounds IS NOT NULL AND expires_at > now_ms())
+        >= (SELECT value FROM setting WHERE name = 'grant.bounded');
+END;
+
+CREATE VIEW grant_bound AS
+SELECT g.id AS grant_id, p.position - 1 AS at, p.name, coalesce(r.key, 'is') AS rule,
+       iif(r.key IS NULL, g.args ->> (p.position - 1), r.value) AS bound
+  FROM grant AS g JOIN op_param AS p ON p.op = g.op
+  LEFT JOIN json_each(g.bounds -> p.name) AS r;
+
+CREATE VIEW grant_rate AS
+SELECT g.id,
+       max(coalesce((SELECT u.at + (g.bounds ->> '$._rate.per_ms') FROM grant_use AS u
+                      WHERE u.grant_id = g.id
+                        AND u.n = (SELECT max(n) FROM grant_use WHERE grant_id = g.id)
+                                - (g.bounds ->> '$._rate.max') + 1), 0),
+           coalesce((SELECT u.at + (g.bounds ->> '$._rate.apart_ms') FROM grant_use AS u
+                      WHERE u.grant_id = g.id ORDER BY u.n DESC LIMIT 1), 0)) AS until
+  FROM grant AS g;
+
+CREATE VIEW grant_next AS
+SELECT g.id,
+       CASE WHEN json_type(g.bounds, '$._window') IS NULL THEN max(now_ms(), r.until)
+            ELSE window_opens(g.bounds -> '$._window.days', g.bounds ->> '$._window.from',
+                              g.bounds ->> '$._window.to', g.bounds ->> '$._window.zone',
+                              max(now_ms(), r.until)) END AS at,
+       r.until > now_ms() AS by_rate
+  FROM grant AS g JOIN grant_rate AS r ON r.id = g.id;
+
+CREATE VIEW grant_not_now AS
+SELECT n.id, n.at, iif(n.at >= g.expires_at, n.at, NULL) AS ends,
+       iif(n.by_rate, 'grant.rate', 'grant.window') AS code,
+       'grant ' || n.id || ' is held, nothing of it is spent; ' || replace(bounds_words(json_object(
+            iif(n.by_rate, '_rate', '_window'),
+            g.bounds -> iif(n.by_rate, '$._rate', '$._window'))), '- ', '')
+            || iif(n.at >= g.expires_at, '; it ends before it can be used again', '') AS why
+  FROM grant_next AS n JOIN grant AS g ON g.id = n.id;
 
 CREATE TRIGGER box_audit AFTER INSERT ON box
 BEGIN
@@ -1161,6 +1363,14 @@ SELECT c.id, c.host_name AS host, c.uid, c.root, c.name, c.folder_dev, c.folder_
   JOIN factor AS f ON f.id = c.factor_id
  WHERE c.state = 'allowed' AND p.active;
 
+CREATE TRIGGER factor_dropped AFTER UPDATE OF state ON factor
+WHEN NEW.state = 'dropped' AND OLD.state = 'active'
+BEGIN
+    UPDATE factor SET secret = NULL WHERE id = NEW.id AND secret IS NOT NULL;
+    UPDATE grant SET state = 'dropped', ended_at = NEW.dropped_at, end_reason = 'approver dropped'
+     WHERE factor_id = NEW.id AND state = 'active';
+END;
+
 CREATE TRIGGER factor_audit_birth AFTER INSERT ON factor
 BEGIN
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
@@ -1180,6 +1390,8 @@ BEGIN
     VALUES ('management', 'factor', '', 'wrong', '', json_object('kind', NEW.kind));
 END;
 
+CREATE INDEX grant_bounded ON grant (pairing_id, op) WHERE state = 'active' AND bounds IS NOT NULL;
+
 CREATE TRIGGER grant_on_a_persons_word BEFORE INSERT ON grant
 BEGIN
     SELECT RAISE(ABORT, 'pairing.invalid|this pairing is not served')
@@ -1188,7 +1400,7 @@ BEGIN
      WHERE NOT EXISTS (SELECT 1 FROM approval AS a
            WHERE a.id = NEW.approval_id AND a.state = 'approved' AND a.kind = NEW.kind
              AND a.pairing_id = NEW.pairing_id AND a.op = NEW.op AND a.args = NEW.args
-             AND a.uses = NEW.uses AND a.factor_id = NEW.factor_id
+             AND a.bounds IS NEW.bounds AND a.uses = NEW.uses AND a.factor_id = NEW.factor_id
              AND a.decided_at = NEW.created_at AND NEW.expires_at = a.decided_at + a.ttl_ms);
     SELECT RAISE(ABORT, 'grant.seal|the seal of this grant is not of this machine')
      WHERE seal_ok('grant', NEW.seal_text, NEW.seal) IS NOT 1;
@@ -1201,9 +1413,28 @@ BEGIN
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('op', 'grant', NEW.id, NEW.state,
             (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
-            json_object('op', NEW.op, 'args', json(NEW.args), 'uses', NEW.uses,
-                        'expires_at', NEW.expires_at, 'approval', NEW.approval_id,
-                        'factor', NEW.factor_id));
+            json_patch(json_object('op', NEW.op, 'args', json(NEW.args), 'uses', NEW.uses,
+                                   'expires_at', NEW.expires_at, 'approval', NEW.approval_id,
+                                   'factor', NEW.factor_id),
+                       json_object('bounds', json(NEW.bounds))));
+END;
+
+CREATE TRIGGER grant_moves BEFORE UPDATE ON grant
+BEGIN
+    SELECT RAISE(ABORT, 'grant.final|an ended grant stays ended')
+     WHERE NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'grant' AND from_state = OLD.state AND to_state = NEW.state);
+    SELECT RAISE(ABORT, 'grant.fixed|the terms of a grant never change')
+     WHERE NEW.id IS NOT OLD.id OR NEW.pairing_id IS NOT OLD.pairing_id OR NEW.kind IS NOT OLD.kind
+        OR NEW.op IS NOT OLD.op OR NEW.args IS NOT OLD.args OR NEW.uses IS NOT OLD.uses
+        OR NEW.created_at IS NOT OLD.created_at OR NEW.expires_at IS NOT OLD.expires_at
+        OR NEW.factor_id IS NOT OLD.factor_id OR NEW.approval_id IS NOT OLD.approval_id
+        OR NEW.bounds IS NOT OLD.bounds OR NEW.seal IS NOT OLD.seal;
+END;
+
+CREATE TRIGGER grant_stays BEFORE DELETE ON grant
+BEGIN
+    SELECT RAISE(ABORT, 'grant.kept|a grant is dropped, not deleted');
 END;
 
 CREATE TRIGGER grant_audit_move AFTER UPDATE OF state ON grant WHEN NEW.state IS NOT OLD.state
@@ -1214,10 +1445,38 @@ BEGIN
             json_object('op', NEW.op, 'reason', NEW.end_reason));
 END;
 
+CREATE TRIGGER grant_use_within_uses BEFORE INSERT ON grant_use
+BEGIN
+    SELECT RAISE(ABORT, 'grant.spent|every use of this grant is spent')
+     WHERE NEW.n > (SELECT uses FROM grant WHERE id = NEW.grant_id);
+    SELECT RAISE(ABORT, 'grant.uses|uses are numbered without a gap')
+     WHERE NEW.n IS NOT (SELECT coalesce(max(n), 0) + 1 FROM grant_use WHERE grant_id = NEW.grant_id);
+    SELECT RAISE(ABORT, 'grant.uses|a use is of a run that this grant authorised')
+     WHERE NEW.grant_id IS NOT (SELECT grant_id FROM op_run WHERE id = NEW.op_run_id);
+END;
+
+CREATE TRIGGER grant_use_spends AFTER INSERT ON grant_use
+WHEN NEW.n >= (SELECT uses FROM grant WHERE id = NEW.grant_id)
+BEGIN
+    UPDATE grant SET state = 'spent', ended_at = NEW.at, end_reason = 'last use'
+     WHERE id = NEW.grant_id AND state = 'active';
+END;
+
+CREATE TRIGGER grant_use_no_update BEFORE UPDATE ON grant_use
+BEGIN
+    SELECT RAISE(ABORT, 'grant.uses|a use is history');
+END;
+
+CREATE TRIGGER grant_use_no_delete BEFORE DELETE ON grant_use
+BEGIN
+    SELECT RAISE(ABORT, 'grant.uses|a use is history');
+END;
+
 CREATE VIEW live_grants AS
 SELECT g.id, p.host_name AS host, g.op, g.args, g.uses,
        (SELECT coalesce(max(u.n), 0) FROM grant_use AS u WHERE u.grant_id = g.id) AS used,
-       g.created_at, g.expires_at, f.label AS approver, g.approval_id
+       g.created_at, g.expires_at, f.label AS approver, g.approval_id, g.kind, g.bounds,
+       (SELECT at FROM grant_next WHERE id = g.id) AS next_at
   FROM grant AS g
   JOIN pairing AS p ON p.id = g.pairing_id AND p.state = 'active'
   JOIN factor AS f ON f.id = g.factor_id AND f.state = 'active'
@@ -1546,6 +1805,24 @@ BEGIN
     VALUES ('management', 'mcp_token', NEW.id, NEW.state, '', json_object('label', NEW.label));
 END;
 
+CREATE VIEW op_input AS
+SELECT o.name AS op, json_patch(json_object('type', 'object', 'properties', json('{}'),
+                                            'additionalProperties', json('false')),
+       json_object(
+           'properties', (SELECT json_group_object(p.name, json_patch('{}',
+                json_object('type', p.type, 'description', p.doc,
+                            'minLength', iif(p.type = 'string', p.low, NULL),
+                            'maxLength', iif(p.type = 'string', p.high, NULL),
+                            'minimum', iif(p.type = 'integer', p.low, NULL),
+                            'maximum', iif(p.type = 'integer', p.high, NULL),
+                            'pattern', p.pattern,
+                            'default', iif(p.type = 'integer', CAST(p.fallback AS INTEGER),
+                                           p.fallback))))
+               FROM op_param AS p WHERE p.op = o.name),
+           'required', (SELECT iif(count(*) = 0, NULL, json_group_array(p.name))
+               FROM op_param AS p WHERE p.op = o.name AND p.needed))) AS schema
+  FROM op AS o;
+
 CREATE VIEW mcp_tool AS
 SELECT b.name || '.' || replace(o.name, ':', '_') AS name, b.name AS box, o.name AS op,
        json_patch(json_object(
@@ -1600,6 +1877,8 @@ BEGIN
             AND (SELECT count(*) FROM folder_walk WHERE state = 'stuck')
              >= (SELECT value FROM setting WHERE name = 'folders.stuck')
            THEN RAISE(ABORT, 'observe.stuck|earlier walks still wait for a file system that does not answer')
+           WHEN NEW.grant_id IS NULL AND o.class = 'own' AND NOT NEW.dry
+           THEN NULL
            WHEN NEW.grant_id IS NULL AND EXISTS (SELECT 1 FROM grant
                  WHERE pairing_id = NEW.pairing_id AND op = NEW.op AND args <> NEW.args
                    AND state = 'active' AND expires_at > now_ms())
@@ -1614,7 +1893,15 @@ BEGIN
            THEN RAISE(ABORT, 'grant.gone|the grant was taken back or is used up')
            WHEN g.pairing_id <> NEW.pairing_id OR g.op <> NEW.op
            THEN RAISE(ABORT, 'grant.other|the grant is for another Host or op')
+           -- The arguments themselves, or what the bounds let take their place.
            WHEN g.args <> NEW.args
+            AND (g.bounds IS NULL OR instr(NEW.args, '\u0000') > 0
+                 OR json_array_length(NEW.args) > (SELECT count(*) FROM op_param WHERE op = NEW.op)
+                 OR EXISTS (SELECT 1 FROM grant_bound AS b WHERE b.grant_id = g.id
+                       AND NOT CASE b.rule
+                           WHEN 'in' THEN coalesce((NEW.args ->> b.at) IN
+                                (SELECT CAST(value AS TEXT) FROM json_each(b.bound)), 0)
+                           ELSE bound_holds(b.rule, b.bound, NEW.args ->> b.at) END))
            THEN RAISE(ABORT, 'grant.args|a grant for this op is held, but not with these arguments')
            WHEN g.expires_at <= now_ms()
            THEN RAISE(ABORT, 'grant.expired|the grant ran out')
@@ -1622,6 +1909,18 @@ BEGIN
            THEN RAISE(ABORT, 'grant.approver|whoever approved this grant is no longer trusted here')
            WHEN seal_ok('grant', g.seal_text, g.seal) IS NOT 1
            THEN RAISE(ABORT, 'grant.seal|the record of this grant was changed by another tool')
+           WHEN NEW.dry AND o.class <> 'action'
+           THEN RAISE(ABORT, 'op.dry|this op changes nothing, so it is not run dry')
+           WHEN o.class = 'action'
+            AND EXISTS (SELECT 1 FROM verb AS v JOIN verb_support AS s ON s.verb = v.name
+                         WHERE v.op = NEW.op AND NOT s.works)
+           THEN (SELECT refuse('act.tool', s.why, 0) FROM verb AS v JOIN verb_support AS s ON s.verb = v.name
+                  WHERE v.op = NEW.op)
+           WHEN NEW.dry OR g.bounds IS NULL
+           THEN NULL
+           -- Not now: nothing is spent.
+           ELSE (SELECT CASE WHEN n.at IS NOT now_ms() THEN refuse(n.code, n.why, nullif(n.at, n.ends)) END
+                   FROM grant_not_now AS n WHERE n.id = g.id)
            END
       FROM (SELECT 1) AS asked
       LEFT JOIN box AS b ON b.id = 1
@@ -1631,16 +1930,74 @@ BEGIN
       LEFT JOIN factor AS f ON f.id = g.factor_id;
 END;
 
-CREATE TRIGGER op_run_spends AFTER INSERT ON op_run
+CREATE VIEW own_ask AS
+SELECT id, pairing_id, op, args FROM op_run WHERE op IN ('grant:list', 'grant:drop') AND state = 'queued';
+
+CREATE TRIGGER own_ask_is_answered INSTEAD OF INSERT ON own_ask
+BEGIN
+    UPDATE op_run SET state = 'running', started_at = now_ms() WHERE id = NEW.id;
+    INSERT INTO op_output (op_run_id, seq, frame)
+    SELECT NEW.id, 1, json_object('r', json_object('dropped', count(*)))
+      FROM grant WHERE NEW.op = 'grant:drop' AND state = 'active' AND pairing_id = NEW.pairing_id
+       AND (NEW.args ->> 0) IN ('all', CAST(id AS TEXT)) HAVING NEW.op = 'grant:drop';
+    UPDATE grant SET state = 'dropped', ended_at = now_ms(), end_reason = 'given back by the Host'
+     WHERE NEW.op = 'grant:drop' AND state = 'active' AND pairing_id = NEW.pairing_id
+       AND (NEW.args ->> 0) IN ('all', CAST(id AS TEXT));
+    INSERT INTO op_output (op_run_id, seq, frame)
+    SELECT NEW.id, 1, json_object('r', json_object(
+           'grants', json_group_array(json(grant)), 'more', coalesce(max(n), 0) - count(*)))
+      FROM (SELECT json_object('grant', g.id, 'op', g.op, 'args', json(g.args), 'bounds', json(g.bounds),
+                       'uses_left', g.uses - g.used, 'expires_at', g.expires_at, 'next_at', g.next_at) AS grant,
+                   count(*) OVER () AS n
+              FROM live_grants AS g JOIN grant AS own ON own.id = g.id
+             WHERE own.pairing_id = NEW.pairing_id AND NEW.op = 'grant:list' ORDER BY g.id LIMIT 100)
+    HAVING NEW.op = 'grant:list';
+    UPDATE op_run SET state = 'done', exit_code = 0, finished_at = now_ms() WHERE id = NEW.id;
+END;
+
+CREATE TRIGGER op_run_spends AFTER INSERT ON op_run WHEN NEW.grant_id IS NOT NULL AND NOT NEW.dry
 BEGIN
     INSERT INTO grant_use (grant_id, n, op_run_id, at)
     VALUES (NEW.grant_id,
             (SELECT coalesce(max(n), 0) + 1 FROM grant_use WHERE grant_id = NEW.grant_id),
             NEW.id, NEW.queued_at);
+END;
+
+CREATE TRIGGER op_run_audit_birth AFTER INSERT ON op_run
+BEGIN
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('op', 'op_run', NEW.id, NEW.state,
             (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
-            json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NEW.grant_id));
+            json_patch(json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NEW.grant_id),
+                       json_object('dry', nullif(NEW.dry, 0))));
+    INSERT INTO own_ask SELECT NEW.id, NEW.pairing_id, NEW.op, NEW.args WHERE NEW.op IN ('grant:list', 'grant:drop');
+END;
+
+CREATE TRIGGER anchor_heard_asking AFTER INSERT ON op_run
+WHEN NEW.pairing_id IS (SELECT pairing_id FROM anchor)
+ AND (SELECT heard_at FROM anchor)
+     <= now_ms() - (SELECT value FROM setting WHERE name = 'anchor.heard_ms')
+BEGIN
+    UPDATE anchor SET heard_at = now_ms();
+END;
+
+CREATE TRIGGER op_run_moves BEFORE UPDATE ON op_run
+BEGIN
+    SELECT RAISE(ABORT, 'op.transition|a run cannot make this move')
+     WHERE NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'op_run' AND from_state = OLD.state AND to_state = NEW.state);
+    SELECT RAISE(ABORT, 'op.final|a finished run is history')
+     WHERE NEW.state IS OLD.state AND OLD.finished_at IS NOT NULL;
+    SELECT RAISE(ABORT, 'op.fixed|a run keeps what it was authorised for')
+     WHERE NEW.id IS NOT OLD.id OR NEW.pairing_id IS NOT OLD.pairing_id OR NEW.op IS NOT OLD.op
+        OR NEW.args IS NOT OLD.args OR NEW.nonce IS NOT OLD.nonce OR NEW.grant_id IS NOT OLD.grant_id
+        OR NEW.dry IS NOT OLD.dry;
+    SELECT RAISE(ABORT, 'op.seq|output only grows') WHERE NEW.last_seq < OLD.last_seq;
+END;
+
+CREATE TRIGGER op_run_stays BEFORE DELETE ON op_run
+BEGIN
+    SELECT RAISE(ABORT, 'op.final|a run is history');
 END;
 
 CREATE TRIGGER op_run_audit_move AFTER UPDATE OF state ON op_run WHEN NEW.state IS NOT OLD.state
@@ -1649,6 +2006,38 @@ BEGIN
     VALUES ('op', 'op_run', NEW.id, NEW.state,
             (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
             json_object('op', NEW.op, 'exit', NEW.exit_code, 'frames', NEW.last_seq));
+END;
+
+CREATE TRIGGER op_output_in_order BEFORE INSERT ON op_output
+BEGIN
+    SELECT RAISE(ABORT, 'op.output|only a running op answers')
+     WHERE (SELECT state FROM op_run WHERE id = NEW.op_run_id) IS NOT 'running';
+    SELECT RAISE(ABORT, 'op.seq|frames come in order, without a gap')
+     WHERE NEW.seq IS NOT (SELECT last_seq + 1 FROM op_run WHERE id = NEW.op_run_id);
+    SELECT RAISE(ABORT, 'op.output|a frame is longer than the setting op.frame allows')
+     WHERE length(CAST(NEW.frame AS BLOB)) > (SELECT value FROM setting WHERE name = 'op.frame');
+END;
+
+CREATE TRIGGER op_output_counts AFTER INSERT ON op_output
+BEGIN
+    UPDATE op_run SET last_seq = NEW.seq WHERE id = NEW.op_run_id;
+END;
+
+CREATE TRIGGER op_output_no_update BEFORE UPDATE ON op_output
+BEGIN
+    SELECT RAISE(ABORT, 'op.output|an answer never changes');
+END;
+
+CREATE TRIGGER folder_walk_born BEFORE INSERT ON folder_walk WHEN NEW.state <> 'reading'
+BEGIN
+    SELECT RAISE(ABORT, 'op.transition|a walk begins as reading');
+END;
+
+CREATE TRIGGER folder_walk_moves BEFORE UPDATE ON folder_walk
+WHEN NOT EXISTS (SELECT 1 FROM state_rule
+     WHERE entity = 'folder_walk' AND from_state = OLD.state AND to_state = NEW.state)
+BEGIN
+    SELECT RAISE(ABORT, 'op.transition|a walk cannot make this move');
 END;
 
 CREATE VIEW live_runs AS
@@ -2101,6 +2490,14 @@ BEGIN
     VALUES ('management', 'actor', NEW.id, NEW.state, '',
             json_object('actor', NEW.actor, 'attempt', NEW.attempt, 'exit', NEW.exit_code,
                         'signal', NEW.term_signal));
+END;
+
+CREATE TRIGGER actor_run_closes AFTER UPDATE OF state ON actor_run
+WHEN NEW.actor = 'worker' AND NEW.state IN ('ended', 'failed', 'lost')
+ AND OLD.state IN ('starting', 'running')
+BEGIN
+    UPDATE op_run SET state = 'lost', finished_at = NEW.ended_at WHERE state = 'running';
+    UPDATE folder_walk SET state = 'done' WHERE state IN ('reading', 'stuck');
 END;
 
 CREATE TRIGGER actor_run_closes_directives AFTER UPDATE OF state ON actor_run
@@ -2814,6 +3211,24 @@ BEGIN
     VALUES ('management', 'host_address', OLD.ord, 'removed', '', json_object('endpoint', OLD.endpoint));
 END;
 
+CREATE TABLE verb (
+    name TEXT PRIMARY KEY CHECK (name GLOB '[a-z]*.[a-z]*'),
+    op   TEXT NOT NULL UNIQUE REFERENCES op (name),
+    tool TEXT                                                  -- the program that it needs; NULL: none
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE verb_support (
+    verb      TEXT    PRIMARY KEY REFERENCES verb (name),
+    works     INTEGER NOT NULL CHECK (works IN (0, 1)),
+    why       TEXT    NOT NULL CHECK (length(why) <= 512),     -- what is missing; '' where it works
+    probed_at INTEGER NOT NULL,
+    CHECK (works = (why = ''))
+) STRICT, WITHOUT ROWID;
+
+CREATE VIEW verb_report AS
+SELECT v.name, v.op, v.tool, s.works, s.why, s.probed_at
+  FROM verb AS v LEFT JOIN verb_support AS s ON s.verb = v.name;
+
 CREATE VIEW host_may AS
 SELECT g.host, g.op, g.args, g.uses - g.used AS uses_left, g.expires_at,
        a.decided_by AS approved_by, g.approver AS approved_with, g.id AS grant_id, g.approval_id
@@ -2922,6 +3337,8 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('contain.rounds', 8, 'rounds', 1, 100, 'how often children that were born meanwhile are looked for'),
     ('contain.spared', 256, 'rows', 1, 10000, 'entries in the list of processes to spare'),
     ('contain.ttl_ms', 2592000000, 'ms', 1000, 31536000000, 'how long a Host may have processes stopped where no time is given'),
+    ('grant.bounded', 32, 'rows', 0, 256, 'live grants with bounds of one Host for one op'),
+    ('grant.rate_ms', 2592000000, 'ms', 1000, 31536000000, 'longest time that the rate of a grant may count over'),
     ('host.addresses', 4, 'rows', 1, 8, 'endpoints of this Host that a pairing code names'),
     ('line.answer_ms', 10000, 'ms', 100, 600000, 'how long a Host may take to accept a line, once it was reached'),
     ('line.busy_ms', 60000, 'ms', 0, 3600000, 'how long an ask waits while every line of its box is in use'),
@@ -2936,6 +3353,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('line.wait_ms', 10000, 'ms', 0, 3600000, 'how long an ask waits for a box that is to dial in'),
     ('lock.ttl_ms', 30000, 'ms', 1000, 86400000, 'how long bastion lock run may be stopped before it loses its lock'),
     ('lock.wait_ms', 3600000, 'ms', 0, 604800000, 'how long bastion lock run waits for a lock'),
+    ('observe.rows', 500, 'rows', 1, 10000, 'services, packages, processes and the like named in one answer'),
     ('order.batch', 16, 'rows', 1, 256, 'orders in one answer, and results in one beat'),
     ('order.day', 200, 'rows', 1, 100000, 'orders of one Host that are taken in one day'),
     ('order.ttl_ms', 86400000, 'ms', 1000, 604800000, 'how long an order waits for its box'),
@@ -2970,6 +3388,20 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('tls.retry_ms', 600000, 'ms', 100, 86400000, 'how long a certificate that could not be renewed waits for the next try');
 
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
+    ('act.changed', 75, 409, 'look again with --dry, then ask again'),
+    ('act.exists', 2, 409, 'move what is there first, or choose another name'),
+    ('act.failed', 1, 500, 'see the reason; the rest of the machine is as it was'),
+    ('act.file', 2, 422, 'name a plain file'),
+    ('act.missing', 2, 404, 'make the folder first, or mend the path'),
+    ('act.own', 126, 403, 'leave what bastion keeps for itself to its own verbs'),
+    ('act.package', 2, 422, 'see observe:packages for names'),
+    ('act.path', 2, 422, 'give an absolute path without . .. or links, outside /proc, /sys and /dev'),
+    ('act.ref', 2, 422, 'name a branch, tag or commit that the tree has'),
+    ('act.tool', 3, 501, 'install the program that the message names'),
+    ('act.tree', 126, 403, 'give the tree to the user that bastion runs as, with a plain configuration'),
+    ('act.unit', 2, 422, 'see observe:services for the names'),
+    ('act.user', 2, 422, 'see observe:users for the names'),
+    ('approval.kind', 2, 422, 'see bastion ops for the class of each op'),
     ('beat.fixed', 126, 409, 'what a machine says of itself comes with its next beat'),
     ('beat.form', 126, 422, 'bring the box and its Host to versions that know each other'),
     ('beat.size', 126, 413, 'raise the setting beat.bytes, or find out why the box says so much'),
@@ -3013,6 +3445,10 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('directive.size', 126, 413, 'send fewer orders at once'),
     ('directive.time', 126, 403, 'set the clocks of Host and machine right'),
     ('directive.transition', 1, 500, 'this is a fault in bastion: please report it'),
+    ('grant.bounds', 2, 422, 'give bounds as schema/bound.sql has them: see bastion help grants'),
+    ('grant.many', 75, 429, 'drop a grant that is not needed any more, or wait until one ends'),
+    ('grant.rate', 75, 429, 'wait until its rate lets it be used again'),
+    ('grant.window', 75, 429, 'wait until its window opens'),
     ('lane.line', 126, 403, 'ask on a connection of your own'),
     ('listen.fixed', 126, 409, 'give the new address: bastion host listen'),
     ('listen.invalid', 2, 422, 'give * or an IP address, a colon and a port, as *:7443'),
@@ -3020,6 +3456,11 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('listen.role', 2, 409, 'on a Host use bastion host listen, on a box bastion pair --listen'),
     ('lock.name', 2, 422, 'name it with letters, digits, dots, dashes and underscores'),
     ('lock.program', 2, 422, 'see that the command exists and may be run'),
+    ('observe.owner', 2, 422, 'give the name of an account, as observe:users shows it'),
+    ('observe.owner_unknown', 2, 404, 'see observe:users for the accounts'),
+    ('observe.package', 2, 422, 'give the beginning of a package name, or *'),
+    ('observe.state', 2, 422, 'ask for all, failed or running'),
+    ('op.dry', 2, 422, 'ask without --dry'),
     ('order.busy', 75, 429, 'wait until the box has answered, or withdraw some'),
     ('order.decided', 126, 409, 'see bastion host orders'),
     ('order.endpoint', 2, 422, 'give endpoints as host:port'),
@@ -3066,6 +3507,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('tls.missing', 3, 503, 'have the certificate made: bastion host serve, or bastion pair --replace'),
     ('tls.often', 126, 429, 'wait a day, or raise the setting tls.per_day');
 
+UPDATE refusal SET advice = 'ask for as many minutes as bastion ops says' WHERE code = 'observe.minutes';
 INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('contain_right', '', 'active'),
     ('contain_right', 'active', 'dropped'),
@@ -3103,9 +3545,65 @@ INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('tls_identity', 'current', 'past');
 
 INSERT INTO enforces (name, value) VALUES
-    ('grant_run_bounds', 'false'),
+    ('grant_run_bounds', 'true'),
     ('orders', '["contain","rotate"]'),
     ('sandbox', '{"observe":"read-only system call filter"}');
+
+INSERT INTO op (name, usage, summary, class) VALUES
+    ('file:move', 'FROM TO', 'move a file or folder within its file system, onto nothing', 'action'),
+    ('file:put', 'PATH TEXT', 'write a file whole, keeping its owner and mode; dry: which lines would change', 'action'),
+    ('grant:drop', 'GRANT | all', 'give back a grant of this Host, or all of them', 'own'),
+    ('grant:list', '', 'what this Host may do here, within which bounds, and when next', 'own'),
+    ('observe:disks', '', 'the file systems that are mounted, and how full they are', 'observe'),
+    ('observe:firewall', '', 'the chains of the packet filter: their hooks, policies and numbers of rules', 'observe'),
+    ('observe:kernel', '[MINUTES 1..1440]', 'what the kernel logged lately', 'observe'),
+    ('observe:listeners', '', 'the TCP and UDP sockets that wait for others, and whose they are', 'observe'),
+    ('observe:load', '', 'how long this machine is up, its load, memory and swap', 'observe'),
+    ('observe:packages', '[PREFIX | *]', 'the Debian packages that are installed, with their versions', 'observe'),
+    ('observe:processes', '[OWNER]', 'how many processes each account runs, or those of one account', 'observe'),
+    ('observe:services', '[all | failed | running]', 'the services that systemd has loaded, and how they are', 'observe'),
+    ('observe:timers', '', 'the timers of systemd: when they ran and when they run next', 'observe'),
+    ('observe:users', '', 'the accounts of the password file: who can log in, who administers', 'observe'),
+    ('package:install', 'PACKAGE', 'install a Debian package with what it needs', 'action'),
+    ('service:restart', 'SERVICE', 'restart a service of systemd', 'action'),
+    ('tree:checkout', 'TREE REF', 'check out a commit that a git tree of bastion''s user has already', 'action'),
+    ('user:lock', 'ACCOUNT', 'lock the password of an account', 'action');
+
+INSERT INTO op_param (op, position, name, type, needed, low, high, pattern, fallback, doc) VALUES
+    ('file:move', 1, 'source', 'string', 1, 2, 4095, '^/', NULL, 'absolute path of what is moved'),
+    ('file:move', 2, 'target', 'string', 1, 2, 4095, '^/', NULL, 'absolute path that it has then'),
+    ('file:put', 1, 'path', 'string', 1, 2, 4095, '^/', NULL, 'absolute path of the file'),
+    ('file:put', 2, 'text', 'string', 1, 1, 4095, NULL, NULL, 'all that is to be in it'),
+    ('grant:drop', 1, 'grant', 'string', 1, 1, 19, '^(all|[1-9][0-9]*)$', NULL, 'the number of a grant, or all'),
+    ('observe:kernel', 1, 'minutes', 'integer', 0, 1, 1440, NULL, '15', 'how far to look back'),
+    ('observe:packages', 1, 'prefix', 'string', 0, 1, 64, NULL, '*', 'how their names begin; * for all'),
+    ('observe:processes', 1, 'owner', 'string', 0, 1, 32, NULL, NULL, 'the name of an account; without one all are counted'),
+    ('observe:services', 1, 'state', 'string', 0, 1, 7, '^(all|failed|running)$', 'all', 'which of them'),
+    ('package:install', 1, 'package', 'string', 1, 1, 64, NULL, NULL, 'its name'),
+    ('service:restart', 1, 'service', 'string', 1, 1, 112, NULL, NULL, 'the name of the service'),
+    ('tree:checkout', 1, 'tree', 'string', 1, 2, 255, '^/', NULL, 'absolute path of the tree'),
+    ('tree:checkout', 2, 'ref', 'string', 1, 1, 128, NULL, NULL, 'a branch, tag or commit that is there'),
+    ('user:lock', 1, 'account', 'string', 1, 1, 32, NULL, NULL, 'its name');
+
+INSERT INTO op_result (op, schema) VALUES
+    ('file:move', '{"type":"object","properties":{"from":{"type":"string"},"to":{"type":"string"},"dry":{"type":"boolean"},"kind":{"type":"string"},"bytes":{"type":"integer"}},"required":["from","to","dry"]}'),
+    ('file:put', '{"type":"object","properties":{"path":{"type":"string"},"dry":{"type":"boolean"},"changed":{"type":"boolean"},"exists":{"type":"boolean"},"bytes_before":{"type":["integer","null"]},"bytes_after":{"type":"integer"},"from_line":{"type":["integer","null"]},"lines_removed":{"type":"integer"},"lines_added":{"type":"integer"},"mode":{"type":"string"}},"required":["path","dry","changed"]}'),
+    ('grant:drop', '{"type":"object","properties":{"dropped":{"type":"integer"}},"required":["dropped"]}'),
+    ('grant:list', '{"type":"object","properties":{"grants":{"type":"array","items":{"type":"object","properties":{"grant":{"type":"integer"},"op":{"type":"string"},"args":{"type":"array","items":{"type":"string"}},"bounds":{"type":["object","null"]},"uses_left":{"type":"integer"},"expires_at":{"type":"integer","description":"ms UTC"},"next_at":{"type":["integer","null"],"description":"ms UTC: when a window or a rate lets it be used next"}},"required":["grant","op","args","uses_left","expires_at"]}},"more":{"type":"integer","description":"grants that are not listed"}},"required":["grants"]}'),
+    ('observe:disks', '{"type":"object","properties":{"disks":{"type":"array","items":{"type":"object","properties":{"path":{"type":"string"},"device":{"type":"string"},"type":{"type":"string"},"size_bytes":{"type":["integer","null"]},"used_bytes":{"type":["integer","null"]},"used_percent":{"type":["integer","null"]},"inodes":{"type":["integer","null"]},"inodes_free":{"type":["integer","null"]},"not_asked":{"type":["string","null"]}}}},"more":{"type":"integer","description":"that are not listed"},"unreadable":{"type":"string","description":"why there is no answer"}},"required":[]}'),
+    ('observe:firewall', '{"type":"object","properties":{"tables":{"type":"integer"},"rules":{"type":"integer"},"chains":{"type":"array","items":{"type":"object","properties":{"family":{"type":"string"},"table":{"type":"string"},"name":{"type":"string"},"hook":{"type":["string","null"]},"policy":{"type":["string","null"]},"rules":{"type":"integer"}}}},"more":{"type":"integer","description":"that are not listed"},"unreadable":{"type":"string","description":"why there is no answer"}},"required":[]}'),
+    ('observe:kernel', '{"type":"object","properties":{"unit":{"type":"string"},"minutes":{"type":"integer"},"lines":{"type":"integer"},"bytes":{"type":"integer"},"cut":{"type":"boolean"},"unreadable":{"type":"string","description":"why there is no answer"}},"required":["unit","minutes","lines","bytes"]}'),
+    ('observe:listeners', '{"type":"object","properties":{"count":{"type":"integer"},"listeners":{"type":"array","items":{"type":"object","properties":{"proto":{"type":"string"},"address":{"type":"string"},"port":{"type":"integer"},"process":{"type":["string","null"]},"pid":{"type":["integer","null"]}}}},"more":{"type":"integer","description":"that are not listed"},"unreadable":{"type":"string","description":"why there is no answer"}},"required":[]}'),
+    ('observe:load', '{"type":"object","properties":{"uptime_s":{"type":"integer"},"load":{"type":"array","items":{"type":"number"}},"cpus":{"type":"integer"},"memory":{"type":"object","properties":{"total_bytes":{"type":"integer"},"available_bytes":{"type":"integer"}}},"swap":{"type":"object","properties":{"total_bytes":{"type":"integer"},"free_bytes":{"type":"integer"}}},"unreadable":{"type":"string","description":"why there is no answer"}},"required":[]}'),
+    ('observe:packages', '{"type":"object","properties":{"prefix":{"type":"string"},"count":{"type":"integer"},"packages":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"version":{"type":"string"},"status":{"type":"string"}}}},"more":{"type":"integer","description":"that are not listed"},"unreadable":{"type":"string","description":"why there is no answer"}},"required":[]}'),
+    ('observe:processes', '{"type":"object","properties":{"owner":{"type":["string","null"]},"processes":{"type":"integer"},"owners":{"type":"array","items":{"type":"object","properties":{"user":{"type":["string","null"]},"uid":{"type":"integer"},"processes":{"type":"integer"},"threads":{"type":"integer"},"rss_bytes":{"type":"integer"}}}},"list":{"type":"array","items":{"type":"object","properties":{"pid":{"type":"integer"},"name":{"type":"string"},"state":{"type":"string"},"threads":{"type":"integer"},"rss_bytes":{"type":"integer"}}}},"more":{"type":"integer","description":"that are not listed"},"unreadable":{"type":"string","description":"why there is no answer"}},"required":[]}'),
+    ('observe:services', '{"type":"object","properties":{"state":{"type":"string"},"count":{"type":"integer"},"failed":{"type":"integer"},"services":{"type":"array","items":{"type":"object","properties":{"unit":{"type":"string"},"active":{"type":"string"},"sub":{"type":"string"},"loaded":{"type":"string"},"about":{"type":["string","null"]}}}},"more":{"type":"integer","description":"that are not listed"},"unreadable":{"type":"string","description":"why there is no answer"}},"required":[]}'),
+    ('observe:timers', '{"type":"object","properties":{"count":{"type":"integer"},"timers":{"type":"array","items":{"type":"object","properties":{"unit":{"type":"string"},"activates":{"type":["string","null"]},"next":{"type":["string","null"]},"last":{"type":["string","null"]}}}},"more":{"type":"integer","description":"that are not listed"},"unreadable":{"type":"string","description":"why there is no answer"}},"required":[]}'),
+    ('observe:users', '{"type":"object","properties":{"count":{"type":"integer"},"users":{"type":"array","items":{"type":"object","properties":{"user":{"type":"string"},"uid":{"type":"integer"},"home":{"type":"string"},"shell":{"type":"string"},"logs_in":{"type":"boolean"},"groups":{"type":"array","items":{"type":"string"}},"admin":{"type":"boolean"}}}},"more":{"type":"integer","description":"that are not listed"},"unreadable":{"type":"string","description":"why there is no answer"}},"required":[]}'),
+    ('package:install', '{"type":"object","properties":{"package":{"type":"string"},"dry":{"type":"boolean"},"installs":{"type":"array","items":{"type":"string"}},"removes":{"type":"array","items":{"type":"string"}}},"required":["package","dry"]}'),
+    ('service:restart', '{"type":"object","properties":{"unit":{"type":"string"},"dry":{"type":"boolean"},"before":{"type":["string","null"]},"after":{"type":["string","null"]}},"required":["unit","dry"]}'),
+    ('tree:checkout', '{"type":"object","properties":{"tree":{"type":"string"},"ref":{"type":"string"},"dry":{"type":"boolean"},"head":{"type":"string"},"commit":{"type":"string"},"files":{"type":"array","items":{"type":"object","properties":{"change":{"type":"string"},"path":{"type":"string"}}}},"more":{"type":"integer"}},"required":["tree","ref","dry","commit"]}'),
+    ('user:lock', '{"type":"object","properties":{"user":{"type":"string"},"uid":{"type":"integer"},"dry":{"type":"boolean"}},"required":["user","dry"]}');
 
 INSERT INTO strike (code) VALUES
     ('anchor.caps'),
@@ -3131,3 +3629,11 @@ INSERT INTO strike (code) VALUES
     ('op.args'),
     ('op.replayed'),
     ('op.unknown');
+
+INSERT INTO verb (name, op, tool) VALUES
+    ('file.move', 'file:move', NULL),
+    ('file.put', 'file:put', NULL),
+    ('package.install', 'package:install', 'apt-get'),
+    ('service.restart', 'service:restart', 'systemctl'),
+    ('tree.checkout', 'tree:checkout', 'git'),
+    ('user.lock', 'user:lock', 'usermod');

@@ -67,7 +67,8 @@ SELECT p.id AS pairing_id, o.name AS op
  WHERE (SELECT mode FROM box) = 'local'
     OR p.id IS (SELECT pairing_id FROM live_anchor)
     OR (EXISTS (SELECT 1 FROM live_anchor)
-        AND EXISTS (SELECT 1 FROM approved_kinds WHERE pairing_id = p.id AND class = o.class));
+        AND (o.class = 'own'
+             OR EXISTS (SELECT 1 FROM approved_kinds WHERE pairing_id = p.id AND class = o.class)));
 
 -- Hosts that ask on the anchor's word, until when. The anchor itself asks on nobody's.
 CREATE VIEW approved_pairings AS

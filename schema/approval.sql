@@ -3,7 +3,6 @@
 CREATE TABLE approval (
     id             INTEGER PRIMARY KEY,
     nonce          TEXT    NOT NULL UNIQUE CHECK (length(nonce) = 32 AND nonce NOT GLOB '*[^0-9a-f]*'),
-    kind           TEXT    NOT NULL CHECK (kind IN ('op')),
     box_name       TEXT    NOT NULL,
     pairing_id     INTEGER NOT NULL REFERENCES pairing (id),
     host_name      TEXT    NOT NULL,
@@ -12,16 +11,6 @@ CREATE TABLE approval (
                            AND length(args) <= 16384),
     uses           INTEGER NOT NULL CHECK (uses >= 1),
     ttl_ms         INTEGER NOT NULL CHECK (ttl_ms >= 1000),    -- of the grant, from the decision on
-    -- What the person reads, byte for byte. Text from the Host stands as JSON, so it cannot pose as a line.
-    terms          TEXT    GENERATED ALWAYS AS (
-        'bastion approval 1' || char(10) ||
-        'machine: ' || box_name || char(10) ||
-        'host: ' || host_name || char(10) ||
-        'may: ' || op || char(10) ||
-        'with: ' || args || char(10) ||
-        'uses: ' || uses || char(10) ||
-        'for: ' || (ttl_ms / 1000) || ' s from the approval' || char(10) ||
-        'nonce: ' || nonce || char(10)) VIRTUAL,
     digest         BLOB    CHECK (length(digest) = 32),       -- SHA-256 of terms, entered as it is born
     state          TEXT    NOT NULL DEFAULT 'pending'
                    CHECK (state IN ('pending', 'approved', 'burned', 'denied', 'expired')),
@@ -32,6 +21,21 @@ CREATE TABLE approval (
     decided_by_uid INTEGER,
     decided_by     TEXT    CHECK (length(decided_by) BETWEEN 1 AND 64),
     decided_at     INTEGER,
+    kind           TEXT    NOT NULL DEFAULT 'op'
+                   CHECK (kind IN ('op', 'root', 'folder', 'egress', 'terminal', 'model', 'tool')),
+    bounds         TEXT    CHECK (bounds IS NULL OR json_valid(bounds)),  -- see bound.sql
+    words          TEXT    CHECK ((words IS NULL) = (bounds IS NULL)),    -- bounds as a person says it, a line each
+    -- What the person reads, byte for byte. Text from the Host stands as JSON, so it cannot pose as a line.
+    terms          TEXT    GENERATED ALWAYS AS (
+        'bastion approval ' || iif(bounds IS NULL, 1, 2) || char(10) ||
+        'machine: ' || box_name || char(10) ||
+        'host: ' || host_name || char(10) ||
+        'may: ' || op || char(10) ||
+        'with: ' || args || char(10) ||
+        iif(bounds IS NULL, '', 'within: ' || bounds || char(10) || words || char(10)) ||
+        'uses: ' || uses || char(10) ||
+        'for: ' || (ttl_ms / 1000) || ' s from the approval' || char(10) ||
+        'nonce: ' || nonce || char(10)) VIRTUAL,
     CHECK (state NOT IN ('approved', 'burned')
            OR (factor_id IS NOT NULL AND decided_digest = digest AND decided_by_uid IS NOT NULL
                AND decided_by IS NOT NULL)),
@@ -40,7 +44,8 @@ CREATE TABLE approval (
 ) STRICT;
 
 -- The same question is asked once, however often the Host repeats it.
-CREATE UNIQUE INDEX approval_pending_once ON approval (pairing_id, op, args, uses, ttl_ms)
+CREATE UNIQUE INDEX approval_pending_once
+    ON approval (pairing_id, op, args, uses, ttl_ms, coalesce(bounds, ''))
  WHERE state = 'pending';
 
 CREATE TRIGGER approval_born BEFORE INSERT ON approval
@@ -58,6 +63,8 @@ BEGIN
      WHERE NEW.state <> 'pending';
     SELECT RAISE(ABORT, 'op.unknown|there is no op of this name')
      WHERE NOT EXISTS (SELECT 1 FROM op WHERE name = NEW.op);
+    SELECT RAISE(ABORT, 'approval.kind|a grant of this kind does not let this op run')
+     WHERE NEW.kind IS NOT (SELECT iif(class IN ('observe', 'action'), 'op', class) FROM op WHERE name = NEW.op);
     SELECT RAISE(ABORT, 'anchor.caps|the anchor has not approved ops of this kind for this Host')
      WHERE NOT EXISTS (SELECT 1 FROM pairing_may WHERE pairing_id = NEW.pairing_id AND op = NEW.op);
     SELECT RAISE(ABORT, 'op.args|arguments are a JSON array of at most 16384 characters')
@@ -90,7 +97,7 @@ BEGIN
         OR NEW.box_name IS NOT OLD.box_name OR NEW.pairing_id IS NOT OLD.pairing_id
         OR NEW.host_name IS NOT OLD.host_name OR NEW.op IS NOT OLD.op OR NEW.args IS NOT OLD.args
         OR NEW.uses IS NOT OLD.uses OR NEW.ttl_ms IS NOT OLD.ttl_ms
-        OR NEW.digest IS NOT coalesce(OLD.digest, sha256(OLD.terms))
+        OR NEW.bounds IS NOT OLD.bounds OR NEW.words IS NOT OLD.words OR NEW.digest IS NOT coalesce(OLD.digest, sha256(OLD.terms))
         OR NEW.asked_at IS NOT OLD.asked_at OR NEW.expires_at IS NOT OLD.expires_at;
     SELECT RAISE(ABORT, 'approval.expired|this question ran out before it was answered')
      WHERE NEW.state IN ('approved', 'denied') AND OLD.state = 'pending' AND OLD.expires_at <= now_ms();
@@ -111,8 +118,10 @@ BEGIN
     UPDATE approval SET digest = sha256(terms) WHERE id = NEW.id AND digest IS NULL;
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('management', 'approval', NEW.id, NEW.state, NEW.host_name,
-            json_object('op', NEW.op, 'args', json(NEW.args), 'uses', NEW.uses, 'ttl_ms', NEW.ttl_ms,
-                        'digest', (SELECT lower(hex(digest)) FROM approval WHERE id = NEW.id)));
+            json_patch(json_object('op', NEW.op, 'args', json(NEW.args), 'uses', NEW.uses,
+                                   'ttl_ms', NEW.ttl_ms,
+                                   'digest', (SELECT lower(hex(digest)) FROM approval WHERE id = NEW.id)),
+                       json_object('bounds', json(NEW.bounds))));
 END;
 
 CREATE TRIGGER approval_audit_move AFTER UPDATE OF state ON approval WHEN NEW.state IS NOT OLD.state
@@ -125,5 +134,6 @@ END;
 
 -- What waits for a person.
 CREATE VIEW open_approvals AS
-SELECT id, host_name AS host, op, args, uses, ttl_ms, asked_at, expires_at, lower(hex(digest)) AS digest
+SELECT id, host_name AS host, op, args, uses, ttl_ms, asked_at, expires_at, lower(hex(digest)) AS digest,
+       kind, bounds, words
   FROM approval WHERE state = 'pending' AND expires_at > now_ms();

@@ -3,7 +3,6 @@
 CREATE TABLE grant (
     id          INTEGER PRIMARY KEY,
     pairing_id  INTEGER NOT NULL REFERENCES pairing (id),
-    kind        TEXT    NOT NULL CHECK (kind IN ('op')),
     op          TEXT    NOT NULL REFERENCES op (name),
     args        TEXT    NOT NULL CHECK (json_valid(args) AND json_type(args) = 'array'),
     uses        INTEGER NOT NULL CHECK (uses >= 1),
@@ -11,19 +10,27 @@ CREATE TABLE grant (
     expires_at  INTEGER NOT NULL CHECK (expires_at > created_at),
     factor_id   INTEGER NOT NULL REFERENCES factor (id),
     approval_id INTEGER NOT NULL UNIQUE REFERENCES approval (id),
-    -- The bytes under the seal: a record that another tool edited holds nothing.
-    seal_text   TEXT    GENERATED ALWAYS AS
-                (json_array('grant', pairing_id, kind, op, args, uses, created_at, expires_at,
-                            factor_id, approval_id)) VIRTUAL,
     seal        BLOB    NOT NULL CHECK (length(seal) = 64),
     state       TEXT    NOT NULL DEFAULT 'active'
                 CHECK (state IN ('active', 'spent', 'expired', 'dropped')),
     ended_at    INTEGER,
     end_reason  TEXT    CHECK (length(end_reason) <= 128),
+    -- What uses it: an op of the catalog, or a lane, whose kind of thing stands in the catalog as well.
+    kind        TEXT    NOT NULL DEFAULT 'op'
+                CHECK (kind IN ('op', 'root', 'folder', 'egress', 'terminal', 'model', 'tool')),
+    bounds      TEXT    CHECK (bounds IS NULL OR json_valid(bounds)),  -- bound.sql; NULL: these arguments, at any time
+    -- The bytes under the seal: a record that another tool edited holds nothing.
+    seal_text   TEXT    GENERATED ALWAYS AS
+                (CASE WHEN bounds IS NULL
+                 THEN json_array('grant', pairing_id, kind, op, args, uses, created_at, expires_at,
+                                 factor_id, approval_id)
+                 ELSE json_array('bounded', pairing_id, kind, op, args, uses, created_at, expires_at,
+                                 factor_id, approval_id, bounds) END) VIRTUAL,
     CHECK ((state = 'active') = (ended_at IS NULL))
 ) STRICT;
 
 CREATE INDEX grant_usable ON grant (pairing_id, op, args) WHERE state = 'active';
+CREATE INDEX grant_bounded ON grant (pairing_id, op) WHERE state = 'active' AND bounds IS NOT NULL;
 CREATE INDEX grant_due ON grant (expires_at) WHERE state = 'active';
 CREATE INDEX grant_by_factor ON grant (factor_id) WHERE state = 'active';
 
@@ -35,7 +42,7 @@ BEGIN
      WHERE NOT EXISTS (SELECT 1 FROM approval AS a
            WHERE a.id = NEW.approval_id AND a.state = 'approved' AND a.kind = NEW.kind
              AND a.pairing_id = NEW.pairing_id AND a.op = NEW.op AND a.args = NEW.args
-             AND a.uses = NEW.uses AND a.factor_id = NEW.factor_id
+             AND a.bounds IS NEW.bounds AND a.uses = NEW.uses AND a.factor_id = NEW.factor_id
              AND a.decided_at = NEW.created_at AND NEW.expires_at = a.decided_at + a.ttl_ms);
     SELECT RAISE(ABORT, 'grant.seal|the seal of this grant is not of this machine')
      WHERE seal_ok('grant', NEW.seal_text, NEW.seal) IS NOT 1;
@@ -49,9 +56,10 @@ BEGIN
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('op', 'grant', NEW.id, NEW.state,
             (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
-            json_object('op', NEW.op, 'args', json(NEW.args), 'uses', NEW.uses,
-                        'expires_at', NEW.expires_at, 'approval', NEW.approval_id,
-                        'factor', NEW.factor_id));
+            json_patch(json_object('op', NEW.op, 'args', json(NEW.args), 'uses', NEW.uses,
+                                   'expires_at', NEW.expires_at, 'approval', NEW.approval_id,
+                                   'factor', NEW.factor_id),
+                       json_object('bounds', json(NEW.bounds))));
 END;
 
 CREATE TRIGGER grant_moves BEFORE UPDATE ON grant
@@ -64,7 +72,7 @@ BEGIN
         OR NEW.op IS NOT OLD.op OR NEW.args IS NOT OLD.args OR NEW.uses IS NOT OLD.uses
         OR NEW.created_at IS NOT OLD.created_at OR NEW.expires_at IS NOT OLD.expires_at
         OR NEW.factor_id IS NOT OLD.factor_id OR NEW.approval_id IS NOT OLD.approval_id
-        OR NEW.seal IS NOT OLD.seal;
+        OR NEW.bounds IS NOT OLD.bounds OR NEW.seal IS NOT OLD.seal;
 END;
 
 CREATE TRIGGER grant_stays BEFORE DELETE ON grant
@@ -120,7 +128,8 @@ END;
 CREATE VIEW live_grants AS
 SELECT g.id, p.host_name AS host, g.op, g.args, g.uses,
        (SELECT coalesce(max(u.n), 0) FROM grant_use AS u WHERE u.grant_id = g.id) AS used,
-       g.created_at, g.expires_at, f.label AS approver, g.approval_id
+       g.created_at, g.expires_at, f.label AS approver, g.approval_id, g.kind, g.bounds,
+       (SELECT at FROM grant_next WHERE id = g.id) AS next_at
   FROM grant AS g
   JOIN pairing AS p ON p.id = g.pairing_id AND p.state = 'active'
   JOIN factor AS f ON f.id = g.factor_id AND f.state = 'active'

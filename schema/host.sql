@@ -179,6 +179,7 @@ CREATE TABLE call (
     last_seq    INTEGER NOT NULL DEFAULT 0,
     wait_ms     INTEGER CHECK (wait_ms BETWEEN 0 AND 86400000), -- for a person, on the box; NULL: not at all
     dry         INTEGER NOT NULL DEFAULT 0 CHECK (dry IN (0, 1)),     -- what would happen, and nothing does
+    bounds      TEXT    CHECK (bounds IS NULL OR (json_valid(bounds) AND length(bounds) <= 4096)), -- of the grant to ask for
     CHECK ((state IN ('asked', 'sent')) = (finished_at IS NULL)),
     CHECK (state <> 'done' OR exit_code IS NOT NULL),
     CHECK (state <> 'refused' OR code IS NOT NULL)

@@ -2,9 +2,12 @@
 
 CREATE TABLE op (
     name    TEXT PRIMARY KEY CHECK (name GLOB '[a-z]*:[a-z]*'),
-    class   TEXT NOT NULL CHECK (class IN ('observe')),
     usage   TEXT NOT NULL,
-    summary TEXT NOT NULL
+    summary TEXT NOT NULL,
+    -- own: a Host's own grants, which need no person. An action changes something: it can be run dry.
+    -- The rest are the lanes' (grant.kind).
+    class   TEXT NOT NULL DEFAULT 'observe'
+            CHECK (class IN ('observe', 'own', 'action', 'root', 'folder', 'egress', 'terminal', 'model', 'tool'))
 ) STRICT, WITHOUT ROWID;
 
 -- The row that authorises a run. It exists, durably, before anything starts.
@@ -23,6 +26,7 @@ CREATE TABLE op_run (
     finished_at INTEGER,
     exit_code   INTEGER CHECK (exit_code BETWEEN 0 AND 255),
     last_seq    INTEGER NOT NULL DEFAULT 0,
+    dry         INTEGER NOT NULL DEFAULT 0 CHECK (dry IN (0, 1)),   -- shows what it would change, and changes nothing
     UNIQUE (pairing_id, nonce),
     CHECK (state <> 'done' OR exit_code = 0),
     CHECK (state <> 'failed' OR exit_code > 0),
@@ -66,6 +70,8 @@ BEGIN
             AND (SELECT count(*) FROM folder_walk WHERE state = 'stuck')
              >= (SELECT value FROM setting WHERE name = 'folders.stuck')
            THEN RAISE(ABORT, 'observe.stuck|earlier walks still wait for a file system that does not answer')
+           WHEN NEW.grant_id IS NULL AND o.class = 'own' AND NOT NEW.dry
+           THEN NULL
            WHEN NEW.grant_id IS NULL AND EXISTS (SELECT 1 FROM grant
                  WHERE pairing_id = NEW.pairing_id AND op = NEW.op AND args <> NEW.args
                    AND state = 'active' AND expires_at > now_ms())
@@ -80,7 +86,15 @@ BEGIN
            THEN RAISE(ABORT, 'grant.gone|the grant was taken back or is used up')
            WHEN g.pairing_id <> NEW.pairing_id OR g.op <> NEW.op
            THEN RAISE(ABORT, 'grant.other|the grant is for another Host or op')
+           -- The arguments themselves, or what the bounds let take their place.
            WHEN g.args <> NEW.args
+            AND (g.bounds IS NULL OR instr(NEW.args, '\u0000') > 0
+                 OR json_array_length(NEW.args) > (SELECT count(*) FROM op_param WHERE op = NEW.op)
+                 OR EXISTS (SELECT 1 FROM grant_bound AS b WHERE b.grant_id = g.id
+                       AND NOT CASE b.rule
+                           WHEN 'in' THEN coalesce((NEW.args ->> b.at) IN
+                                (SELECT CAST(value AS TEXT) FROM json_each(b.bound)), 0)
+                           ELSE bound_holds(b.rule, b.bound, NEW.args ->> b.at) END))
            THEN RAISE(ABORT, 'grant.args|a grant for this op is held, but not with these arguments')
            WHEN g.expires_at <= now_ms()
            THEN RAISE(ABORT, 'grant.expired|the grant ran out')
@@ -88,6 +102,18 @@ BEGIN
            THEN RAISE(ABORT, 'grant.approver|whoever approved this grant is no longer trusted here')
            WHEN seal_ok('grant', g.seal_text, g.seal) IS NOT 1
            THEN RAISE(ABORT, 'grant.seal|the record of this grant was changed by another tool')
+           WHEN NEW.dry AND o.class <> 'action'
+           THEN RAISE(ABORT, 'op.dry|this op changes nothing, so it is not run dry')
+           WHEN o.class = 'action'
+            AND EXISTS (SELECT 1 FROM verb AS v JOIN verb_support AS s ON s.verb = v.name
+                         WHERE v.op = NEW.op AND NOT s.works)
+           THEN (SELECT refuse('act.tool', s.why, 0) FROM verb AS v JOIN verb_support AS s ON s.verb = v.name
+                  WHERE v.op = NEW.op)
+           WHEN NEW.dry OR g.bounds IS NULL
+           THEN NULL
+           -- Not now: nothing is spent.
+           ELSE (SELECT CASE WHEN n.at IS NOT now_ms() THEN refuse(n.code, n.why, nullif(n.at, n.ends)) END
+                   FROM grant_not_now AS n WHERE n.id = g.id)
            END
       FROM (SELECT 1) AS asked
       LEFT JOIN box AS b ON b.id = 1
@@ -97,16 +123,49 @@ BEGIN
       LEFT JOIN factor AS f ON f.id = g.factor_id;
 END;
 
-CREATE TRIGGER op_run_spends AFTER INSERT ON op_run
+-- What a Host asks about its own grants is done and answered here. Giving one back tightens: nothing
+-- holds it up, and what is not held, or is another's, is dropped already.
+CREATE VIEW own_ask AS
+SELECT id, pairing_id, op, args FROM op_run WHERE op IN ('grant:list', 'grant:drop') AND state = 'queued';
+
+CREATE TRIGGER own_ask_is_answered INSTEAD OF INSERT ON own_ask
+BEGIN
+    UPDATE op_run SET state = 'running', started_at = now_ms() WHERE id = NEW.id;
+    INSERT INTO op_output (op_run_id, seq, frame)
+    SELECT NEW.id, 1, json_object('r', json_object('dropped', count(*)))
+      FROM grant WHERE NEW.op = 'grant:drop' AND state = 'active' AND pairing_id = NEW.pairing_id
+       AND (NEW.args ->> 0) IN ('all', CAST(id AS TEXT)) HAVING NEW.op = 'grant:drop';
+    UPDATE grant SET state = 'dropped', ended_at = now_ms(), end_reason = 'given back by the Host'
+     WHERE NEW.op = 'grant:drop' AND state = 'active' AND pairing_id = NEW.pairing_id
+       AND (NEW.args ->> 0) IN ('all', CAST(id AS TEXT));
+    INSERT INTO op_output (op_run_id, seq, frame)
+    SELECT NEW.id, 1, json_object('r', json_object(
+           'grants', json_group_array(json(grant)), 'more', coalesce(max(n), 0) - count(*)))
+      FROM (SELECT json_object('grant', g.id, 'op', g.op, 'args', json(g.args), 'bounds', json(g.bounds),
+                       'uses_left', g.uses - g.used, 'expires_at', g.expires_at, 'next_at', g.next_at) AS grant,
+                   count(*) OVER () AS n
+              FROM live_grants AS g JOIN grant AS own ON own.id = g.id
+             WHERE own.pairing_id = NEW.pairing_id AND NEW.op = 'grant:list' ORDER BY g.id LIMIT 100)
+    HAVING NEW.op = 'grant:list';
+    UPDATE op_run SET state = 'done', exit_code = 0, finished_at = now_ms() WHERE id = NEW.id;
+END;
+
+CREATE TRIGGER op_run_spends AFTER INSERT ON op_run WHEN NEW.grant_id IS NOT NULL AND NOT NEW.dry
 BEGIN
     INSERT INTO grant_use (grant_id, n, op_run_id, at)
     VALUES (NEW.grant_id,
             (SELECT coalesce(max(n), 0) + 1 FROM grant_use WHERE grant_id = NEW.grant_id),
             NEW.id, NEW.queued_at);
+END;
+
+CREATE TRIGGER op_run_audit_birth AFTER INSERT ON op_run
+BEGIN
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('op', 'op_run', NEW.id, NEW.state,
             (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
-            json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NEW.grant_id));
+            json_patch(json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NEW.grant_id),
+                       json_object('dry', nullif(NEW.dry, 0))));
+    INSERT INTO own_ask SELECT NEW.id, NEW.pairing_id, NEW.op, NEW.args WHERE NEW.op IN ('grant:list', 'grant:drop');
 END;
 
 -- The anchor is heard by what it asks for. Once an hour is enough to tell silence, and deciding is
@@ -138,7 +197,8 @@ BEGIN
      WHERE NEW.state IS OLD.state AND OLD.finished_at IS NOT NULL;
     SELECT RAISE(ABORT, 'op.fixed|a run keeps what it was authorised for')
      WHERE NEW.id IS NOT OLD.id OR NEW.pairing_id IS NOT OLD.pairing_id OR NEW.op IS NOT OLD.op
-        OR NEW.args IS NOT OLD.args OR NEW.nonce IS NOT OLD.nonce OR NEW.grant_id IS NOT OLD.grant_id;
+        OR NEW.args IS NOT OLD.args OR NEW.nonce IS NOT OLD.nonce OR NEW.grant_id IS NOT OLD.grant_id
+        OR NEW.dry IS NOT OLD.dry;
     SELECT RAISE(ABORT, 'op.seq|output only grows') WHERE NEW.last_seq < OLD.last_seq;
 END;
 

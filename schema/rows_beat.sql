@@ -112,5 +112,5 @@ INSERT INTO strike (code) VALUES
     ('observe.name'), ('observe.path'), ('observe.port'), ('observe.unit');
 -- Bounds of grants come with their own step, which turns this on.
 INSERT INTO enforces (name, value) VALUES
-    ('grant_run_bounds', 'false'), ('orders', '["contain","rotate"]'),
+    ('grant_run_bounds', 'true'), ('orders', '["contain","rotate"]'),
     ('sandbox', '{"observe":"read-only system call filter"}');

@@ -3,15 +3,22 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "engine/worker/answer.h"
+#include "engine/worker/observe.h"
 #include "shell/cli.h"
 #include "shell/input.h"
 
-static const char WAITING[] = "SELECT id, host, op, args, uses, ttl_ms / 1000 AS seconds, asked_at,"
-			      "    expires_at FROM open_approvals ORDER BY id";
+static const char WAITING[] =
+    "SELECT id, host, op, args,"
+    "    iif(:short, (SELECT group_concat(key, ' ') FROM json_each(bounds)), bounds) AS bounds,"
+    "    uses, ttl_ms / 1000 AS seconds, asked_at, expires_at FROM open_approvals ORDER BY id";
 
 static const char ALL[] =
-    "SELECT a.id, a.host_name AS host, a.op, a.args, a.uses, a.ttl_ms / 1000 AS seconds,"
+    "SELECT a.id, a.host_name AS host, a.op, a.args,"
+    "    iif(:short, (SELECT group_concat(key, ' ') FROM json_each(a.bounds)), a.bounds) AS bounds,"
+    "    a.uses, a.ttl_ms / 1000 AS seconds,"
     "    CASE WHEN a.state = 'pending' AND a.expires_at <= now_ms() THEN 'expired'"
     "         ELSE a.state END AS state,"
     "    a.asked_at, a.decided_at, a.decided_by, f.label AS factor, g.id AS grant_id"
@@ -20,13 +27,17 @@ static const char ALL[] =
     " WHERE :id IS NULL OR a.id = :id ORDER BY a.id";
 
 static const char ONE[] =
-    "SELECT a.id, a.host_name AS host, a.op, a.args, a.uses, a.ttl_ms,"
+    "SELECT a.id, a.host_name AS host, a.op, a.args, a.bounds, a.uses, a.ttl_ms,"
     "    CASE WHEN a.state = 'pending' AND a.expires_at <= now_ms() THEN 'expired'"
     "         ELSE a.state END AS state,"
     "    a.terms, lower(hex(a.digest)) AS digest, a.asked_at, a.expires_at, a.decided_at,"
     "    a.decided_by, a.decided_by_uid, f.label AS factor, g.id AS grant_id"
     "  FROM approval AS a LEFT JOIN factor AS f ON f.id = a.factor_id"
     "  LEFT JOIN grant AS g ON g.approval_id = a.id WHERE a.id = :id";
+
+static const char LOOK[] =
+    "SELECT op, coalesce(args ->> 0, ''), coalesce(args ->> 1, ''), json_array_length(args)"
+    "  FROM approval WHERE id = :id";
 
 static const char TERMS[] = "SELECT terms, lower(hex(digest)) FROM approval WHERE id = :id";
 
@@ -50,10 +61,14 @@ approvals_option(void *ctx, int val, const char *arg)
 static int
 list(struct cli *cli, bool all)
 {
+	struct stmt *q;
 	int rows;
 
 	if (cli_open(cli, ROLE_READER) != 0 ||
-	    (rows = cli_show(cli, store_sql(cli->db, all ? ALL : WAITING))) == -1)
+	    (q = store_sql(cli->db, all ? ALL : WAITING)) == NULL)
+		return cli_refuse(cli);
+	stmt_int(q, ":short", cli->mode == CLI_TABLE);
+	if ((rows = cli_show(cli, q)) == -1)
 		return cli_refuse(cli);
 	if (rows == 0 && cli->mode == CLI_TABLE)
 		printf(all ? "Nothing was ever asked.\n" : "Nothing waits for a person.\n");
@@ -104,7 +119,59 @@ show(struct cli *cli, const char *word, bool bytes)
 	if ((q = store_sql(cli->db, cli->mode == CLI_TABLE ? ALL : ONE)) == NULL)
 		return cli_refuse(cli);
 	stmt_int(q, ":id", id);
+	if (cli->mode == CLI_TABLE)
+		stmt_int(q, ":short", 1);
 	return cli_show(cli, q) == -1 ? cli_refuse(cli) : 0;
+}
+
+/* Have the verb that is asked for look, with ${answer} for its frames.  Return its exit code, or
+ * -1. */
+static int
+look(struct cli *cli, struct stmt *q, struct answer *answer)
+{
+	static struct observe_args args; /* large */
+	static struct observe_env env;
+	const char *op = stmt_get_text(q, 0);
+	const struct observe_word words[] = {{stmt_get_text(q, 1), strlen(stmt_get_text(q, 1))},
+	    {stmt_get_text(q, 2), strlen(stmt_get_text(q, 2))}};
+	struct observe_limits limits;
+
+	if (observe_find(op) == NULL || !observe_find(op)->acts)
+		return refusal_set(&cli->refusal, "op.dry", "this op changes nothing to look at");
+	observe_defaults(&limits, &env);
+	snprintf(env.keep[0], sizeof(env.keep[0]), "%s", cli->home.state);
+	snprintf(env.keep[1], sizeof(env.keep[1]), "%s", cli->home.run);
+	if (observe_check(op, (int)stmt_get_int(q, 3), words, &args, &cli->refusal) != 0)
+		return -1;
+	args.dry = 1;
+	answer_limit(answer, limits.frame_max);
+	return observe_find(op)->run(&args, &limits, &env, answer);
+}
+
+/* What the question ${word} would change, as its verb sees it now. */
+static int
+dry(struct cli *cli, const char *word)
+{
+	struct answer *answer;
+	struct stmt *q;
+	int64_t id;
+	int rc = -1;
+
+	if (input_number(word, &id) != 0)
+		return cli_usage(cli, "a question has a number: see bastion approvals");
+	if (cli_open(cli, ROLE_READER) != 0 || (q = store_sql(cli->db, LOOK)) == NULL)
+		return cli_refuse(cli);
+	stmt_int(q, ":id", id);
+	if (stmt_step(q) != 1) {
+		refusal_set(
+		    &cli->refusal, "approval.unknown", "there is no question of this number");
+		return cli_refuse(cli);
+	}
+	if ((answer = answer_new(STDOUT_FILENO, 0)) != NULL)
+		rc = look(cli, q, answer);
+	answer_free(answer);
+	stmt_done(q);
+	return rc == -1 ? cli_refuse(cli) : rc;
 }
 
 /*
@@ -112,10 +179,12 @@ show(struct cli *cli, const char *word, bool bytes)
  *
  * usage: bastion approvals [ls] [--all] [--json]
  *        bastion approvals show ID [--bytes] [--json]
+ *        bastion approvals dry ID
  *
  * List the questions of Hosts that wait for a person; with --all, the decided ones too. Show one as
  * the person is to read it; with --bytes, exactly the bytes that an approval covers, to be signed
- * with ssh-keygen -Y sign -n bastion -f KEY.
+ * with ssh-keygen -Y sign -n bastion -f KEY. With dry, look what the op would change if it ran now,
+ * and change nothing.
  */
 int
 verb_approvals(struct cli *cli, int argc, char **argv)
@@ -130,6 +199,8 @@ verb_approvals(struct cli *cli, int argc, char **argv)
 	words = argc - first;
 	if (words == 2 && strcmp(argv[first], "show") == 0)
 		return show(cli, argv[first + 1], o.bytes);
+	if (words == 2 && strcmp(argv[first], "dry") == 0)
+		return dry(cli, argv[first + 1]);
 	if (words == 0 || (words == 1 && strcmp(argv[first], "ls") == 0))
 		return list(cli, o.all);
 	return cli_usage(cli, "unexpected word: %s", argv[first]);

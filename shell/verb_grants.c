@@ -9,12 +9,19 @@
 #include "shell/cli.h"
 #include "shell/input.h"
 
-static const char LIVE[] = "SELECT id, host, op, args, uses, used, created_at, expires_at, approver"
-			   "  FROM live_grants WHERE :host IS NULL OR host = :host ORDER BY id";
+static const char LIVE[] =
+    "SELECT id, host, op, args,"
+    "    iif(:short, (SELECT group_concat(key, ' ') FROM json_each(bounds)), bounds) AS bounds,"
+    "    uses, used, created_at, expires_at, iif(next_at > now_ms(), next_at, NULL) AS next_at,"
+    "    approver"
+    "  FROM live_grants WHERE :host IS NULL OR host = :host ORDER BY id";
+
+static const char WORDS[] = "SELECT bounds_words(bounds) FROM grant WHERE id = :id";
 
 static const char ALL[] =
-    "SELECT g.id, p.host_name AS host, g.op, g.args, g.uses,"
-    "    (SELECT coalesce(max(u.n), 0) FROM grant_use AS u WHERE u.grant_id = g.id) AS used,"
+    "SELECT g.id, p.host_name AS host, g.op, g.args,"
+    "    iif(:short, (SELECT group_concat(key, ' ') FROM json_each(g.bounds)), g.bounds) AS bounds,"
+    "    g.uses, (SELECT coalesce(max(u.n), 0) FROM grant_use AS u WHERE u.grant_id = g.id) AS used,"
     "    CASE WHEN g.state = 'active' AND g.expires_at <= now_ms() THEN 'expired'"
     "         ELSE g.state END AS state,"
     "    g.created_at, g.expires_at, g.ended_at, g.end_reason, f.label AS approver"
@@ -31,8 +38,8 @@ static const char USES[] =
 
 /* For programs: the grant with its uses in one row. */
 static const char WHOLE[] =
-    "SELECT g.id, p.host_name AS host, g.op, g.args, g.uses, g.state, g.created_at, g.expires_at,"
-    "    g.ended_at, g.end_reason, f.label AS approver, a.decided_by, g.approval_id,"
+    "SELECT g.id, p.host_name AS host, g.op, g.args, g.bounds, g.uses, g.state, g.created_at,"
+    "    g.expires_at, g.ended_at, g.end_reason, f.label AS approver, a.decided_by, g.approval_id,"
     "    (SELECT json_group_array(json_object('run', u.op_run_id, 'at_ms', u.at, 'state', r.state,"
     "                                         'exit_code', r.exit_code))"
     "       FROM grant_use AS u JOIN op_run AS r ON r.id = u.op_run_id"
@@ -61,6 +68,7 @@ list(struct cli *cli, const char *host, bool all)
 	if (cli_open(cli, ROLE_READER) != 0 || (q = store_sql(cli->db, all ? ALL : LIVE)) == NULL)
 		return cli_refuse(cli);
 	stmt_text(q, ":host", host);
+	stmt_int(q, ":short", cli->mode == CLI_TABLE);
 	if ((rows = cli_show(cli, q)) == -1)
 		return cli_refuse(cli);
 	if (rows == 0 && cli->mode == CLI_TABLE)
@@ -77,7 +85,26 @@ rows(struct cli *cli, const char *sql, int64_t id)
 	if ((q = store_sql(cli->db, sql)) == NULL)
 		return -1;
 	stmt_int(q, ":id", id);
+	if (sql == ALL)
+		stmt_int(q, ":short", cli->mode == CLI_TABLE);
 	return cli_show(cli, q);
+}
+
+/* The bounds of the grant ${id} as the person who approved it read them. */
+static int
+within(struct cli *cli, int64_t id)
+{
+	struct stmt *q;
+
+	if ((q = store_sql(cli->db, WORDS)) == NULL)
+		return -1;
+	stmt_int(q, ":id", id);
+	if (stmt_step(q) == 1 && !stmt_is_null(q, 0)) {
+		printf("\nOnly within:\n");
+		input_show_terms(stdout, stmt_get_text(q, 0));
+	}
+	stmt_done(q);
+	return 0;
 }
 
 static int
@@ -99,6 +126,8 @@ show(struct cli *cli, const char *word)
 		return cli_refuse(cli);
 	if (cli->mode != CLI_TABLE)
 		return 0;
+	if (within(cli, id) != 0)
+		return cli_refuse(cli);
 	putchar('\n');
 	if ((n = rows(cli, USES, id)) == -1)
 		return cli_refuse(cli);
@@ -143,7 +172,9 @@ drop(struct cli *cli, int words, char **word, bool all)
  *        bastion grants show ID [--json]
  *        bastion grants drop ID | --all [HOST] [--json]
  *
- * List what Hosts may do on this machine, show one grant with its uses, or take grants back.
+ * List what Hosts may do on this machine, show one grant with its bounds and uses, or take grants
+ * back. Bounds say which other arguments a Host may use, at which hours of the week, and how often;
+ * a grant that they hold back now says until when, and nothing of it is spent.
  * With --all, the list has those that ended as well. Dropping is immediate and final, and needs no
  * code; dropping what is not held is no failure.
  */

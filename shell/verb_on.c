@@ -35,6 +35,7 @@ struct on {
 	int64_t uses, ttl_ms, wait_ms;
 	int64_t person_ms; /* to wait for a person at the box; 0: not at all */
 	bool anew, dry;
+	const char *bounds;     /* a JSON object, as the daemon checks; NULL: none */
 	struct waiting waiting; /* while it does */
 	int64_t question;       /* of the box, that was waited for */
 	char *body;
@@ -69,6 +70,9 @@ on_option(void *ctx, int val, const char *arg)
 					  on->person_ms >= 1000 && on->person_ms <= PERSON_MAX)
 			   ? 0
 			   : -1;
+	case 'b':
+		on->bounds = arg;
+		return arg[0] == '{' ? 0 : -1;
 	case 'd':
 		on->dry = true;
 		return 0;
@@ -127,6 +131,8 @@ on_body(struct cli *cli, struct on *on, int n, char **words)
 	put_string(out, words[1]);
 	fputs(",\"args\":", out);
 	args = put_args(out, n - 2, words + 2);
+	if (on->bounds != NULL)
+		fprintf(out, ",\"bounds\":%s", on->bounds);
 	if (on->uses > 0)
 		fprintf(out, ",\"uses\":%" PRId64, on->uses);
 	if (on->ttl_ms > 0)
@@ -386,20 +392,26 @@ on_finish(struct cli *cli, struct on *on, int n)
 /*
  * VERB: on
  *
- * usage: bastion on BOX OP [ARG...] [--uses N] [--for TIME] [--anew] [--wait[=TIME]]
- *                   [--timeout TIME] [--dry-run] [--json]
+ * usage: bastion on BOX OP [ARG...] [--uses N] [--for TIME] [--bounds JSON] [--anew]
+ *                   [--wait[=TIME]] [--timeout TIME] [--dry-run] [--json]
  *
  * Ask a box for an op, as the Host on this machine, and show the answer as it comes. What no grant
  * covers becomes a question to a person at the box, and the ask ends with exit 77; ask again once
  * it is approved. --uses and --for say how often and how long the grant should serve (the box's
  * default: once, within an hour); --anew puts the question even where a grant for the op is held.
  *
+ * --bounds says within what: an object with a member for each parameter that may have other values
+ * than now (in: a list of them; min, max; prefix; like: a pattern; beneath: a path), with _window
+ * (days: a list of mon to sun; from and to: HH:MM; zone: a name) and with _rate (max and per_ms;
+ * apart_ms). A parameter that is named may have any value that keeps to it.
+ *
  * With --wait the ask stays until a person has answered, at most TIME (default 1h; the box may let
  * it wait for less), and goes on then; a terminal shows what is waited for. Ctrl-C takes the ask
  * back while it waits. --timeout is how long to wait for the answer itself (default 2m); the ask
  * goes on after it.
  *
- * With --dry-run nothing is done: the box says what would happen. The exit code is 0 where the op
+ * With --dry-run nothing is done: an op that acts looks, and says what it would change, which is no
+ * use of the grant; of any other the box says what would happen. The exit code is 0 where the op
  * would run (on which grant, with how many uses left), 77 where a person would be asked, and 126
  * where it would be refused (by which rule).
  *
@@ -412,7 +424,8 @@ verb_on(struct cli *cli, int argc, char **argv)
 	static const struct option options[] = {{"uses", required_argument, NULL, 'u'},
 	    {"for", required_argument, NULL, 'f'}, {"wait", optional_argument, NULL, 'w'},
 	    {"timeout", required_argument, NULL, 't'}, {"dry-run", no_argument, NULL, 'd'},
-	    {"anew", no_argument, NULL, 'a'}, {NULL, 0, NULL, 0}};
+	    {"bounds", required_argument, NULL, 'b'}, {"anew", no_argument, NULL, 'a'},
+	    {NULL, 0, NULL, 0}};
 	struct on on = {.wait_ms = WAIT_MS, .conn.fd = -1};
 	int first, n;
 

@@ -196,12 +196,17 @@ HAVING count(u.op_run_id) > g.uses OR (g.state = 'spent' AND count(u.op_run_id) 
     OR (g.state = 'active' AND count(u.op_run_id) >= g.uses);
 
 SELECT 'run that nothing paid for' AS name, 'op_run ' || r.id AS detail
-  FROM op_run AS r LEFT JOIN grant_use AS u ON u.op_run_id = r.id
- WHERE u.grant_id IS NULL OR u.grant_id IS NOT r.grant_id;
+  FROM op_run AS r JOIN op AS o ON o.name = r.op LEFT JOIN grant_use AS u ON u.op_run_id = r.id
+ WHERE CASE WHEN r.dry THEN u.grant_id IS NOT NULL OR r.grant_id IS NULL
+            WHEN o.class = 'own' THEN u.grant_id IS NOT NULL OR r.grant_id IS NOT NULL
+            ELSE u.grant_id IS NULL OR u.grant_id IS NOT r.grant_id END;
 
 SELECT 'run outside its grant' AS name, 'op_run ' || r.id || ', grant ' || g.id AS detail
   FROM op_run AS r JOIN grant AS g ON g.id = r.grant_id
- WHERE r.pairing_id <> g.pairing_id OR r.op <> g.op OR r.args <> g.args
+ WHERE r.pairing_id <> g.pairing_id OR r.op <> g.op
+    OR (r.args <> g.args AND (g.bounds IS NULL OR EXISTS (SELECT 1 FROM json_each(r.args) AS a
+        JOIN op_param AS p ON p.op = r.op AND p.position = a.key + 1
+        WHERE json_type(g.bounds, '$.' || p.name) IS NULL AND a.value IS NOT (g.args ->> a.key))))
     OR r.queued_at NOT BETWEEN g.created_at AND g.expires_at;
 
 -- What is taken back takes with it what it allowed (unless a test took that trigger away to see what

@@ -8,23 +8,27 @@
 #include "engine/state/factor.h"
 
 /* The question as the settings complete it. */
-#define QUESTION                                                                   \
-	"WITH q AS (SELECT :pairing AS pairing, :op AS op,"                        \
-	"    CASE WHEN json_valid(:args) THEN json(:args) ELSE :args END AS args," \
-	"    coalesce(nullif(:uses, 0), (SELECT value FROM setting"                \
-	"             WHERE name = 'grant.default_uses')) AS uses,"                \
-	"    coalesce(nullif(:ttl, 0), (SELECT value FROM setting"                 \
+#define QUESTION                                                                           \
+	"WITH q AS (SELECT :pairing AS pairing, :op AS op,"                                \
+	"    CASE WHEN json_valid(:args) THEN json(:args) ELSE :args END AS args,"         \
+	"    CASE WHEN json_valid(:bounds) THEN json(:bounds) ELSE :bounds END AS bounds," \
+	"    coalesce(nullif(:uses, 0), (SELECT value FROM setting"                        \
+	"             WHERE name = 'grant.default_uses')) AS uses,"                        \
+	"    coalesce(nullif(:ttl, 0), (SELECT value FROM setting"                         \
 	"             WHERE name = 'grant.default_ttl_ms')) AS ttl_ms)"
 
 static const char WAITING[] =
     QUESTION " SELECT a.id FROM q JOIN approval AS a ON a.pairing_id = q.pairing AND a.op = q.op"
-	     "    AND a.args = q.args AND a.uses = q.uses AND a.ttl_ms = q.ttl_ms"
+	     "    AND a.args = q.args AND a.bounds IS q.bounds AND a.uses = q.uses"
+	     "    AND a.ttl_ms = q.ttl_ms"
 	     "  WHERE a.state = 'pending' AND a.expires_at > now_ms()";
 
 static const char ASK[] = QUESTION
-    " INSERT INTO approval (nonce, kind, box_name, pairing_id, host_name, op, args, uses, ttl_ms,"
-    "    asked_at, expires_at)"
-    " SELECT :nonce, 'op', b.name, q.pairing, p.host_name, q.op, q.args, q.uses, q.ttl_ms,"
+    " INSERT INTO approval (nonce, kind, box_name, pairing_id, host_name, op, args, bounds, words,"
+    "    uses, ttl_ms, asked_at, expires_at)"
+    " SELECT :nonce, coalesce((SELECT iif(class IN ('observe', 'action'), 'op', class) FROM op"
+    "    WHERE name = q.op), 'op'), b.name, q.pairing, p.host_name, q.op, q.args, q.bounds,"
+    "    CASE WHEN json_valid(q.bounds) THEN bounds_words(q.bounds) END, q.uses, q.ttl_ms,"
     "    now_ms(), now_ms() + (SELECT value FROM setting WHERE name = 'approval.ttl_ms')"
     "   FROM q LEFT JOIN pairing AS p ON p.id = q.pairing LEFT JOIN box AS b";
 
@@ -37,11 +41,14 @@ static const char APPROVE[] =
     "    decided_by_uid = :uid, decided_by = :by, decided_at = now_ms() WHERE id = :id";
 
 static const char GRANT[] =
-    "INSERT INTO grant (pairing_id, kind, op, args, uses, created_at, expires_at, factor_id,"
+    "INSERT INTO grant (pairing_id, kind, op, args, bounds, uses, created_at, expires_at, factor_id,"
     "    approval_id, seal)"
-    " SELECT pairing_id, kind, op, args, uses, decided_at, decided_at + ttl_ms, factor_id, id,"
-    "    seal_sign('grant', json_array('grant', pairing_id, kind, op, args, uses, decided_at,"
-    "                                  decided_at + ttl_ms, factor_id, id))"
+    " SELECT pairing_id, kind, op, args, bounds, uses, decided_at, decided_at + ttl_ms, factor_id, id,"
+    "    seal_sign('grant', iif(bounds IS NULL,"
+    "      json_array('grant', pairing_id, kind, op, args, uses, decided_at, decided_at + ttl_ms,"
+    "                 factor_id, id),"
+    "      json_array('bounded', pairing_id, kind, op, args, uses, decided_at, decided_at + ttl_ms,"
+    "                 factor_id, id, bounds)))"
     "   FROM approval WHERE id = :id";
 
 static const char DENY[] =
@@ -49,33 +56,33 @@ static const char DENY[] =
     "    decided_by = coalesce(:by, 'uid ' || :uid), decided_at = now_ms() WHERE id = :id";
 
 static void
-question_bind(struct stmt *q, int64_t pairing_id, const char *op, const char *args, int64_t uses,
-    int64_t ttl_ms)
+question_bind(struct stmt *q, int64_t pairing_id, const struct approval_question *asked)
 {
 	stmt_int(q, ":pairing", pairing_id);
-	stmt_text(q, ":op", op);
-	stmt_text(q, ":args", args);
-	stmt_int(q, ":uses", uses);
-	stmt_int(q, ":ttl", ttl_ms);
+	stmt_text(q, ":op", asked->op);
+	stmt_text(q, ":args", asked->args);
+	stmt_text(q, ":bounds", asked->bounds);
+	stmt_int(q, ":uses", asked->uses);
+	stmt_int(q, ":ttl", asked->ttl_ms);
 }
 
 /* Within a transaction. */
 static int
-question_put(struct store *db, int64_t pairing_id, const char *op, const char *args, int64_t uses,
-    int64_t ttl_ms, int64_t *id)
+question_put(
+    struct store *db, int64_t pairing_id, const struct approval_question *asked, int64_t *id)
 {
 	char nonce[33];
 	struct stmt *q;
 
 	if ((q = store_sql(db, WAITING)) == NULL)
 		return -1;
-	question_bind(q, pairing_id, op, args, uses, ttl_ms);
+	question_bind(q, pairing_id, asked);
 	if ((*id = stmt_value(q, 0)) > 0)
 		return 0;
 	random_hex(nonce);
 	if ((q = store_sql(db, ASK)) == NULL)
 		return -1;
-	question_bind(q, pairing_id, op, args, uses, ttl_ms);
+	question_bind(q, pairing_id, asked);
 	stmt_text(q, ":nonce", nonce);
 	if (stmt_run_one(q) != 0)
 		return -1;
@@ -84,16 +91,26 @@ question_put(struct store *db, int64_t pairing_id, const char *op, const char *a
 }
 
 int
+approval_put(
+    struct store *db, int64_t pairing_id, const struct approval_question *asked, int64_t *id)
+{
+	if (sqlite3_get_autocommit(store_handle(db)) == 0)
+		return question_put(db, pairing_id, asked, id);
+	if (store_begin(db) != 0)
+		return -1;
+	if (question_put(db, pairing_id, asked, id) != 0)
+		return store_rollback(db);
+	return store_commit(db);
+}
+
+int
 approval_ask(struct store *db, int64_t pairing_id, const char *op, const char *args, int64_t uses,
     int64_t ttl_ms, int64_t *id)
 {
-	if (sqlite3_get_autocommit(store_handle(db)) == 0)
-		return question_put(db, pairing_id, op, args, uses, ttl_ms, id);
-	if (store_begin(db) != 0)
-		return -1;
-	if (question_put(db, pairing_id, op, args, uses, ttl_ms, id) != 0)
-		return store_rollback(db);
-	return store_commit(db);
+	const struct approval_question asked = {
+	    .op = op, .args = args, .uses = uses, .ttl_ms = ttl_ms};
+
+	return approval_put(db, pairing_id, &asked, id);
 }
 
 /* What stands in the way of an answer, before a proof is looked at; the triggers say it again. */

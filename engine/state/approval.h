@@ -10,14 +10,27 @@ struct key;
 
 #define APPROVAL_DIGEST 32
 
+/* What a Host wants to be allowed. */
+struct approval_question {
+	const char *op, *args; /* a JSON array */
+	const char *bounds;    /* a JSON object as schema/bound.sql has it, or NULL */
+	int64_t uses, ttl_ms;  /* 0: what the settings grant.default_... say */
+};
+
 /**
- * approval_ask(db, pairing_id, op, args, uses, ttl_ms, id):
- * Put the question whether the Host of ${pairing_id} may run ${op} with the JSON array ${args},
- * ${uses} times within ${ttl_ms} milliseconds (0: what the settings grant.default_... say), and
- * store its id in ${*id}.  ${args} is kept as json() writes it.  The same question that still waits
+ * approval_put(db, pairing_id, asked, id):
+ * Put the question whether the Host of ${pairing_id} may do what is ${asked}, and store its id in
+ * ${*id}.  Arguments and bounds are kept as json() writes them.  The same question that still waits
  * is not put again: its id is stored.  A step of the caller's transaction where one is open, else
  * one of its own.  Return 0, or -1 with the refusal of ${db}: pairing.inactive, op.unknown,
- * op.args, approval.uses, approval.ttl, approval.busy.
+ * op.args, approval.uses, approval.ttl, approval.busy, grant.bounds, grant.many.
+ */
+int approval_put(
+    struct store *db, int64_t pairing_id, const struct approval_question *asked, int64_t *id);
+
+/**
+ * approval_ask(db, pairing_id, op, args, uses, ttl_ms, id):
+ * approval_put without bounds.
  */
 int approval_ask(struct store *db, int64_t pairing_id, const char *op, const char *args,
     int64_t uses, int64_t ttl_ms, int64_t *id);

@@ -1,4 +1,4 @@
-/* grant.c: take grants back. */
+/* grant.c: find grants, and take them back. */
 #include "engine/state/grant.h"
 
 static const char DROP[] =
@@ -7,7 +7,48 @@ static const char DROP[] =
     "       (SELECT id FROM pairing WHERE host_name = :host))"
     " RETURNING id";
 
+/* Deciding is what the database does most: exact arguments are found by their index. */
+static const char EXACT[] =
+    "SELECT id FROM grant WHERE pairing_id = :pairing AND op = :op AND args = :args"
+    " AND state = 'active' AND bounds IS NULL AND expires_at > now_ms() ORDER BY expires_at, id"
+    " LIMIT 1";
+
+static const char WITHIN[] =
+    "SELECT g.id FROM grant AS g INDEXED BY grant_bounded WHERE g.pairing_id = :pairing"
+    " AND g.op = :op AND g.state = 'active' AND g.bounds IS NOT NULL AND g.expires_at > now_ms()"
+    " AND instr(:args, '\\u0000') = 0"
+    " AND json_array_length(:args) <= (SELECT count(*) FROM op_param WHERE op = :op)"
+    " AND (g.args = :args OR NOT EXISTS (SELECT 1 FROM grant_bound AS b WHERE b.grant_id = g.id"
+    "      AND NOT CASE b.rule WHEN 'in' THEN coalesce((:args ->> b.at) IN"
+    "          (SELECT CAST(value AS TEXT) FROM json_each(b.bound)), 0)"
+    "        ELSE bound_holds(b.rule, b.bound, :args ->> b.at) END))"
+    " ORDER BY coalesce((SELECT at FROM grant_next WHERE id = g.id), 9e18), g.expires_at, g.id"
+    " LIMIT 1";
+
 static const char KNOWN[] = "SELECT count(*) FROM pairing WHERE host_name = :host";
+
+static int
+find_by(struct store *db, const char *sql, int64_t pairing_id, const char *op, const char *args,
+    int64_t *id)
+{
+	struct stmt *q;
+
+	if ((q = store_sql(db, sql)) == NULL)
+		return -1;
+	stmt_int(q, ":pairing", pairing_id);
+	stmt_text(q, ":op", op);
+	stmt_text(q, ":args", args);
+	*id = stmt_value(q, 0);
+	return 0;
+}
+
+int
+grant_find(struct store *db, int64_t pairing_id, const char *op, const char *args, int64_t *id)
+{
+	if (find_by(db, EXACT, pairing_id, op, args, id) != 0)
+		return -1;
+	return *id != 0 ? 0 : find_by(db, WITHIN, pairing_id, op, args, id);
+}
 
 /* Run DROP, already bound, in a transaction of its own. */
 static int

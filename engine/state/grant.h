@@ -1,8 +1,17 @@
-/* grant.h: taking grants back.  They are made by approval_approve alone. */
+/* grant.h: finding and taking back grants.  They are made by approval_approve alone. */
 #ifndef ENGINE_STATE_GRANT_H
 #define ENGINE_STATE_GRANT_H
 
 #include "engine/store/store.h"
+
+/**
+ * grant_find(db, pairing_id, op, args, id):
+ * Store in ${*id} the live grant under which the Host of ${pairing_id} could run ${op} with
+ * ${args}, in their canonical spelling: one for exactly these, else one whose bounds let them pass,
+ * and of several the one that can be used first; 0 where there is none.  The trigger decides.
+ * Return 0 or -1.
+ */
+int grant_find(struct store *db, int64_t pairing_id, const char *op, const char *args, int64_t *id);
 
 /**
  * grant_drop(db, id, count):

@@ -9,6 +9,7 @@
 #include "engine/crypto/checkpoint.h"
 #include "engine/crypto/key.h"
 #include "engine/endpoint.h"
+#include "engine/store/bounds.h"
 #include "engine/store/function.h"
 
 /* What the text of a seal is for; the key that makes it follows from that. */
@@ -268,5 +269,5 @@ function_register(struct sqlite3 *handle, struct function_context *ctx)
 		if (sqlite3_create_function_v2(handle, all[i].name, all[i].args,
 			SQLITE_UTF8 | all[i].flags, ctx, all[i].fn, NULL, NULL, NULL) != SQLITE_OK)
 			return -1;
-	return 0;
+	return bounds_register(handle);
 }

@@ -20,8 +20,8 @@ struct function_context {
  * Register on ${handle}: now_ms(), acting(), sha256(x), chain_hash(prev, line), process_alive(boot,
  * pid, ticks), endpoint_text(text), seal_ok(kind, text, seal), signed_by(domain, key, text,
  * signature), checkpoint_ok(size, root, signature), and, for statements that we write ourselves,
- * seal_sign(kind, text) and checkpoint_sign(size, root).  ${ctx} must outlive ${handle}.
- * Return 0 or -1.
+ * seal_sign(kind, text) and checkpoint_sign(size, root); and what bounds_register has.  ${ctx} must
+ * outlive ${handle}. Return 0 or -1.
  */
 int function_register(struct sqlite3 *handle, struct function_context *ctx);
 

@@ -57,6 +57,7 @@ static const struct {
     {"op_output", INS, BIT(ROLE_WORKER)},
     {"op_output", DEL, BIT(ROLE_KEEPER)},
     {"folder_walk", INS | UPD, BIT(ROLE_WORKER)},
+    {"verb_support", INS | UPD, BIT(ROLE_WORKER)},
     {"mcp_token", INS | UPD, BIT(ROLE_PERSON)},
     {"context_ask", INS, BIT(ROLE_NET)},
     {"context_ask", UPD, BIT(ROLE_NET) | BIT(ROLE_PERSON) | BIT(ROLE_KEEPER)},

@@ -73,19 +73,42 @@ code_of(int rc)
 	}
 }
 
-/* A trigger's text is 'code|why'; anything else is SQLite's own, under our code for it. */
+/* What a refusal that was made ends with: '|', and when to try again, which is cut off; 0: never.
+ */
+static int64_t
+retry_cut(char *why)
+{
+	char *bar = strrchr(why, '|'), *end;
+	long long at;
+
+	if (bar == NULL || bar[1] < '0' || bar[1] > '9')
+		return 0;
+	at = strtoll(bar + 1, &end, 10);
+	if (*end != '\0')
+		return 0;
+	*bar = '\0';
+	return at;
+}
+
+/* A trigger's text is 'code|why' or 'code|why|retry_at'; anything else is SQLite's own, under our
+ * code for it. */
 static int
 store_failed(struct store *db, int rc)
 {
 	const char *text = sqlite3_errmsg(db->handle);
 	const char *bar = strchr(text, '|');
-	char code[REFUSAL_CODE_MAX];
+	char code[REFUSAL_CODE_MAX], why[REFUSAL_WHY_MAX + 32];
+	int64_t retry_at;
 
 	if (((rc & 0xff) == SQLITE_CONSTRAINT || (rc & 0xff) == SQLITE_ERROR) && bar != NULL &&
 	    (size_t)(bar - text) < sizeof(code) &&
 	    memchr(text, ' ', (size_t)(bar - text)) == NULL) {
 		snprintf(code, sizeof(code), "%.*s", (int)(bar - text), text);
-		return refusal_set(&db->refusal, code, "%s", bar + 1);
+		snprintf(why, sizeof(why), "%s", bar + 1);
+		retry_at = retry_cut(why);
+		refusal_set(&db->refusal, code, "%s", why);
+		db->refusal.retry_at = retry_at;
+		return -1;
 	}
 	if ((rc & 0xff) == SQLITE_IOERR && sqlite3_system_errno(db->handle) == ENOSPC)
 		rc = SQLITE_FULL;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/worker/act.h"
 #include "engine/worker/observe.h"
 
 static const struct observe_op *const ops[] = {
@@ -16,6 +17,24 @@ static const struct observe_op *const ops[] = {
     &observe_journal,
     &observe_logins,
     &observe_cert,
+    &observe_services,
+    &observe_timers,
+    &observe_listeners,
+    &observe_packages,
+    &observe_firewall,
+    &observe_load,
+    &observe_disks,
+    &observe_users,
+    &observe_processes,
+    &observe_kernel,
+    &observe_grants,
+    &observe_grant_drop,
+    &act_file_put,
+    &act_file_move,
+    &act_service_restart,
+    &act_tree_checkout,
+    &act_package_install,
+    &act_user_lock,
 };
 
 const struct observe_op *
@@ -91,6 +110,7 @@ observe_defaults(struct observe_limits *limits, struct observe_env *env)
 	    .journal_bytes = 200000,
 	    .logins_lines = 50000,
 	    .logins_ranked = 20,
+	    .rows_max = 500,
 	    .cert_ms = 5000,
 	    .tool_ms = 30000,
 	    .frame_max = 1048576,
@@ -101,6 +121,12 @@ observe_defaults(struct observe_limits *limits, struct observe_env *env)
 	    .journalctl = "/usr/bin/journalctl",
 	    .systemctl = "/usr/bin/systemctl",
 	    .ss = "/usr/bin/ss",
+	    .nft = "/usr/sbin/nft",
+	    .dpkg_query = "/usr/bin/dpkg-query",
+	    .git = "/usr/bin/git",
+	    .apt_get = "/usr/bin/apt-get",
+	    .usermod = "/usr/sbin/usermod",
+	    .root = "",
 	    .journal = "/var/log/journal:/run/log/journal",
 	    .trust = "",
 	};

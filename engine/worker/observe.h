@@ -3,6 +3,7 @@
 #ifndef ENGINE_WORKER_OBSERVE_H
 #define ENGINE_WORKER_OBSERVE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,6 +12,7 @@
 #define OBSERVE_ARGS_MAX 2
 #define OBSERVE_ARG_MAX  4096
 #define OBSERVE_PATH_MAX 256
+#define OBSERVE_KEEP     2 /* folders that bastion keeps for itself */
 
 /* How a run ends; the reason is in its result. */
 #define OBSERVE_DONE    0 /* answered */
@@ -29,6 +31,7 @@ struct observe_word {
 /* A question that passed the walls: cleaned, defaults filled in, the same for every spelling. */
 struct observe_args {
 	int n;
+	int dry; /* of a verb: look, and change nothing */
 	char v[OBSERVE_ARGS_MAX][OBSERVE_ARG_MAX];
 };
 
@@ -40,6 +43,7 @@ struct observe_limits {
 	int64_t journal_bytes;     /* newest bytes kept */
 	int64_t logins_lines;      /* lines read */
 	int64_t logins_ranked;     /* sources, users and accepted logins named */
+	int64_t rows_max;          /* things named in a list */
 	int64_t cert_ms;           /* time for connections and handshakes */
 	int64_t tool_ms;           /* time for one program that a handler starts */
 	int64_t frame_max;         /* longest frame, bytes */
@@ -52,6 +56,13 @@ struct observe_env {
 	char journalctl[OBSERVE_PATH_MAX];
 	char systemctl[OBSERVE_PATH_MAX];
 	char ss[OBSERVE_PATH_MAX];
+	char nft[OBSERVE_PATH_MAX];
+	char dpkg_query[OBSERVE_PATH_MAX];
+	char git[OBSERVE_PATH_MAX];
+	char apt_get[OBSERVE_PATH_MAX];
+	char usermod[OBSERVE_PATH_MAX];
+	char keep[OBSERVE_KEEP][OBSERVE_ARG_MAX]; /* where verbs do not reach; "": none */
+	char root[OBSERVE_PATH_MAX];    /* before /proc and /etc; "": this machine's own */
 	char journal[OBSERVE_PATH_MAX]; /* directories of journal files, separated by ':' */
 	char readers[OBSERVE_PATH_MAX]; /* the group whose members may read the journal */
 	char trust[OBSERVE_PATH_MAX];   /* file of trusted certificates; "": the system's store */
@@ -64,8 +75,10 @@ struct observe_op {
 	const char *summary;
 	int args_min;
 	int args_max;
+	bool acts; /* it may change something, so it runs outside the seal: act.h */
 	int (*check)(int nargs, const char *const *args, struct observe_args *canon,
 	    struct refusal *refusal);
+	/* NULL: the database answers, as the row of the run is made. */
 	int (*run)(const struct observe_args *args, const struct observe_limits *limits,
 	    const struct observe_env *env, struct answer *out);
 };
@@ -74,6 +87,18 @@ extern const struct observe_op observe_folders;
 extern const struct observe_op observe_journal;
 extern const struct observe_op observe_logins;
 extern const struct observe_op observe_cert;
+extern const struct observe_op observe_services;
+extern const struct observe_op observe_timers;
+extern const struct observe_op observe_listeners;
+extern const struct observe_op observe_packages;
+extern const struct observe_op observe_firewall;
+extern const struct observe_op observe_load;
+extern const struct observe_op observe_disks;
+extern const struct observe_op observe_users;
+extern const struct observe_op observe_processes;
+extern const struct observe_op observe_kernel;
+extern const struct observe_op observe_grants;
+extern const struct observe_op observe_grant_drop;
 
 /**
  * observe_at(i):

@@ -1,4 +1,4 @@
-/* observe_journal.c: what a systemd unit logged lately. */
+/* observe_journal.c: what a systemd unit, or the kernel, logged lately. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 #define UNIT_MAX        255
 #define MINUTES_MAX     60
 #define MINUTES_DEFAULT 15
+#define KERNEL_MAX      1440
 #define NEAR_MAX        5
 
 static const char *const UNIT_TABLE =
@@ -238,12 +239,12 @@ count_lines(const char *text, size_t len)
 }
 
 static int
-send_log(const struct observe_args *args, const struct observe_limits *limits,
+send_log(enum tool which, const char *unit, const struct observe_limits *limits,
     const struct observe_env *env, int64_t minutes, struct answer *out)
 {
 	struct tail tail = {.keep = (size_t)limits->journal_bytes};
 	const struct tool_fill fill = {
-	    .unit = args->v[0],
+	    .unit = unit,
 	    .since_min = minutes,
 	    .lines = limits->journal_lines,
 	};
@@ -255,16 +256,15 @@ send_log(const struct observe_args *args, const struct observe_limits *limits,
 
 	if ((tail.buf = malloc(2 * tail.keep)) == NULL)
 		return OBSERVE_FAILED;
-	if (tool_run(TOOL_UNIT_LOG, env, &fill, limits->tool_ms, take_log, &tail, why,
-		sizeof(why)) == -1) {
-		answer_result(out, UNREADABLE, "tit", args->v[0], minutes, why);
+	if (tool_run(which, env, &fill, limits->tool_ms, take_log, &tail, why, sizeof(why)) == -1) {
+		answer_result(out, UNREADABLE, "tit", unit, minutes, why);
 		free(tail.buf);
 		return OBSERVE_FAILED;
 	}
 	text = newest(&tail, &len);
 	lines = count_lines(text, len);
 	if (answer_text(out, text, len) == -1 ||
-	    answer_result(out, RESULT, "tiiii", args->v[0], minutes, lines, (int64_t)len,
+	    answer_result(out, RESULT, "tiiii", unit, minutes, lines, (int64_t)len,
 		(int64_t)(tail.cut || lines >= limits->journal_lines)) == -1)
 		rc = OBSERVE_FAILED;
 	free(tail.buf);
@@ -302,8 +302,46 @@ run(const struct observe_args *args, const struct observe_limits *limits,
 		    (int64_t)NEAR_MAX);
 		return OBSERVE_WRONG;
 	}
-	return send_log(args, limits, env, minutes, out);
+	return send_log(TOOL_UNIT_LOG, args->v[0], limits, env, minutes, out);
 }
+
+static int
+check_kernel(
+    int nargs, const char *const *args, struct observe_args *canon, struct refusal *refusal)
+{
+	int64_t minutes = MINUTES_DEFAULT;
+
+	if (nargs == 1 && observe_number(args[0], 1, KERNEL_MAX, "observe.minutes", "the time",
+			      &minutes, refusal) == -1)
+		return -1;
+	snprintf(canon->v[0], sizeof(canon->v[0]), "%lld", (long long)minutes);
+	canon->n = 1;
+	return 0;
+}
+
+static int
+run_kernel(const struct observe_args *args, const struct observe_limits *limits,
+    const struct observe_env *env, struct answer *out)
+{
+	int64_t minutes = strtoll(args->v[0], NULL, 10);
+	char why[REFUSAL_WHY_MAX];
+
+	if (!observe_journal_reader(env, why, sizeof(why))) {
+		answer_result(out, UNREADABLE, "tit", "kernel", minutes, why);
+		return OBSERVE_MISSING;
+	}
+	return send_log(TOOL_KERNEL_LOG, "kernel", limits, env, minutes, out);
+}
+
+const struct observe_op observe_kernel = {
+    .name = "observe:kernel",
+    .usage = "[MINUTES 1..1440]",
+    .summary = "what the kernel logged lately",
+    .args_min = 0,
+    .args_max = 1,
+    .check = check_kernel,
+    .run = run_kernel,
+};
 
 const struct observe_op observe_journal = {
     .name = "observe:journal",

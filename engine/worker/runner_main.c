@@ -77,6 +77,7 @@ is_ended(const char *text, size_t len)
 static const struct observe_op *
 vet(const struct runner_wire_request *q)
 {
+	const struct observe_op *op;
 	int i;
 
 	if (!is_ended(q->op, sizeof(q->op)) || q->args.n < 0 || q->args.n > OBSERVE_ARGS_MAX)
@@ -87,14 +88,22 @@ vet(const struct runner_wire_request *q)
 	}
 	if (!is_ended(q->env.journalctl, OBSERVE_PATH_MAX) ||
 	    !is_ended(q->env.systemctl, OBSERVE_PATH_MAX) ||
-	    !is_ended(q->env.ss, OBSERVE_PATH_MAX) || !is_ended(q->env.journal, OBSERVE_PATH_MAX) ||
+	    !is_ended(q->env.ss, OBSERVE_PATH_MAX) || !is_ended(q->env.nft, OBSERVE_PATH_MAX) ||
+	    !is_ended(q->env.dpkg_query, OBSERVE_PATH_MAX) ||
+	    !is_ended(q->env.root, OBSERVE_PATH_MAX) || !is_ended(q->env.git, OBSERVE_PATH_MAX) ||
+	    !is_ended(q->env.apt_get, OBSERVE_PATH_MAX) ||
+	    !is_ended(q->env.usermod, OBSERVE_PATH_MAX) ||
+	    !is_ended(q->env.keep[0], OBSERVE_ARG_MAX) ||
+	    !is_ended(q->env.keep[1], OBSERVE_ARG_MAX) ||
+	    !is_ended(q->env.journal, OBSERVE_PATH_MAX) ||
 	    !is_ended(q->env.readers, OBSERVE_PATH_MAX) ||
 	    !is_ended(q->env.trust, OBSERVE_PATH_MAX))
 		return NULL;
 	if (q->limits.folders_max < 0 || q->limits.journal_bytes <= 0 || q->limits.kill_ms < 0 ||
 	    q->limits.memory_max < 0)
 		return NULL;
-	return observe_find(q->op);
+	op = observe_find(q->op);
+	return op != NULL && op->run != NULL ? op : NULL;
 }
 
 static int
@@ -110,9 +119,10 @@ limit(int which, rlim_t value)
 	return setrlimit(which, &l);
 }
 
-/* Leave the runner behind: own group, no descriptors, no way to write.  Return 0 or -1. */
+/* Leave the runner behind: own group, no descriptors but standard ones and ${keep}.  Return 0 or
+ * -1. */
 static int
-leave(const struct zygote *z, int ask, pid_t parent)
+leave(int keep, int as, pid_t parent)
 {
 	sigset_t none;
 
@@ -122,12 +132,20 @@ leave(const struct zygote *z, int ask, pid_t parent)
 	signal(SIGPIPE, SIG_IGN);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	if (dup2(0, 2) == -1 || dup2(ask, ASK_FD) == -1 || close_range(ASK_FD + 1, ~0U, 0) == -1)
+	if (dup2(0, 2) == -1 || dup2(keep, as) == -1)
 		return -1;
-	if (limit(RLIMIT_CORE, 0) == -1 || limit(RLIMIT_FSIZE, 0) == -1 ||
-	    limit(RLIMIT_NOFILE, NOFILE_MAX) == -1)
+	if (as > ASK_FD && close_range(ASK_FD, (unsigned)as - 1, 0) == -1)
 		return -1;
-	return seal_apply(&z->seal);
+	if (close_range((unsigned)as + 1, ~0U, 0) == -1)
+		return -1;
+	return limit(RLIMIT_CORE, 0) == -1 || limit(RLIMIT_NOFILE, NOFILE_MAX) == -1 ? -1 : 0;
+}
+
+/* From here on there is no way to write. */
+static int
+seal_off(const struct zygote *z)
+{
+	return limit(RLIMIT_FSIZE, 0) == -1 ? -1 : seal_apply(&z->seal);
 }
 
 static void *
@@ -188,8 +206,9 @@ static void __attribute__((noreturn)) child(const struct zygote *z, int ask, pid
 	struct answer *answer;
 	int code;
 
-	if (leave(z, ask, parent) == -1 || (answer = answer_new(OUT_FD, 0)) == NULL ||
-	    warm_up(answer) == -1 || (op = wait_question(&q)) == NULL)
+	if (leave(ask, ASK_FD, parent) == -1 || seal_off(z) == -1 ||
+	    (answer = answer_new(OUT_FD, 0)) == NULL || warm_up(answer) == -1 ||
+	    (op = wait_question(&q)) == NULL)
 		_exit(OBSERVE_FAILED);
 	answer_limit(answer, q.limits.frame_max);
 	code = op->run(&q.args, &q.limits, &q.env, answer);
@@ -197,6 +216,37 @@ static void __attribute__((noreturn)) child(const struct zygote *z, int ask, pid
 	/* A thread that hangs in the kernel would keep the pipe open behind our end. */
 	close(OUT_FD);
 	_exit(code);
+}
+
+/* A verb's part: what it does was decided, and it has to write. */
+static void __attribute__((noreturn))
+act(const struct runner_wire_request *q, int out, pid_t parent)
+{
+	const struct observe_op *op = vet(q);
+	struct answer *answer;
+	int code;
+
+	if (op == NULL || leave(out, OUT_FD, parent) == -1 ||
+	    bound_memory(q->limits.memory_max) == -1 ||
+	    (answer = answer_new(OUT_FD, q->limits.frame_max)) == NULL)
+		_exit(OBSERVE_FAILED);
+	code = op->run(&q->args, &q->limits, &q->env, answer);
+	answer_free(answer);
+	close(OUT_FD);
+	_exit(code);
+}
+
+/* Start a child for the verb ${q}.  Return it, or -1 with errno. */
+static pid_t
+start_act(const struct runner_wire_request *q, int out)
+{
+	pid_t parent = getpid(), pid;
+
+	if ((pid = fork()) == 0)
+		act(q, out, parent);
+	if (pid != -1)
+		setpgid(pid, pid);
+	return pid;
 }
 
 /* Have a child stand ready.  Return 0 or -1. */
@@ -285,13 +335,14 @@ start_run(struct zygote *z, const struct runner_wire_request *q, int out)
 {
 	struct run *run = find_run(z, RUN_FREE, 0, 0);
 	struct runner_wire_event refused = {.kind = WIRE_REFUSED, .id = q->id};
+	const struct observe_op *op = vet(q);
 	pid_t pid = -1;
 
 	errno = EAGAIN;
-	if (vet(q) == NULL)
+	if (op == NULL)
 		errno = EINVAL;
 	else if (run != NULL)
-		pid = use_spare(z, q, out);
+		pid = op->acts ? start_act(q, out) : use_spare(z, q, out);
 	if (pid == -1) {
 		refused.status = errno;
 		if (send(WIRE_FD, &refused, sizeof(refused), MSG_NOSIGNAL) == -1)

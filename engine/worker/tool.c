@@ -1,4 +1,4 @@
-/* tool.c: start journalctl, systemctl or ss, exactly as the table says. */
+/* tool.c: start journalctl, systemctl, ss, nft or dpkg-query, exactly as the table says. */
 #include <sys/wait.h>
 
 #include <errno.h>
@@ -23,12 +23,42 @@ static const char *const argvs[TOOL_COUNT][TOOL_ARGV_MAX] = {
 	"_COMM=sshd", "_COMM=sshd-session", "_COMM=sshd-auth", "_UID=0", "+",
 	"_SYSTEMD_UNIT=ssh.service", "_SYSTEMD_UNIT=sshd.service", "_UID=0"},
     [TOOL_LISTENERS] = {"ss", "-Hltn"},
+    [TOOL_SERVICES] = {"systemctl", "list-units", "--type=service", "--all", "--no-legend",
+	"--plain"},
+    [TOOL_TIMERS] = {"systemctl", "list-timers", "--all", "--output=json"},
+    [TOOL_KERNEL_LOG] = {"journalctl", "-k", "<since>", "-o", "short-iso", "--no-pager", "-q",
+	"<lines>"},
+    [TOOL_SOCKETS] = {"ss", "-Hltunp"},
+    [TOOL_RULES] = {"nft", "-j", "list", "ruleset"},
+    [TOOL_PACKAGES] = {"dpkg-query", "-W",
+	"-f=${binary:Package}\\t${Version}\\t${db:Status-Abbrev}\\n"},
+    [TOOL_UNIT_LOADED] = {"systemctl", "show", "--property=LoadState", "--value", "--", "<name>"},
+    [TOOL_UNIT_SHOW] = {"systemctl", "show", "--property=ActiveState", "--value", "--", "<name>"},
+    [TOOL_UNIT_RESTART] = {"systemctl", "restart", "--no-ask-password", "--", "<name>"},
+    [TOOL_TREE_CONFIG] = {"git", "-C", "<path>", "config", "--local", "--name-only", "--list"},
+    [TOOL_TREE_COMMIT] = {"git", "-C", "<path>", "rev-parse", "--verify", "--quiet", "<commit>"},
+    [TOOL_TREE_DIFF] = {"git", "-C", "<path>", "-c", "core.fsmonitor=false", "diff",
+	"--name-status", "--no-renames", "--no-ext-diff", "--no-textconv", "HEAD", "<name>", "--"},
+    [TOOL_TREE_CHECKOUT] = {"git", "-C", "<path>", "-c", "core.hooksPath=/dev/null", "-c",
+	"core.fsmonitor=false", "-c", "protocol.allow=never", "checkout", "--quiet", "--detach",
+	"--no-recurse-submodules", "<name>", "--"},
+    [TOOL_PACKAGE_PLAN] = {"apt-get", "-s", "-q", "-y", "--no-install-recommends", "install", "--",
+	"<name>"},
+    [TOOL_PACKAGE_INSTALL] = {"apt-get", "-q", "-y", "--no-install-recommends", "--no-remove", "-o",
+	"Dpkg::Options::=--force-confold", "install", "--", "<name>"},
+    [TOOL_USER_LOCK] = {"usermod", "--lock", "--", "<name>"},
 };
 
 static char *const tool_environ[] = {
     (char[]){"PATH=/usr/sbin:/usr/bin:/sbin:/bin"},
     (char[]){"LC_ALL=C.UTF-8"},
     (char[]){"SYSTEMD_COLORS=0"},
+    (char[]){"HOME=/nonexistent"},
+    (char[]){"GIT_CONFIG_NOSYSTEM=1"},
+    (char[]){"GIT_CONFIG_GLOBAL=/dev/null"},
+    (char[]){"GIT_TERMINAL_PROMPT=0"},
+    (char[]){"GIT_OPTIONAL_LOCKS=0"},
+    (char[]){"DEBIAN_FRONTEND=noninteractive"},
     NULL,
 };
 
@@ -38,8 +68,29 @@ tool_path(enum tool which, const struct observe_env *env)
 	switch (which) {
 	case TOOL_UNITS:
 	case TOOL_UNIT_FILES:
+	case TOOL_SERVICES:
+	case TOOL_TIMERS:
 		return env->systemctl;
+	case TOOL_UNIT_LOADED:
+	case TOOL_UNIT_SHOW:
+	case TOOL_UNIT_RESTART:
+		return env->systemctl;
+	case TOOL_TREE_CONFIG:
+	case TOOL_TREE_COMMIT:
+	case TOOL_TREE_DIFF:
+	case TOOL_TREE_CHECKOUT:
+		return env->git;
+	case TOOL_PACKAGE_PLAN:
+	case TOOL_PACKAGE_INSTALL:
+		return env->apt_get;
+	case TOOL_USER_LOCK:
+		return env->usermod;
+	case TOOL_RULES:
+		return env->nft;
+	case TOOL_PACKAGES:
+		return env->dpkg_query;
 	case TOOL_LISTENERS:
+	case TOOL_SOCKETS:
 		return env->ss;
 	default:
 		return env->journalctl;
@@ -53,6 +104,12 @@ fill_gap(char *out, const char *word, const struct tool_fill *fill)
 
 	if (strcmp(word, "<unit>") == 0)
 		n = snprintf(out, TOOL_ARG_MAX, "--unit=%s", fill->unit);
+	else if (strcmp(word, "<name>") == 0)
+		n = snprintf(out, TOOL_ARG_MAX, "%s", fill->name);
+	else if (strcmp(word, "<commit>") == 0)
+		n = snprintf(out, TOOL_ARG_MAX, "%s^{commit}", fill->name);
+	else if (strcmp(word, "<path>") == 0)
+		n = snprintf(out, TOOL_ARG_MAX, "%s", fill->path);
 	else if (strcmp(word, "<since>") == 0)
 		n = snprintf(out, TOOL_ARG_MAX, "--since=-%lldmin", (long long)fill->since_min);
 	else if (strcmp(word, "<lines>") == 0)

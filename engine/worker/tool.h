@@ -17,6 +17,23 @@ enum tool {
 	TOOL_UNIT_LOG,   /* what one unit logged */
 	TOOL_SSHD_LOG,   /* what sshd logged as root */
 	TOOL_LISTENERS,  /* listening TCP sockets */
+	TOOL_SERVICES,   /* services that systemd has loaded */
+	TOOL_TIMERS,     /* its timers, as JSON */
+	TOOL_KERNEL_LOG, /* what the kernel logged */
+	TOOL_SOCKETS,    /* listening TCP and UDP sockets, and whose they are */
+	TOOL_RULES,      /* the packet filter, as JSON */
+	TOOL_PACKAGES,   /* installed packages, by tabs */
+	/* Those of verbs; the last word of each name says what it does. */
+	TOOL_UNIT_LOADED,
+	TOOL_UNIT_SHOW,
+	TOOL_UNIT_RESTART,
+	TOOL_TREE_CONFIG,
+	TOOL_TREE_COMMIT,
+	TOOL_TREE_DIFF,
+	TOOL_TREE_CHECKOUT,
+	TOOL_PACKAGE_PLAN,
+	TOOL_PACKAGE_INSTALL,
+	TOOL_USER_LOCK,
 	TOOL_COUNT
 };
 
@@ -25,6 +42,8 @@ struct tool_fill {
 	const char *unit;  /* canonical name, or NULL */
 	int64_t since_min; /* minutes to look back */
 	int64_t lines;     /* newest lines wanted */
+	const char *name;  /* of a unit, ref, package or account, or NULL */
+	const char *path;  /* of a git tree, or NULL */
 };
 
 /* The argument vector of one start, ready for exec. */

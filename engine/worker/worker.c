@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "engine/actor/loop.h"
+#include "engine/worker/act.h"
 #include "engine/worker/contain_run.h"
 #include "engine/worker/observe.h"
 #include "engine/worker/probe.h"
@@ -16,8 +17,15 @@
 #include "engine/worker/worker.h"
 
 static const char QUEUED[] =
-    "SELECT id, op, args ->> 0, args ->> 1, json_array_length(args) FROM op_run"
+    "SELECT id, op, args ->> 0, args ->> 1, json_array_length(args), dry FROM op_run"
     " WHERE state = 'queued' AND finished_at IS NULL ORDER BY id LIMIT 1";
+
+static const char KNOWN[] = "SELECT count(*) FROM verb_support WHERE verb = :verb AND why = :why";
+
+static const char PROBED[] =
+    "INSERT INTO verb_support (verb, works, why, probed_at) VALUES (:verb, :why = '', :why, now_ms())"
+    " ON CONFLICT (verb) DO UPDATE SET works = excluded.works, why = excluded.why,"
+    "   probed_at = excluded.probed_at";
 
 static const char RUNNING[] =
     "UPDATE op_run SET state = 'running', started_at = now_ms() WHERE id = :id";
@@ -62,20 +70,65 @@ struct run {
 };
 
 static void
-limits_read(struct store *db, struct observe_limits *limits, struct observe_env *env)
+limits_read(const struct actor_env *of, struct observe_limits *limits, struct observe_env *env)
 {
+	struct store *db = of->db;
+
 	observe_defaults(limits, env);
+	snprintf(env->keep[0], sizeof(env->keep[0]), "%s", of->home->state);
+	snprintf(env->keep[1], sizeof(env->keep[1]), "%s", of->home->run);
 	limits->folders_max = store_setting(db, "folders.max");
 	limits->folders_budget_ms = store_setting(db, "folders.budget_ms");
 	limits->journal_lines = store_setting(db, "journal.lines");
 	limits->journal_bytes = store_setting(db, "journal.bytes");
 	limits->logins_lines = store_setting(db, "logins.lines");
 	limits->logins_ranked = store_setting(db, "logins.ranked");
+	limits->rows_max = store_setting(db, "observe.rows");
 	limits->cert_ms = store_setting(db, "cert.wait_ms");
 	limits->tool_ms = store_setting(db, "op.tool_ms");
 	limits->frame_max = store_setting(db, "op.frame");
 	limits->memory_max = store_setting(db, "op.memory");
 	limits->kill_ms = store_setting(db, "op.kill_ms");
+}
+
+/* Keep what was found about ${verb}, in a transaction of its own; mostly it is known already. */
+static int
+probe_keep(struct store *db, const char *verb, const char *why)
+{
+	struct stmt *q;
+
+	if ((q = store_sql(db, KNOWN)) == NULL)
+		return -1;
+	stmt_text(q, ":verb", verb);
+	stmt_text(q, ":why", why);
+	if (stmt_value(q, 0) == 1)
+		return 0;
+	if (store_begin_soft(db) != 0)
+		return -1;
+	if ((q = store_sql(db, PROBED)) == NULL)
+		return store_rollback(db);
+	stmt_text(q, ":verb", verb);
+	stmt_text(q, ":why", why);
+	return stmt_run(q) == 0 ? store_commit(db) : store_rollback(db);
+}
+
+/* Look of each verb whether this machine has what it needs.  Return 0 or -1. */
+static int
+probe(const struct actor_env *of)
+{
+	const struct act_verb *verb;
+	struct observe_limits limits;
+	struct observe_env env;
+	char why[REFUSAL_WHY_MAX];
+	size_t i;
+
+	limits_read(of, &limits, &env);
+	for (i = 0; (verb = act_verb_at(i)) != NULL; i++) {
+		act_verb_works(verb, &env, why, sizeof(why));
+		if (probe_keep(of->db, verb->name, why) != 0)
+			return -1;
+	}
+	return 0;
 }
 
 static void
@@ -300,18 +353,20 @@ run_late(void *ctx)
 
 /* What the row says becomes a process.  A run that cannot start has ended. */
 static int
-run_start(struct run *run, const char *op, int n, const struct observe_word *words)
+run_start(struct run *run, const char *op, int n, const struct observe_word *words, int dry)
 {
 	static struct observe_args args; /* large */
 	struct worker *w = run->worker;
 	struct observe_limits limits;
 	struct observe_env env;
 	struct refusal r = {.code = "op.start", .why = "the run could not be started"};
+	int rc;
 
-	limits_read(w->env->db, &limits, &env);
-	if (observe_check(op, n, words, &args, &r) != 0 ||
-	    runner_spawn(&w->runner, observe_find(op), &args, &limits, &env, &run->fd,
-		&run->process, &r) != 0) {
+	limits_read(w->env, &limits, &env);
+	rc = observe_check(op, n, words, &args, &r);
+	args.dry = dry;
+	if (rc != 0 || runner_spawn(&w->runner, observe_find(op), &args, &limits, &env, &run->fd,
+			   &run->process, &r) != 0) {
 		run->fd = -1;
 		run->exit_code = 1;
 		run_say(run, r.code, r.why);
@@ -373,7 +428,7 @@ claim_one(struct worker *w)
 	struct run *run;
 	struct stmt *q;
 	int64_t id;
-	int n, count;
+	int n, count, dry;
 	bool walk;
 
 	if ((q = store_sql(db, QUEUED)) == NULL)
@@ -385,13 +440,14 @@ claim_one(struct worker *w)
 	snprintf(a, sizeof(a), "%s", stmt_get_text(q, 2));
 	snprintf(b, sizeof(b), "%s", stmt_get_text(q, 3));
 	count = (int)stmt_get_int(q, 4);
+	dry = (int)stmt_get_int(q, 5);
 	stmt_done(q);
 	words[0] = (struct observe_word){a, strlen(a)};
 	words[1] = (struct observe_word){b, strlen(b)};
 	walk = strcmp(op, "observe:folders") == 0;
 	if (mark_running(db, id, walk) != 0 || (run = run_new(w, id, walk)) == NULL)
 		return -1;
-	if (run_start(run, op, count, words) != 0)
+	if (run_start(run, op, count, words, dry) != 0)
 		run_end(run);
 	return 1;
 }
@@ -536,6 +592,12 @@ worker_start(struct actor_env *env, struct refusal *r)
 	observe_defaults(&limits, &tools);
 	if (probe_write(env->db, &tools) != 0)
 		complain(w, "what this machine can run could not be kept");
+	if (probe(env) != 0) {
+		*r = *store_refusal(env->db);
+		free(w);
+		env->ctx = NULL;
+		return -1;
+	}
 	if (runner_start(&w->runner, "/proc/self/exe", r) == 0 &&
 	    loop_add(env->loop, runner_fd(&w->runner), EPOLLIN, runner_told, w) == 0)
 		return 0;

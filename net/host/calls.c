@@ -23,23 +23,27 @@ static const char FORM[] =
     "    OR coalesce(json_type(:body, '$.wait_ms'), 'integer') <> 'integer'"
     "    OR coalesce(:body ->> '$.wait_ms', 0) NOT BETWEEN 0 AND 86400000"
     "    OR coalesce(json_type(:body, '$.anew'), 'true') NOT IN ('true', 'false')"
+    "    OR coalesce(json_type(:body, '$.bounds'), 'object') <> 'object'"
     "    OR coalesce(json_type(:body, '$.dry'), 'true') NOT IN ('true', 'false')"
     "    OR EXISTS (SELECT 1 FROM json_each(:body)"
-    "      WHERE key NOT IN ('box', 'op', 'args', 'uses', 'ttl_ms', 'anew', 'wait_ms', 'dry'))"
+    "      WHERE key NOT IN ('box', 'op', 'args', 'bounds', 'dry', 'uses', 'ttl_ms', 'anew', 'wait_ms'))"
     "    OR EXISTS (SELECT 1 FROM json_each(:body, '$.args') WHERE type <> 'text')"
-    "   THEN 'op.args|an ask is {\"box\":text,\"op\":text,\"args\":[text…],\"uses\":n,\"ttl_ms\":n,"
-    "\"anew\":bool,\"wait_ms\":n,\"dry\":bool}'"
+    "   THEN 'op.args|an ask is {\"box\":text,\"op\":text,\"args\":[text…],\"bounds\":object,\"dry\":bool,"
+    "\"uses\":n,\"ttl_ms\":n,\"anew\":bool,\"wait_ms\":n}'"
     "  WHEN length(:body ->> '$.op') NOT BETWEEN 1 AND 64"
     "   THEN 'op.unknown|there is no op of this name'"
     "  WHEN length(:body -> '$.args') > 16384 THEN 'op.args|the arguments are too long'"
+    "  WHEN length(CAST(:body -> '$.bounds' AS BLOB)) > 4096"
+    "   THEN 'grant.bounds|the bounds are too long'"
     " END";
 
 static const char CALL[] =
-    "INSERT INTO call (box_id, op, args, uses, ttl_ms, anew, wait_ms, dry, nonce, asked_at)"
+    "INSERT INTO call (box_id, op, args, bounds, dry, uses, ttl_ms, anew, wait_ms, nonce, asked_at)"
     " SELECT coalesce((SELECT id FROM host_box WHERE name = :body ->> '$.box' AND state = 'active'), 0),"
     "   :body ->> '$.op', (SELECT json_group_array(value) FROM json_each(:body, '$.args')),"
+    "   :body -> '$.bounds', coalesce(:body ->> '$.dry', 0),"
     "   :body ->> '$.uses', :body ->> '$.ttl_ms', coalesce(:body ->> '$.anew', 0),"
-    "   :body ->> '$.wait_ms', coalesce(:body ->> '$.dry', 0), :nonce, now_ms()";
+    "   :body ->> '$.wait_ms', :nonce, now_ms()";
 
 /* What is answered, or was taken back, stays as it is. */
 static const char CANCEL[] =

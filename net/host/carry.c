@@ -19,7 +19,7 @@ static const char ASKED[] =
     "  json_patch(json_object('op', c.op, 'args', json(c.args),"
     "              'anew', json(iif(c.anew, 'true', 'false')), 'witness', json(iif(w.size IS NULL,"
     "                NULL, json_object('size', w.size, 'root', lower(hex(w.root)))))),"
-    "    iif(c.dry, '{\"dry\":true}', '{}'))"
+    "    json_object('bounds', json(c.bounds), 'dry', json(iif(c.dry, 'true', NULL))))"
     "  AS body, c.uses, c.ttl_ms, b.box_key, w.size, w.root, c.wait_ms"
     "  FROM call AS c JOIN host_box AS b ON b.id = c.box_id"
     "  LEFT JOIN box_witness AS w ON w.box_id = b.id AND w.state <> 'accepted'"

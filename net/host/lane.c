@@ -8,6 +8,7 @@
 
 #include "engine/state/approval.h"
 #include "engine/state/audit_proof.h"
+#include "engine/state/grant.h"
 #include "engine/state/pairing.h"
 #include "engine/state/quarantine.h"
 #include "engine/worker/observe.h"
@@ -17,7 +18,8 @@
 #include "net/host/watch.h"
 #include "net/http/json.h"
 
-#define ARGS_MAX 16384
+#define ARGS_MAX   16384
+#define BOUNDS_MAX 4096 /* bytes, as schema/bound.sql has it */
 
 /* The ask, taken apart and held to its form by SQLite. */
 static const char ASK[] =
@@ -28,12 +30,14 @@ static const char ASK[] =
     "  AND coalesce(json_type(:body, '$.ttl_ms'), 'integer') = 'integer'"
     "  AND coalesce(json_type(:body, '$.anew'), 'true') IN ('true', 'false')"
     "  AND coalesce(json_type(:body, '$.wait_ms'), 'integer') = 'integer'"
-    "  AND NOT EXISTS (SELECT 1 FROM json_each(:body)"
-    "    WHERE key NOT IN ('op', 'args', 'uses', 'ttl_ms', 'anew', 'wait_ms', 'witness', 'dry'))"
+    "  AND coalesce(json_type(:body, '$.bounds'), 'object') = 'object'"
     "  AND coalesce(json_type(:body, '$.dry'), 'true') IN ('true', 'false')"
+    "  AND NOT EXISTS (SELECT 1 FROM json_each(:body)"
+    "    WHERE key NOT IN ('op', 'args', 'bounds', 'dry', 'uses', 'ttl_ms', 'anew', 'wait_ms', 'witness'))"
     "  AND NOT EXISTS (SELECT 1 FROM json_each(:body, '$.args') WHERE type <> 'text'),"
     "  min(max(coalesce(:body ->> '$.wait_ms', 0), 0),"
-    "    (SELECT value FROM setting WHERE name = 'lane.wait_ms')), coalesce(:body ->> '$.dry', 0)";
+    "    (SELECT value FROM setting WHERE name = 'lane.wait_ms')),"
+    "  :body -> '$.bounds', coalesce(:body ->> '$.dry', 0)";
 
 /* What the Host holds of this box's audit: 0 where it does not ask, 1 where it holds nothing yet.
  */
@@ -54,12 +58,9 @@ static const char WORDS[] = "SELECT value FROM json_each(:body, '$.args')";
 static const char CANON[] = "SELECT CASE :n WHEN 0 THEN json_array() WHEN 1 THEN json_array(:a)"
 			    " ELSE json_array(:a, :b) END";
 
-static const char USABLE[] =
-    "SELECT id FROM grant WHERE pairing_id = :pairing AND op = :op AND args = :args"
-    " AND state = 'active' AND expires_at > now_ms() ORDER BY expires_at, id LIMIT 1";
-
-static const char RUN[] = "INSERT INTO op_run (pairing_id, op, args, nonce, grant_id, queued_at)"
-			  " VALUES (:pairing, :op, :args, :nonce, nullif(:grant, 0), now_ms())";
+static const char RUN[] =
+    "INSERT INTO op_run (pairing_id, op, args, nonce, grant_id, queued_at, dry)"
+    " VALUES (:pairing, :op, :args, :nonce, nullif(:grant, 0), now_ms(), :dry)";
 
 static const char REFUSED[] =
     "INSERT INTO refused (at, pairing_id, surface, asked, code, why)"
@@ -93,8 +94,12 @@ static const char HELD_END[] =
     "  'approval', :approval)) || char(10) || json_object('x', exit_code) || char(10)"
     "  FROM refusal WHERE code = :code";
 
-static const char OPS[] = "SELECT json_object('ops', json_group_array(json_object('name', name,"
-			  " 'class', class, 'usage', usage, 'summary', summary))) FROM op";
+/* What this machine can be asked for, and that its grants may have bounds. */
+static const char OPS[] =
+    "SELECT json_object('ops', json_group_array(json_object('name', name, 'class', class,"
+    "  'usage', usage, 'summary', summary)), 'grant_run_bounds', json('true'), 'verbs',"
+    "  (SELECT json_group_object(name, json(iif(works IS 1, 'true', 'false'))) FROM verb_report))"
+    "  FROM op";
 
 /* One ask on its way to a decision, and then to an answer. */
 struct ask {
@@ -103,14 +108,16 @@ struct ask {
 	struct http_exchange *x; /* NULL once the Host has gone */
 	struct pairing pairing;
 	char op[65], args[ARGS_MAX + 1], nonce[SIGN_NONCE_HEX];
-	int64_t uses, ttl_ms; /* 0: the box's default */
-	bool anew, proven;    /* signed by the Host that it names */
-	struct refusal held;  /* why it does not run */
-	char *witness;        /* that this audit goes on from what the Host holds of it, or NULL */
+	char bounds[BOUNDS_MAX + 1]; /* "": none */
+	int64_t uses, ttl_ms;        /* 0: the box's default */
+	bool anew, proven;           /* signed by the Host that it names */
+	struct refusal held;         /* why it does not run */
+	char *witness; /* that this audit goes on from what the Host holds of it, or NULL */
 	int64_t run, approval;
 	int64_t wait_ms;          /* for a person; 0: not at all */
 	bool begun;               /* the answer was begun, with its question */
-	bool dry;                 /* what would be decided, and nothing is (dry.c) */
+	bool dry;                 /* what would happen, and nothing does */
+	bool acts;                /* its op changes something: a dry run of it looks */
 	char dried[DRY_MAX];      /* the answer to that */
 	struct ask *next, **self; /* of those that wait for a person */
 	uint64_t timer;
@@ -206,8 +213,10 @@ words_read(struct net *net, struct ask *ask, const char *body, size_t len, struc
 static int
 ask_read(struct net *net, struct ask *ask, const char *body, size_t len, struct refusal *r)
 {
+	const struct observe_op *op;
 	struct stmt *q;
 	int64_t good;
+	int bounds = 0;
 
 	if ((q = store_sql(net->env->db, ASK)) == NULL)
 		return -1;
@@ -222,14 +231,21 @@ ask_read(struct net *net, struct ask *ask, const char *body, size_t len, struct 
 	ask->ttl_ms = stmt_get_int(q, 2);
 	ask->anew = stmt_get_int(q, 3) != 0;
 	ask->wait_ms = stmt_get_int(q, 5);
-	ask->dry = stmt_get_int(q, 6) != 0;
+	ask->dry = stmt_get_int(q, 7) != 0;
+	if (!stmt_is_null(q, 6))
+		bounds = snprintf(ask->bounds, sizeof(ask->bounds), "%s", stmt_get_text(q, 6));
 	stmt_done(q);
 	if (!good)
 		return refusal_set(r, "op.args",
-		    "an ask is {\"op\":text,\"args\":[text…],\"uses\":n,\"ttl_ms\":n,\"anew\":bool,"
-		    "\"wait_ms\":n,\"witness\":object,\"dry\":bool}");
-	if (observe_find(ask->op) == NULL)
+		    "an ask is {\"op\":text,\"args\":[text…],\"bounds\":object,\"dry\":bool,\"uses\":n,\"ttl_ms\":n,"
+		    "\"anew\":bool,"
+		    "\"wait_ms\":n,\"witness\":object}");
+	if (bounds > BOUNDS_MAX)
+		return refusal_set(
+		    r, "grant.bounds", "bounds are at most %d bytes of JSON", BOUNDS_MAX);
+	if ((op = observe_find(ask->op)) == NULL)
 		return refusal_set(r, "op.unknown", "there is no op of this name");
+	ask->acts = op->acts;
 	return words_read(net, ask, body, len, r);
 }
 
@@ -304,19 +320,15 @@ run_insert(struct store *db, struct ask *ask)
 	struct stmt *q;
 	int64_t grant = 0;
 
-	if ((q = store_sql(db, USABLE)) == NULL)
-		return -1;
-	stmt_int(q, ":pairing", ask->pairing.id);
-	stmt_text(q, ":op", ask->op);
-	stmt_text(q, ":args", ask->args);
-	grant = stmt_value(q, 0);
-	if ((q = store_sql(db, RUN)) == NULL)
+	if (grant_find(db, ask->pairing.id, ask->op, ask->args, &grant) != 0 ||
+	    (q = store_sql(db, RUN)) == NULL)
 		return -1;
 	stmt_int(q, ":pairing", ask->pairing.id);
 	stmt_text(q, ":op", ask->op);
 	stmt_text(q, ":args", ask->args);
 	stmt_text(q, ":nonce", ask->nonce);
 	stmt_int(q, ":grant", grant);
+	stmt_int(q, ":dry", ask->dry && ask->acts);
 	if (stmt_run(q) != 0)
 		return -1;
 	ask->run = store_last_id(db);
@@ -328,13 +340,18 @@ run_insert(struct store *db, struct ask *ask)
 static int
 ask_decide(struct store *db, struct ask *ask)
 {
+	const struct approval_question asked = {.op = ask->op,
+	    .args = ask->args,
+	    .bounds = ask->bounds[0] != '\0' ? ask->bounds : NULL,
+	    .uses = ask->uses,
+	    .ttl_ms = ask->ttl_ms};
+
 	if (!ask->anew && run_insert(db, ask) == 0)
 		return 0;
 	/* The question that it waited for is answered: another one would be nagging. */
 	if (ask->begun || (!ask->anew && strcmp(store_refusal(db)->code, "approval.needed") != 0))
 		return -1;
-	if (approval_ask(db, ask->pairing.id, ask->op, ask->args, ask->uses, ask->ttl_ms,
-		&ask->approval) != 0)
+	if (approval_put(db, ask->pairing.id, &asked, &ask->approval) != 0)
 		return -1;
 	return refusal_set(store_refusal(db), "approval.needed",
 	    "a person has to approve this first: question %" PRId64, ask->approval);
@@ -355,14 +372,19 @@ ask_acts(struct store *db, const struct ask *ask)
 		store_acting(db, "actor:net");
 }
 
-/* Most asks are within a grant, and one row settles them. */
+/*
+ * Most asks are within a grant, and one row settles them.  A dry run of what acts is a run, which
+ * looks; of all else, and where no grant covers it, what would be decided is all there is to say.
+ */
 static int
 ask_settle(struct store *db, struct commit_job *job)
 {
 	struct ask *ask = (struct ask *)job;
 
 	ask_acts(db, ask);
-	return ask->held.code[0] == '\0' && !ask->anew && !ask->dry ? run_insert(db, ask) : -1;
+	return ask->held.code[0] == '\0' && !ask->anew && (!ask->dry || ask->acts)
+		   ? run_insert(db, ask)
+		   : -1;
 }
 
 /* What was refused is kept, with the question that it led to. */
@@ -612,7 +634,7 @@ ask_done(struct commit_job *job)
 		hold_refuse(ask, no);
 	else if (ask->x != NULL && no != NULL)
 		ask_refuse(ask, no);
-	else if (ask->x != NULL && ask->dry)
+	else if (ask->x != NULL && ask->dried[0] != '\0')
 		ask_dried(ask);
 	else if (ask->x != NULL && ask->begun)
 		watch_go_on(ask->net, ask->x, &ANSWER, ask->run);

@@ -169,7 +169,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < 1)
 		return 0;
 	size--;
-	switch (data[0] % 6) {
+	switch (data[0] % 10) {
 	case 0:
 		try_words("observe:folders", text, size);
 		break;
@@ -181,6 +181,18 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		break;
 	case 3:
 		try_words("observe:cert", text, size);
+		break;
+	case 6:
+		try_words("observe:services", text, size);
+		break;
+	case 7:
+		try_words("observe:packages", text, size);
+		break;
+	case 8:
+		try_words("observe:processes", text, size);
+		break;
+	case 9:
+		try_words("grant:drop", text, size);
 		break;
 	case 4:
 		lines.line = try_listener;

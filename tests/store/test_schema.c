@@ -77,7 +77,8 @@ must(sqlite3 *db, const char *sql)
 		fail_msg("%s: %s", sql, sqlite3_errmsg(db));
 }
 
-/* Without comments, each run of white space as one blank: ALTER TABLE lays text out its own way. */
+/* Without comments, each run of white space as one blank, none before a comma or the end of a list:
+ * ALTER TABLE lays text out its own way. */
 static void
 plain(const char *sql, char *out, size_t size)
 {
@@ -91,6 +92,8 @@ plain(const char *sql, char *out, size_t size)
 		}
 		if (*sql == '\'' || *sql == '"')
 			quote = quote == '\0' ? *sql : quote == *sql ? '\0' : quote;
+		if (quote == '\0' && (*sql == ',' || *sql == ')') && n > 0 && out[n - 1] == ' ')
+			n--;
 		if (quote != '\0' || strchr(" \t\n", *sql) == NULL)
 			out[n++] = *sql;
 		else if (n > 0 && out[n - 1] != ' ')

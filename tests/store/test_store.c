@@ -130,6 +130,8 @@ static const struct {
     {"restore", {"", "", ""}},
     {"op", {"", "", ""}},
     {"op_param", {"", "", ""}},
+    {"verb", {"", "", ""}},
+    {"verb_support", {"W", "W", ""}},
     {"op_result", {"", "", ""}},
     {"audit", {"", "", ""}},
     {"audit_entry", {"", "", ""}},

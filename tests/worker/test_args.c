@@ -212,17 +212,18 @@ refusals_never_echo(void **state)
 static void
 table_is_known(void **state)
 {
-	static const char *const names[] = {
-	    "observe:folders", "observe:journal", "observe:logins", "observe:cert"};
+	const struct observe_op *op;
 	size_t i;
 
 	(void)state;
-	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		assert_non_null(observe_find(names[i]));
-		assert_non_null(observe_find(names[i])->check);
-		assert_non_null(observe_find(names[i])->run);
+	for (i = 0; (op = observe_at(i)) != NULL; i++) {
+		assert_ptr_equal(observe_find(op->name), op);
+		assert_non_null(op->check);
+		/* What a Host asks about its own grants is answered in the database. */
+		assert_int_equal(op->run != NULL, strncmp(op->name, "grant:", 6) != 0);
+		assert_true(op->args_min <= op->args_max && op->args_max <= OBSERVE_ARGS_MAX);
 	}
-	assert_null(observe_at(i));
+	assert_true(i >= 4);
 }
 
 /* Chapter core 11: every program that a handler can start, word by word. */
@@ -237,8 +238,27 @@ programs_are_fixed(void **state)
 	    "_COMM=sshd-session _COMM=sshd-auth _UID=0 + _SYSTEMD_UNIT=ssh.service "
 	    "_SYSTEMD_UNIT=sshd.service _UID=0 ",
 	    "ss -Hltn ",
+	    "systemctl list-units --type=service --all --no-legend --plain ",
+	    "systemctl list-timers --all --output=json ",
+	    "journalctl -k --since=-15min -o short-iso --no-pager -q --lines=5000 ",
+	    "ss -Hltunp ",
+	    "nft -j list ruleset ",
+	    "dpkg-query -W -f=${binary:Package}\\t${Version}\\t${db:Status-Abbrev}\\n ",
+	    "systemctl show --property=LoadState --value -- name ",
+	    "systemctl show --property=ActiveState --value -- name ",
+	    "systemctl restart --no-ask-password -- name ",
+	    "git -C /tree config --local --name-only --list ",
+	    "git -C /tree rev-parse --verify --quiet name^{commit} ",
+	    "git -C /tree -c core.fsmonitor=false diff --name-status --no-renames --no-ext-diff "
+	    "--no-textconv HEAD name -- ",
+	    "git -C /tree -c core.hooksPath=/dev/null -c core.fsmonitor=false -c protocol.allow=never "
+	    "checkout --quiet --detach --no-recurse-submodules name -- ",
+	    "apt-get -s -q -y --no-install-recommends install -- name ",
+	    "apt-get -q -y --no-install-recommends --no-remove -o Dpkg::Options::=--force-confold install "
+	    "-- name ",
+	    "usermod --lock -- name ",
 	};
-	const struct tool_fill fill = {"ssh.service", 15, 5000};
+	const struct tool_fill fill = {"ssh.service", 15, 5000, "name", "/tree"};
 	struct observe_limits limits;
 	struct observe_env env;
 	struct tool_call call;

@@ -1,0 +1,67 @@
+/* act.h: what changes this machine: verbs, each with what it needs, a dry run and an apply. */
+#ifndef ENGINE_WORKER_ACT_H
+#define ENGINE_WORKER_ACT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/stat.h>
+
+#include "engine/worker/observe.h"
+
+/*
+ * The handlers have the form of the questions' (observe.h), with acts set: they run outside the
+ * seal, and where args->dry is set they look, say what they would change, and change nothing.
+ * Applied is what was decided: the row of the run is durable before the handler starts.
+ */
+extern const struct observe_op act_file_put;
+extern const struct observe_op act_file_move;
+extern const struct observe_op act_service_restart;
+extern const struct observe_op act_tree_checkout;
+extern const struct observe_op act_package_install;
+extern const struct observe_op act_user_lock;
+
+/* A verb: a row of the table verb has the same name. */
+struct act_verb {
+	const char *name;
+	const char *tool; /* the program that it needs, as it is called; NULL: none */
+};
+
+/**
+ * act_verb_at(i):
+ * Return the verb number ${i} from 0 on, or NULL behind the last.
+ */
+const struct act_verb *act_verb_at(size_t i);
+
+/**
+ * act_verb_works(verb, env, why, whylen):
+ * Return whether this machine has what ${verb} needs; else store in ${why} what is missing.
+ */
+bool act_verb_works(
+    const struct act_verb *verb, const struct observe_env *env, char *why, size_t whylen);
+
+/**
+ * act_path_check(path, refusal):
+ * Hold ${path} to the form of a path that verbs take: absolute, of at most 4095 bytes, no part
+ * empty,
+ * "." or "..", no control characters, not "/" itself, not below /proc, /sys or /dev.  Return 0, or
+ * -1 with act.path.
+ */
+int act_path_check(const char *path, struct refusal *refusal);
+
+/**
+ * act_parent(env, path, name, refusal):
+ * Open the folder that ${path} lies in, from the root on without following any link, and store
+ * where its last part begins in ${*name}.  What lies within a folder of ${env}->keep, where bastion
+ * keeps its own, is refused, by whatever way it is reached.  Return a descriptor, or -1 with
+ * act.path, act.own or act.missing.
+ */
+int act_parent(
+    const struct observe_env *env, const char *path, const char **name, struct refusal *refusal);
+
+/**
+ * act_holds_own(env, st):
+ * Is ${st} one of the folders of ${env}->keep, or does one lie in it?
+ */
+bool act_holds_own(const struct observe_env *env, const struct stat *st);
+
+#endif

@@ -1,0 +1,8 @@
+-- rows_verb.sql: the verbs; engine/worker/act.c has a probe for each, and a test compares.
+INSERT INTO verb (name, op, tool) VALUES
+    ('file.put', 'file:put', NULL),
+    ('file.move', 'file:move', NULL),
+    ('service.restart', 'service:restart', 'systemctl'),
+    ('tree.checkout', 'tree:checkout', 'git'),
+    ('package.install', 'package:install', 'apt-get'),
+    ('user.lock', 'user:lock', 'usermod');

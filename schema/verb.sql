@@ -1,0 +1,21 @@
+-- verb.sql: what changes this machine, what that needs, and whether it is here.
+
+CREATE TABLE verb (
+    name TEXT PRIMARY KEY CHECK (name GLOB '[a-z]*.[a-z]*'),
+    op   TEXT NOT NULL UNIQUE REFERENCES op (name),
+    tool TEXT                                                  -- the program that it needs; NULL: none
+) STRICT, WITHOUT ROWID;
+
+-- What the worker found when it started. Nothing here yet: nobody has looked, and nothing is held up.
+CREATE TABLE verb_support (
+    verb      TEXT    PRIMARY KEY REFERENCES verb (name),
+    works     INTEGER NOT NULL CHECK (works IN (0, 1)),
+    why       TEXT    NOT NULL CHECK (length(why) <= 512),     -- what is missing; '' where it works
+    probed_at INTEGER NOT NULL,
+    CHECK (works = (why = ''))
+) STRICT, WITHOUT ROWID;
+
+-- What a machine says of itself to a Host: each verb, also one whose tool is missing.
+CREATE VIEW verb_report AS
+SELECT v.name, v.op, v.tool, s.works, s.why, s.probed_at
+  FROM verb AS v LEFT JOIN verb_support AS s ON s.verb = v.name;

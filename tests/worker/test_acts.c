@@ -1,0 +1,411 @@
+/* test_acts.c: verbs change what they say, whole or not at all; dry, nothing; nothing of bastion's
+ * own. */
+#include "tests/worker/recorded.h"
+
+#include <sys/wait.h>
+
+#include "engine/worker/act.h"
+
+/* A path below the test's own folder. */
+static const char *
+at(const char *name)
+{
+	static char path[4][256];
+	static unsigned turn;
+
+	snprintf(path[++turn % 4], sizeof(path[0]), "%s/%s", root, name);
+	return path[turn % 4];
+}
+
+static const char *
+content(const char *path)
+{
+	static char text[8192];
+	FILE *f = fopen(path, "re");
+	size_t n;
+
+	if (f == NULL)
+		return "(none)";
+	n = fread(text, 1, sizeof(text) - 1, f);
+	text[n] = '\0';
+	fclose(f);
+	return text;
+}
+
+static void
+act(struct ask *a, const char *op, const char *one, const char *two, int dry, int code)
+{
+	const char *const words[] = {one, two, NULL};
+	int fd = memfd_create("answer", MFD_CLOEXEC);
+	static struct observe_args canon;
+	struct refusal refusal;
+	struct answer *out;
+	struct stat st;
+
+	if (ask_check(op, words, &canon, &refusal) != 0)
+		fail_msg("%s: %s", op, refusal.why);
+	canon.dry = dry;
+	assert_non_null(out = answer_new(fd, limits.frame_max));
+	assert_true(observe_find(op)->acts);
+	a->code = observe_find(op)->run(&canon, &limits, &env, out);
+	answer_free(out);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_non_null(a->frames = calloc(1, (size_t)st.st_size + 1));
+	assert_int_equal(pread(fd, a->frames, (size_t)st.st_size, 0), st.st_size);
+	close(fd);
+	ask_result(a);
+	if (a->code != code)
+		fail_msg("%s ends with %d: %s", op, a->code, a->frames);
+	free(a->frames);
+}
+
+static void
+refused(struct ask *a, const char *op, const char *one, const char *two, const char *want, int code)
+{
+	act(a, op, one, two, 0, code);
+	ask_is(a->result, "SELECT ?1 ->> '$.refused.code'", want);
+}
+
+static void
+shell(const char *format, ...)
+{
+	char command[1024];
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(command, sizeof(command), format, ap);
+	va_end(ap);
+	if (system(command) != 0)
+		fail_msg("%s", command);
+}
+
+/* Nothing is left behind by a verb. */
+static void
+no_leftovers(void)
+{
+	shell("test -z \"$(find %s -name '.bastion-*')\"", root);
+}
+
+static void
+a_file_is_put_whole(void **state)
+{
+	static struct ask a;
+	struct stat st;
+
+	(void)state;
+	act(&a, "file:put", at("new.conf"), "a\nb\nc\n", 1, 0);
+	ask_is(a.result,
+	    "SELECT (?1 ->> '$.changed') || (?1 ->> '$.exists') || (?1 ->> '$.lines_added')",
+	    "103");
+	assert_string_equal(content(at("new.conf")), "(none)");
+	act(&a, "file:put", at("new.conf"), "a\nb\nc\n", 0, 0);
+	assert_string_equal(content(at("new.conf")), "a\nb\nc\n");
+	assert_int_equal(chmod(at("new.conf"), 0640), 0);
+	act(&a, "file:put", at("new.conf"), "a\nX\nY\nc\n", 1, 0);
+	assert_int_equal(ask_int(a.result, "$.from_line"), 2);
+	assert_int_equal(ask_int(a.result, "$.lines_removed"), 1);
+	assert_int_equal(ask_int(a.result, "$.lines_added"), 2);
+	ask_is(a.result, "SELECT ?1 ->> '$.mode'", "0640");
+	assert_string_equal(content(at("new.conf")), "a\nb\nc\n");
+	act(&a, "file:put", at("new.conf"), "a\nX\nY\nc\n", 0, 0);
+	assert_string_equal(content(at("new.conf")), "a\nX\nY\nc\n");
+	assert_int_equal(stat(at("new.conf"), &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0640);
+	act(&a, "file:put", at("new.conf"), "a\nX\nY\nc\n", 0, 0);
+	ask_is(a.result, "SELECT ?1 ->> '$.changed'", "0");
+	no_leftovers();
+}
+
+/* What changed is found by line, at either end, with and without a last newline. */
+static void
+changes_are_counted(void **state)
+{
+	static const struct {
+		const char *before, *after;
+		int line, removed, added;
+	} cases[] = {{"a\nb\n", "a\n", 2, 1, 0}, {"a\n", "a\nb\n", 2, 0, 1},
+	    {"a\nb", "a\nb\n", 2, 1, 1}, {"x\n", "y\n", 1, 1, 1}, {"a\na\n", "a\n", 2, 1, 0},
+	    {"ab\nc\n", "b\nc\n", 1, 1, 1}, {"1\n2\n3\n4\n", "1\n4\n", 2, 2, 0},
+	    {"", "a\n", 1, 0, 1}, {"a\nxb\n", "a\nyb\n", 2, 1, 1}};
+	static struct ask a;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		ask_write(at("f"), cases[i].before, 0644);
+		act(&a, "file:put", at("f"), cases[i].after, 1, 0);
+		if (ask_int(a.result, "$.from_line") != cases[i].line ||
+		    ask_int(a.result, "$.lines_removed") != cases[i].removed ||
+		    ask_int(a.result, "$.lines_added") != cases[i].added)
+			fail_msg("case %zu: %s", i, a.result);
+	}
+}
+
+/* Links are never followed, and what is no plain file of one name is left alone. */
+static void
+links_lead_nowhere(void **state)
+{
+	static struct ask a;
+
+	(void)state;
+	ask_write(at("secret"), "keep\n", 0600);
+	shell(
+	    "cd %s && ln -s secret link && mkdir real && ln -s real dir && ln secret hard && mkfifo pipe",
+	    root);
+	refused(&a, "file:put", at("link"), "x", "act.file", OBSERVE_FAILED);
+	refused(&a, "file:put", at("hard"), "x", "act.file", OBSERVE_FAILED);
+	refused(&a, "file:put", at("pipe"), "x", "act.file", OBSERVE_FAILED);
+	refused(&a, "file:put", at("real"), "x", "act.file", OBSERVE_FAILED);
+	refused(&a, "file:put", at("dir/x"), "x", "act.path", OBSERVE_WRONG);
+	refused(&a, "file:put", at("none/x"), "x", "act.missing", OBSERVE_WRONG);
+	refused(&a, "file:move", at("link"), at("y"), "act.file", OBSERVE_FAILED);
+	refused(&a, "file:move", at("secret"), at("dir/y"), "act.path", OBSERVE_WRONG);
+	assert_string_equal(content(at("secret")), "keep\n");
+	no_leftovers();
+}
+
+static void
+paths_have_one_form(void **state)
+{
+	static const char *const bad[] = {"x", "/", "/a/../b", "/a/./b", "/a//b", "/a/",
+	    "/proc/1/mem", "/sys/x", "/dev/sda", "/a\nb", "/proc", ".."};
+	struct observe_args canon;
+	struct refusal r;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		const char *const put[] = {bad[i], "x", NULL}, *const move[] = {
+								   "/tmp/a", bad[i], NULL};
+
+		if (ask_check("file:put", put, &canon, &r) == 0 ||
+		    ask_check("file:move", move, &canon, &r) == 0)
+			fail_msg("passes: %s", bad[i]);
+		assert_string_equal(r.code, "act.path");
+	}
+}
+
+/* Where bastion keeps its own is out of reach, by any name, and is not moved away with what holds
+ * it. */
+static void
+bastions_own_is_out_of_reach(void **state)
+{
+	static struct ask a;
+
+	(void)state;
+	shell("mkdir -p %s/var/state/deep %s/other", root, root);
+	snprintf(env.keep[0], sizeof(env.keep[0]), "%s/var/state", root);
+	ask_write(at("var/state/bastion.db"), "rows", 0600);
+	ask_write(at("other/f"), "f", 0600);
+	refused(&a, "file:put", at("var/state/bastion.db"), "x", "act.own", OBSERVE_WRONG);
+	refused(&a, "file:put", at("var/state/deep/x"), "x", "act.own", OBSERVE_WRONG);
+	refused(&a, "file:move", at("other/f"), at("var/state/f"), "act.own", OBSERVE_WRONG);
+	refused(
+	    &a, "file:move", at("var/state/bastion.db"), at("other/db"), "act.own", OBSERVE_WRONG);
+	refused(&a, "file:move", at("var/state"), at("other/state"), "act.own", OBSERVE_FAILED);
+	refused(&a, "file:move", at("var"), at("other/var"), "act.own", OBSERVE_FAILED);
+	/* The kept folder by another name: it is known by itself. */
+	shell(
+	    "mv %s/var/state %s/renamed && ln -s %s/renamed %s/var/state", root, root, root, root);
+	refused(&a, "file:put", at("renamed/bastion.db"), "x", "act.own", OBSERVE_WRONG);
+	act(&a, "file:put", at("var/fine"), "x", 0, 0);
+	assert_string_equal(content(at("renamed/bastion.db")), "rows");
+}
+
+static void
+a_file_is_moved_onto_nothing(void **state)
+{
+	static struct ask a;
+
+	(void)state;
+	ask_write(at("a"), "one", 0600);
+	ask_write(at("b"), "two", 0600);
+	shell("mkdir %s/d", root);
+	refused(&a, "file:move", at("a"), at("b"), "act.exists", OBSERVE_FAILED);
+	refused(&a, "file:move", at("none"), at("c"), "act.missing", OBSERVE_FAILED);
+	act(&a, "file:move", at("a"), at("d/a"), 1, 0);
+	assert_string_equal(content(at("a")), "one");
+	act(&a, "file:move", at("a"), at("d/a"), 0, 0);
+	assert_string_equal(content(at("a")), "(none)");
+	assert_string_equal(content(at("d/a")), "one");
+	act(&a, "file:move", at("d"), at("e"), 0, 0);
+	ask_is(a.result, "SELECT ?1 ->> '$.kind'", "folder");
+	assert_string_equal(content(at("e/a")), "one");
+}
+
+static void
+a_service_is_restarted(void **state)
+{
+	static struct ask a;
+	char body[512];
+
+	(void)state;
+	snprintf(body, sizeof(body),
+	    "echo \"$*\" >> %s/log\n"
+	    "case \"$2\" in --property=LoadState) [ \"$5\" = x.service ] && echo loaded || echo not-found;;\n"
+	    "--property=ActiveState) test -f %s/up && echo active || echo failed;; esac\n"
+	    "[ \"$1\" != restart ] || touch %s/up",
+	    root, root, root);
+	recorded_stand_in(env.systemctl, body);
+	act(&a, "service:restart", "x", NULL, 1, 0);
+	assert_string_equal(
+	    a.result, "{\"unit\":\"x.service\",\"dry\":true,\"before\":\"failed\",\"after\":null}");
+	assert_null(strstr(content(at("log")), "restart"));
+	act(&a, "service:restart", "x.service", NULL, 0, 0);
+	assert_string_equal(a.result,
+	    "{\"unit\":\"x.service\",\"dry\":false,\"before\":\"failed\",\"after\":\"active\"}");
+	assert_non_null(strstr(content(at("log")), "restart --no-ask-password -- x.service\n"));
+	refused(&a, "service:restart", "y", NULL, "act.unit", OBSERVE_WRONG);
+	snprintf(env.systemctl, sizeof(env.systemctl), "/nonexistent");
+	refused(&a, "service:restart", "x", NULL, "act.tool", OBSERVE_MISSING);
+}
+
+static void
+words_have_one_form(void **state)
+{
+	static const struct {
+		const char *op, *one, *two;
+	} bad[] = {{"service:restart", "--help", NULL}, {"service:restart", "a b", NULL},
+	    {"service:restart", "bastion", NULL}, {"service:restart", "bastion-host.service", NULL},
+	    {"service:restart", "a/b", NULL}, {"tree:checkout", "/srv/t", "--force"},
+	    {"tree:checkout", "/srv/t", "a..b"}, {"tree:checkout", "/srv/t", "a^b"},
+	    {"tree:checkout", "/srv/t", "a:b"}, {"tree:checkout", "t", "main"},
+	    {"package:install", "-y", NULL}, {"package:install", "bash-", NULL},
+	    {"package:install", "bash+", NULL}, {"package:install", "a=1", NULL},
+	    {"package:install", "./x.deb", NULL}, {"user:lock", "-u", NULL},
+	    {"user:lock", "a b", NULL}};
+	struct observe_args canon;
+	struct refusal r;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		const char *const words[] = {bad[i].one, bad[i].two, NULL};
+
+		if (ask_check(bad[i].op, words, &canon, &r) == 0)
+			fail_msg("passes: %s %s", bad[i].one, bad[i].two != NULL ? bad[i].two : "");
+	}
+}
+
+#define GIT "git -c user.name=t -c user.email=t@example.org -c init.defaultBranch=main"
+
+static void
+a_tree_is_checked_out(void **state)
+{
+	static struct ask a;
+
+	(void)state;
+	shell("mkdir -m 755 %s/t && cd %s/t && " GIT " init -q && echo one > f && " GIT
+	      " add f && " GIT " commit -qm 1 && git tag v1 && echo two > f && echo new > g && " GIT
+	      " add . && " GIT " commit -qm 2 && git tag v2 && chmod 755 .git",
+	    root, root);
+	act(&a, "tree:checkout", at("t"), "v1", 1, 0);
+	ask_is(a.result, "SELECT ?1 -> '$.files'",
+	    "[{\"change\":\"M\",\"path\":\"f\"},{\"change\":\"D\",\"path\":\"g\"}]");
+	assert_string_equal(content(at("t/f")), "two\n");
+	act(&a, "tree:checkout", at("t"), "v1", 0, 0);
+	assert_string_equal(content(at("t/f")), "one\n");
+	assert_string_equal(content(at("t/g")), "(none)");
+	refused(&a, "tree:checkout", at("t"), "v9", "act.ref", OBSERVE_WRONG);
+	refused(&a, "tree:checkout", root, "v1", "act.tree", OBSERVE_WRONG);
+	/* Hooks do not run; changes of somebody stand in the way. */
+	shell("cd %s/t && printf '#!/bin/sh\\ntouch %s/hook' > .git/hooks/post-checkout &&"
+	      " chmod 755 .git/hooks/post-checkout && mkdir -p .git/hooks",
+	    root, root);
+	act(&a, "tree:checkout", at("t"), "v2", 0, 0);
+	assert_string_equal(content(at("hook")), "(none)");
+	ask_write(at("t/f"), "mine\n", 0644);
+	refused(&a, "tree:checkout", at("t"), "v1", "act.failed", OBSERVE_FAILED);
+	assert_string_equal(content(at("t/f")), "mine\n");
+	/* A configuration that starts programs is not used. */
+	shell("cd %s/t && git checkout -q f && git config filter.x.smudge 'touch %s/smudge'", root,
+	    root);
+	refused(&a, "tree:checkout", at("t"), "v1", "act.tree", OBSERVE_WRONG);
+	shell(
+	    "cd %s/t && git config --unset filter.x.smudge && git config --remove-section filter.x || true;"
+	    " chmod 777 %s/t",
+	    root, root);
+	refused(&a, "tree:checkout", at("t"), "v1", "act.tree", OBSERVE_WRONG);
+}
+
+static void
+a_package_is_planned_then_installed(void **state)
+{
+	static struct ask a;
+	char body[512];
+
+	(void)state;
+	snprintf(body, sizeof(body),
+	    "case \"$*\" in *none*) exit 100;; -s*) echo 'Inst libx (1 Debian)'; echo 'Inst x (2 Debian)';"
+	    " echo 'Conf x';; *) echo \"$DEBIAN_FRONTEND $*\" > %s/log;; esac",
+	    root);
+	recorded_stand_in(env.apt_get, body);
+	act(&a, "package:install", "x", NULL, 1, 0);
+	assert_string_equal(a.result,
+	    "{\"package\":\"x\",\"dry\":true,\"installs\":[\"libx\",\"x\"],\"removes\":[]}");
+	assert_string_equal(content(at("log")), "(none)");
+	act(&a, "package:install", "x", NULL, 0, 0);
+	assert_string_equal(content(at("log")),
+	    "noninteractive -q -y --no-install-recommends --no-remove -o Dpkg::Options::=--force-confold"
+	    " install -- x\n");
+	refused(&a, "package:install", "none", NULL, "act.package", OBSERVE_WRONG);
+}
+
+static void
+an_account_is_locked(void **state)
+{
+	static struct ask a;
+	char body[128];
+
+	(void)state;
+	snprintf(body, sizeof(body), "echo \"$*\" > %s/log", root);
+	recorded_stand_in(env.usermod, body);
+	act(&a, "user:lock", "daemon", NULL, 1, 0);
+	assert_string_equal(content(at("log")), "(none)");
+	act(&a, "user:lock", "daemon", NULL, 0, 0);
+	assert_string_equal(content(at("log")), "--lock -- daemon\n");
+	refused(&a, "user:lock", "root", NULL, "act.user", OBSERVE_WRONG);
+	refused(&a, "user:lock", "no-such-account", NULL, "act.user", OBSERVE_WRONG);
+}
+
+/* ENF-2: each verb is probed, and one whose tool is missing says which. */
+static void
+verbs_are_probed(void **state)
+{
+	const struct act_verb *verb;
+	char why[256];
+	size_t i;
+
+	(void)state;
+	snprintf(env.usermod, sizeof(env.usermod), "/nonexistent");
+	for (i = 0; (verb = act_verb_at(i)) != NULL; i++)
+		if (strcmp(verb->name, "user.lock") == 0) {
+			assert_false(act_verb_works(verb, &env, why, sizeof(why)));
+			assert_string_equal(why, "this machine has no usermod");
+		}
+	assert_true(i >= 6);
+	assert_true(act_verb_works(act_verb_at(0), &env, why, sizeof(why)));
+	assert_string_equal(why, "");
+}
+
+int
+main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, recorded_set_up, recorded_tear_down)
+	const struct CMUnitTest tests[] = {
+	    CASE(a_file_is_put_whole),
+	    CASE(changes_are_counted),
+	    CASE(links_lead_nowhere),
+	    CASE(paths_have_one_form),
+	    CASE(bastions_own_is_out_of_reach),
+	    CASE(a_file_is_moved_onto_nothing),
+	    CASE(a_service_is_restarted),
+	    CASE(words_have_one_form),
+	    CASE(a_tree_is_checked_out),
+	    CASE(a_package_is_planned_then_installed),
+	    CASE(an_account_is_locked),
+	    CASE(verbs_are_probed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
