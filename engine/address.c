@@ -111,9 +111,8 @@ literal_read(struct host *h, int family, struct refusal *r)
 	char text[ADDRESS_TEXT_MAX + 1];
 
 	if (address_parse(h->text, &h->address) != 0)
-		return refuse(r, family == AF_INET
-				     ? "what ends in a number is four decimal numbers"
-				     : "it is no IPv6 address");
+		return refuse(r, family == AF_INET ? "what ends in a number is four decimal numbers"
+						   : "it is no IPv6 address");
 	h->kind = address_is_ipv4(&h->address) ? ENDPOINT_IPV4 : ENDPOINT_IPV6;
 	address_text(&h->address, text);
 	memcpy(h->text, text, sizeof(text));

@@ -123,7 +123,7 @@ CREATE TABLE egress_flow (
     method     TEXT    CHECK (length(method) <= 32),           -- of a plain request
     state      TEXT    NOT NULL DEFAULT 'asked'
                CHECK (state IN ('asked', 'open', 'done', 'failed', 'refused', 'lost')),
-    addresses  TEXT    CHECK (json_valid(addresses)),          -- all of them, vetted, in the order of dialling
+    addresses  TEXT    CHECK (addresses IS NULL OR json_valid(addresses)), -- all of them, vetted, in the order of dialling
     dialled    TEXT,                                           -- the one that answered
     asked_at   INTEGER NOT NULL,
     opened_at  INTEGER,
@@ -190,8 +190,6 @@ BEGIN
               FROM egress_flow WHERE ended_at IS NULL);
 END;
 
--- Each address of a name is judged, and one bad one refuses all of them: what is not dialled today is
--- dialled tomorrow.
 CREATE TRIGGER egress_flow_moves BEFORE UPDATE ON egress_flow
 BEGIN
     SELECT RAISE(ABORT, 'egress.transition|this connection is over')
@@ -202,6 +200,12 @@ BEGIN
         OR NEW.surface IS NOT OLD.surface OR NEW.host IS NOT OLD.host OR NEW.port IS NOT OLD.port
         OR NEW.method IS NOT OLD.method OR NEW.asked_at IS NOT OLD.asked_at
         OR (NEW.state <> 'open' AND (NEW.addresses IS NOT OLD.addresses OR NEW.opened_at IS NOT OLD.opened_at));
+END;
+
+-- Each address of a name is judged, and one bad one refuses all of them: what is not dialled today is
+-- dialled tomorrow.
+CREATE TRIGGER egress_flow_opens BEFORE UPDATE ON egress_flow WHEN NEW.state = 'open'
+BEGIN
     SELECT CASE
            WHEN NOT EXISTS (SELECT 1 FROM own_address)
            THEN RAISE(ABORT, 'egress.own_unknown|cannot tell whether that is itself: the kernel does not say what this machine''s addresses are')
@@ -219,8 +223,7 @@ BEGIN
                       WHERE a.ip BETWEEN c.first AND c.last ORDER BY c.prio LIMIT 1) IS NOT 'public')
            THEN RAISE(ABORT, 'egress.internal|that is no public address')
            END
-      FROM (SELECT address_bytes(value) AS ip FROM json_each(NEW.addresses)) AS a
-     WHERE NEW.state = 'open';
+      FROM (SELECT address_bytes(value) AS ip FROM json_each(NEW.addresses)) AS a;
 END;
 
 CREATE TRIGGER egress_flow_stays BEFORE DELETE ON egress_flow
@@ -331,6 +334,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('egress.cache_ms', 60000, 'ms', 0, 86400000, 'longest that the addresses of a name are remembered, whatever their TTL'),
     ('egress.connections', 12000, 'rows', 1, 1000000, 'connections to the lane served at once'),
     ('egress.dial_ms', 25000, 'ms', 100, 600000, 'how long all addresses of a destination may take to answer'),
+    ('egress.fields', 200, 'rows', 8, 1000, 'header fields of a request or an answer'),
     ('egress.head', 65536, 'bytes', 1024, 1048576, 'longest head of a request'),
     ('egress.head_ms', 30000, 'ms', 100, 600000, 'how long a head may take to arrive'),
     ('egress.http_port', 0, 'port', 0, 65535, 'TCP port of the lane for HTTP and CONNECT on the loopback address; 0: none'),

@@ -123,7 +123,7 @@ CREATE TABLE egress_flow (
     method     TEXT    CHECK (length(method) <= 32),           -- of a plain request
     state      TEXT    NOT NULL DEFAULT 'asked'
                CHECK (state IN ('asked', 'open', 'done', 'failed', 'refused', 'lost')),
-    addresses  TEXT    CHECK (json_valid(addresses)),          -- all of them, vetted, in the order of dialling
+    addresses  TEXT    CHECK (addresses IS NULL OR json_valid(addresses)), -- all of them, vetted, in the order of dialling
     dialled    TEXT,                                           -- the one that answered
     asked_at   INTEGER NOT NULL,
     opened_at  INTEGER,
@@ -190,8 +190,6 @@ BEGIN
               FROM egress_flow WHERE ended_at IS NULL);
 END;
 
--- Each address of a name is judged, and one bad one refuses all of them: what is not dialled today is
--- dialled tomorrow.
 CREATE TRIGGER egress_flow_moves BEFORE UPDATE ON egress_flow
 BEGIN
     SELECT RAISE(ABORT, 'egress.transition|this connection is over')
@@ -202,6 +200,12 @@ BEGIN
         OR NEW.surface IS NOT OLD.surface OR NEW.host IS NOT OLD.host OR NEW.port IS NOT OLD.port
         OR NEW.method IS NOT OLD.method OR NEW.asked_at IS NOT OLD.asked_at
         OR (NEW.state <> 'open' AND (NEW.addresses IS NOT OLD.addresses OR NEW.opened_at IS NOT OLD.opened_at));
+END;
+
+-- Each address of a name is judged, and one bad one refuses all of them: what is not dialled today is
+-- dialled tomorrow.
+CREATE TRIGGER egress_flow_opens BEFORE UPDATE ON egress_flow WHEN NEW.state = 'open'
+BEGIN
     SELECT CASE
            WHEN NOT EXISTS (SELECT 1 FROM own_address)
            THEN RAISE(ABORT, 'egress.own_unknown|cannot tell whether that is itself: the kernel does not say what this machine''s addresses are')
@@ -219,8 +223,7 @@ BEGIN
                       WHERE a.ip BETWEEN c.first AND c.last ORDER BY c.prio LIMIT 1) IS NOT 'public')
            THEN RAISE(ABORT, 'egress.internal|that is no public address')
            END
-      FROM (SELECT address_bytes(value) AS ip FROM json_each(NEW.addresses)) AS a
-     WHERE NEW.state = 'open';
+      FROM (SELECT address_bytes(value) AS ip FROM json_each(NEW.addresses)) AS a;
 END;
 
 CREATE TRIGGER egress_flow_stays BEFORE DELETE ON egress_flow

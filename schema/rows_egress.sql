@@ -50,6 +50,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('egress.cache_ms', 60000, 'ms', 0, 86400000, 'longest that the addresses of a name are remembered, whatever their TTL'),
     ('egress.connections', 12000, 'rows', 1, 1000000, 'connections to the lane served at once'),
     ('egress.dial_ms', 25000, 'ms', 100, 600000, 'how long all addresses of a destination may take to answer'),
+    ('egress.fields', 200, 'rows', 8, 1000, 'header fields of a request or an answer'),
     ('egress.head', 65536, 'bytes', 1024, 1048576, 'longest head of a request'),
     ('egress.head_ms', 30000, 'ms', 100, 600000, 'how long a head may take to arrive'),
     ('egress.http_port', 0, 'port', 0, 65535, 'TCP port of the lane for HTTP and CONNECT on the loopback address; 0: none'),

@@ -1,6 +1,7 @@
 /* actor.c: from the first instruction of an actor's process to its loop. */
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 
 #include <fcntl.h>
 #include <signal.h>
@@ -165,11 +166,24 @@ make_loop(struct running *me, struct refusal *r)
 	return 0;
 }
 
+/* As many descriptors as may be had: what bounds connections are settings. */
+static void
+raise_files(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 static int
 actor_start(struct running *me, const struct control_order *order, struct refusal *r)
 {
 	prctl(PR_SET_NAME, me->actor->name, 0, 0, 0);
 	signal(SIGPIPE, SIG_IGN);
+	raise_files();
 	if (sodium_init() == -1)
 		return refusal_set(r, FAILED, "libsodium does not work here");
 	if (home_at(&me->home, order->state, order->run, (enum home_role)order->role, false, r) ==
