@@ -145,8 +145,8 @@ CREATE INDEX egress_flow_refused ON egress_flow (ended_at) WHERE state = 'refuse
 -- could be too many. A name's suffixes are tried, from the whole of it to its last label.)
 CREATE TRIGGER egress_flow_born BEFORE INSERT ON egress_flow
 BEGIN
-    SELECT RAISE(ABORT, 'egress.transition|a connection begins as asked, or refused')
-     WHERE NEW.state NOT IN ('asked', 'refused');
+    SELECT RAISE(ABORT, 'egress.transition|a connection begins as asked, open or refused')
+     WHERE NEW.state NOT IN ('asked', 'open', 'refused');
     -- Who is refused without end fills no database.
     SELECT RAISE(ABORT, 'egress.flood|as many refused connections as are kept were refused in this minute')
      WHERE NEW.state = 'refused'
@@ -159,7 +159,7 @@ BEGIN
                              WHERE p.id = NEW.pairing_id AND c.value = 'egress')
            THEN RAISE(ABORT, 'egress.capability|this Host has no capability egress here')
            END
-     WHERE NEW.state = 'asked' AND NEW.pairing_id IS NOT NULL;
+     WHERE NEW.state <> 'refused' AND NEW.pairing_id IS NOT NULL;
     SELECT CASE
            WHEN NEW.host = ''
            THEN RAISE(ABORT, 'egress.host|there is no name or address to reach')
@@ -179,9 +179,9 @@ BEGIN
                AND (uid = NEW.uid OR pairing_id = NEW.pairing_id
                     OR (uid IS NULL AND pairing_id IS NULL
                         AND (NEW.pairing_id IS NULL OR verdict = 'deny')))) AS m
-     WHERE NEW.state = 'asked';
+     WHERE NEW.state <> 'refused';
     SELECT RAISE(ABORT, 'egress.busy|too many connections are open')
-     WHERE NEW.state = 'asked'
+     WHERE NEW.state <> 'refused'
        AND (SELECT max(id) - (SELECT min(id) FROM egress_flow WHERE ended_at IS NULL) + 1 FROM egress_flow)
         >= (SELECT min(value) FROM setting WHERE name IN ('egress.live', 'egress.live_each'))
        AND (SELECT count(*) >= (SELECT value FROM setting WHERE name = 'egress.live')
@@ -202,28 +202,60 @@ BEGIN
         OR (NEW.state <> 'open' AND (NEW.addresses IS NOT OLD.addresses OR NEW.opened_at IS NOT OLD.opened_at));
 END;
 
--- Each address of a name is judged, and one bad one refuses all of them: what is not dialled today is
--- dialled tomorrow.
-CREATE TRIGGER egress_flow_opens BEFORE UPDATE ON egress_flow WHEN NEW.state = 'open'
+-- What holds a connection to the addresses that its row has: each is judged, and one bad one is enough,
+-- since what is not dialled today is dialled tomorrow.
+CREATE VIEW egress_vetting AS
+SELECT f.id,
+       (SELECT CASE
+               WHEN NOT EXISTS (SELECT 1 FROM own_address) THEN 'own_unknown'
+               WHEN count(*) NOT BETWEEN 1 AND (SELECT value FROM setting WHERE name = 'egress.addresses')
+               THEN 'resolve'
+               WHEN sum(a.ip IS NULL) THEN 'address'
+               WHEN sum(EXISTS (SELECT 1 FROM own_address WHERE a.ip BETWEEN first AND last)) THEN 'own'
+               WHEN sum((SELECT CASE WHEN c.embed IS NULL THEN c.class ELSE
+                               (SELECT e.class FROM address_class AS e
+                                 WHERE CAST(x'00000000000000000000ffff' || substr(a.ip, c.embed + 1, 4) AS BLOB)
+                                       BETWEEN e.first AND e.last ORDER BY e.prio LIMIT 1) END
+                           FROM address_class AS c
+                          WHERE a.ip BETWEEN c.first AND c.last ORDER BY c.prio LIMIT 1) IS NOT 'public')
+               THEN 'internal' END
+          FROM (SELECT address_bytes(value) AS ip FROM json_each(f.addresses)) AS a) AS held
+  FROM egress_flow AS f;
+
+CREATE TRIGGER egress_flow_born_open AFTER INSERT ON egress_flow WHEN NEW.state = 'open'
 BEGIN
-    SELECT CASE
-           WHEN NOT EXISTS (SELECT 1 FROM own_address)
+    INSERT INTO egress_flow_opened (id) VALUES (NEW.id);
+END;
+
+CREATE TRIGGER egress_flow_moved_open AFTER UPDATE OF state ON egress_flow WHEN NEW.state = 'open'
+BEGIN
+    INSERT INTO egress_flow_opened (id) VALUES (NEW.id);
+END;
+
+-- However a row came to be open, it passes here, in the transaction that opened it.
+CREATE VIEW egress_flow_opened AS SELECT id FROM egress_flow WHERE state = 'open';
+
+CREATE TRIGGER egress_flow_vetted INSTEAD OF INSERT ON egress_flow_opened
+BEGIN
+    SELECT CASE held
+           WHEN 'own_unknown'
            THEN RAISE(ABORT, 'egress.own_unknown|cannot tell whether that is itself: the kernel does not say what this machine''s addresses are')
-           WHEN count(*) NOT BETWEEN 1 AND (SELECT value FROM setting WHERE name = 'egress.addresses')
+           WHEN 'resolve'
            THEN RAISE(ABORT, 'egress.resolve|could not resolve that name to a sensible number of addresses')
-           WHEN sum(a.ip IS NULL)
+           WHEN 'address'
            THEN RAISE(ABORT, 'egress.address|an address of that name is none')
-           WHEN sum(EXISTS (SELECT 1 FROM own_address WHERE a.ip BETWEEN first AND last))
+           WHEN 'own'
            THEN RAISE(ABORT, 'egress.own|that is this machine')
-           WHEN sum((SELECT CASE WHEN c.embed IS NULL THEN c.class ELSE
-                           (SELECT e.class FROM address_class AS e
-                             WHERE CAST(x'00000000000000000000ffff' || substr(a.ip, c.embed + 1, 4) AS BLOB)
-                                   BETWEEN e.first AND e.last ORDER BY e.prio LIMIT 1) END
-                       FROM address_class AS c
-                      WHERE a.ip BETWEEN c.first AND c.last ORDER BY c.prio LIMIT 1) IS NOT 'public')
+           WHEN 'internal'
            THEN RAISE(ABORT, 'egress.internal|that is no public address')
            END
-      FROM (SELECT address_bytes(value) AS ip FROM json_each(NEW.addresses)) AS a;
+      FROM egress_vetting WHERE id = NEW.id;
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    SELECT 'op', 'egress_flow', f.id, f.state,
+           coalesce((SELECT host_name FROM pairing WHERE id = f.pairing_id), ''),
+           json_object('uid', f.uid, 'surface', f.surface, 'host', f.host, 'port', f.port,
+                       'addresses', json(f.addresses))
+      FROM egress_flow AS f WHERE f.id = NEW.id;
 END;
 
 CREATE TRIGGER egress_flow_stays BEFORE DELETE ON egress_flow
@@ -242,16 +274,15 @@ BEGIN
                         'code', NEW.code));
 END;
 
-CREATE TRIGGER egress_flow_audit_move AFTER UPDATE OF state ON egress_flow WHEN NEW.state IS NOT OLD.state
+-- (A clean end is in the row alone: what was reached is in the audit since it was opened.)
+CREATE TRIGGER egress_flow_audit_end AFTER UPDATE OF state ON egress_flow
+WHEN NEW.state IN ('failed', 'refused', 'lost') AND NEW.state IS NOT OLD.state
 BEGIN
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('op', 'egress_flow', NEW.id, NEW.state,
             coalesce((SELECT host_name FROM pairing WHERE id = NEW.pairing_id), ''),
-            CASE NEW.state
-            WHEN 'open' THEN json_object('uid', NEW.uid, 'surface', NEW.surface, 'host', NEW.host,
-                                         'port', NEW.port, 'addresses', json(NEW.addresses))
-            ELSE json_object('dialled', NEW.dialled, 'up', NEW.up, 'down', NEW.down, 'code', NEW.code)
-            END);
+            json_object('uid', NEW.uid, 'surface', NEW.surface, 'host', NEW.host, 'port', NEW.port,
+                        'dialled', NEW.dialled, 'up', NEW.up, 'down', NEW.down, 'code', NEW.code));
 END;
 
 -- Who may reach what, for people.

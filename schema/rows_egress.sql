@@ -101,6 +101,7 @@ INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('egress_rule', '', 'active'),
     ('egress_rule', 'active', 'dropped'),
     ('egress_flow', '', 'asked'),
+    ('egress_flow', '', 'open'),
     ('egress_flow', '', 'refused'),
     ('egress_flow', 'asked', 'open'),
     ('egress_flow', 'asked', 'refused'),

@@ -139,6 +139,16 @@ loop_mod(struct loop *loop, int fd, uint32_t events)
 	return epoll_ctl(loop->epoll, EPOLL_CTL_MOD, fd, &ev);
 }
 
+/* The batch being handled may still point at it, so it is freed after the batch. */
+static void
+forget(struct loop *loop, int fd, struct source *s)
+{
+	loop->by_fd[fd] = NULL;
+	s->dead = true;
+	s->next = loop->graveyard;
+	loop->graveyard = s;
+}
+
 void
 loop_del(struct loop *loop, int fd)
 {
@@ -147,12 +157,31 @@ loop_del(struct loop *loop, int fd)
 	if ((s = source_of(loop, fd)) == NULL)
 		return;
 	epoll_ctl(loop->epoll, EPOLL_CTL_DEL, fd, NULL);
-	loop->by_fd[fd] = NULL;
+	forget(loop, fd, s);
+}
 
-	/* The batch being handled may still point at it, so it is freed after the batch. */
-	s->dead = true;
-	s->next = loop->graveyard;
-	loop->graveyard = s;
+void
+loop_close(struct loop *loop, int fd)
+{
+	struct source *s;
+
+	if ((s = source_of(loop, fd)) != NULL)
+		forget(loop, fd, s);
+	close(fd);
+}
+
+int
+loop_pass(struct loop *loop, int fd, void (*fn)(void *, uint32_t), void *ctx)
+{
+	struct source *s;
+
+	if ((s = source_of(loop, fd)) == NULL) {
+		errno = ENOENT;
+		return -1;
+	}
+	s->fn = fn;
+	s->ctx = ctx;
+	return 0;
 }
 
 static void

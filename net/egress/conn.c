@@ -42,8 +42,7 @@ server_close(struct conn *c)
 	half_end(&c->down, c->proxy->pool);
 	if (c->server == -1)
 		return;
-	loop_del(c->proxy->config.loop, c->server);
-	close(c->server);
+	loop_close(c->proxy->config.loop, c->server);
 	c->server = -1;
 }
 
@@ -52,8 +51,7 @@ client_close(struct conn *c)
 {
 	if (c->client == -1)
 		return;
-	loop_del(c->proxy->config.loop, c->client);
-	close(c->client);
+	loop_close(c->proxy->config.loop, c->client);
 	c->client = -1;
 }
 
@@ -358,6 +356,8 @@ conn_pump(struct conn *c)
 	enum half_state up, down = HALF_WAITS;
 	struct refusal why;
 
+	/* Whom the other half has left needs not be told of an end: it is closed. */
+	c->up.keep = c->head.out == NULL && c->down.shut;
 	up = half_pump(&c->up, c->proxy->pool);
 	if (c->half_head && answer_read(c, &why) != 0) {
 		conn_refuse(c, &why);
@@ -383,7 +383,6 @@ halves_begin(struct conn *c)
 		kind = c->head.body == HEAD_CHUNKED ? HALF_CHUNKED : HALF_SIZED;
 	half_begin(&c->up, c->client, c->server, kind);
 	half_begin(&c->down, c->server, c->client, HALF_ALL);
-	c->up.last = c->client_last;
 	c->up.left = c->head.body == HEAD_LENGTH ? c->head.length : 0;
 	if (kind == HALF_CHUNKED && (c->up.chunk = c->chunk = calloc(1, sizeof(*c->chunk))) == NULL)
 		return -1;
@@ -396,15 +395,14 @@ halves_begin(struct conn *c)
 
 /* The first bytes leave. */
 static void
-relay_begin(struct conn *c, int fd)
+relay_begin(struct conn *c, int fd, bool readable)
 {
-	const uint32_t edges = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
 	struct refusal why;
 
 	c->server = fd;
 	c->phase = RELAYING;
 	if (halves_begin(c) != 0 || half_feed(&c->up, c->in, c->in_len) != 0 ||
-	    loop_add(c->proxy->config.loop, fd, edges, on_server, c) != 0) {
+	    loop_pass(c->proxy->config.loop, fd, on_server, c) != 0) {
 		refusal_set(&why, "http.memory", "there is no memory for the connection");
 		conn_end(c, &why);
 		return;
@@ -412,12 +410,16 @@ relay_begin(struct conn *c, int fd)
 	free(c->in);
 	c->in = NULL;
 	c->in_len = c->in_looked = 0;
+	/* What was seen before: edges tell of the rest. */
+	c->up.readable = c->client_in || c->client_last;
+	c->up.last = c->client_last;
+	c->down.readable = readable;
 	conn_wait(c, FOR_BYTES);
 	conn_pump(c);
 }
 
 static void
-on_dialled(void *ctx, int fd, size_t which, int error)
+on_dialled(void *ctx, int fd, size_t which, bool readable, int error)
 {
 	struct conn *c = ctx;
 	struct refusal why;
@@ -431,7 +433,7 @@ on_dialled(void *ctx, int fd, size_t which, int error)
 		return;
 	}
 	address_text(&c->addresses[which], c->dialled);
-	relay_begin(c, fd);
+	relay_begin(c, fd, readable);
 }
 
 static void
@@ -728,6 +730,7 @@ conn_read(struct conn *c)
 			conn_end(c, NULL);
 			return;
 		}
+		c->client_in = n == (ssize_t)sizeof(buffer);
 	} while (n == -1 ? errno == EINTR : conn_parse(c));
 }
 
@@ -739,7 +742,7 @@ on_client(void *ctx, uint32_t events)
 
 	c->proxy->now = loop_now();
 	if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0)
-		c->up.readable = true;
+		c->client_in = c->up.readable = true;
 	if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0)
 		c->client_last = c->up.last = true;
 	if ((events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0)

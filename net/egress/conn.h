@@ -79,7 +79,8 @@ struct conn {
 	enum proxy_speaks speaks;
 	struct conn_link in_waiting, in_all;
 	int64_t since, touched; /* on loop_now's clock */
-	bool client_last;       /* the edge of the client's end was seen */
+	bool client_in;         /* there may be something to read */
+	bool client_last;       /* the edge of the end was seen */
 	bool socks, greeted, closing, busy, half_head;
 	uint64_t again; /* a half had its turn */
 

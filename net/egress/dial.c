@@ -49,8 +49,7 @@ attempt_close(struct attempt *a)
 {
 	if (a->fd == -1)
 		return;
-	loop_del(a->dial->loop, a->fd);
-	close(a->fd);
+	loop_close(a->dial->loop, a->fd);
 	a->fd = -1;
 	a->dial->open--;
 }
@@ -70,13 +69,13 @@ dial_cancel(struct dial *d)
 
 /* The winner's socket leaves the dial before the others are closed. */
 static void
-dial_over(struct dial *d, int fd, size_t which)
+dial_over(struct dial *d, int fd, size_t which, bool readable)
 {
 	struct dial_how how = d->how;
 	int error = d->error;
 
 	dial_cancel(d);
-	how.done(how.ctx, fd, which, error);
+	how.done(how.ctx, fd, which, readable, error);
 }
 
 static void dial_next(struct dial *d);
@@ -90,7 +89,7 @@ on_timer(void *ctx)
 	if (d->begun < d->n)
 		dial_next(d);
 	else if (d->open == 0)
-		dial_over(d, -1, 0);
+		dial_over(d, -1, 0, false);
 }
 
 static void
@@ -101,14 +100,13 @@ on_attempt(void *ctx, uint32_t events)
 	int fd = a->fd, error = 0;
 	socklen_t len = sizeof(error);
 
-	(void)events;
-	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
+	if ((events & (EPOLLERR | EPOLLHUP)) != 0 &&
+	    getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0)
 		error = errno;
 	if (error == 0) {
-		loop_del(d->loop, fd);
 		a->fd = -1;
 		d->open--;
-		dial_over(d, fd, (size_t)(a - d->attempts));
+		dial_over(d, fd, (size_t)(a - d->attempts), (events & ~(uint32_t)EPOLLOUT) != 0);
 		return;
 	}
 	d->error = error;
@@ -125,7 +123,7 @@ attempt_begin(struct dial *d, struct attempt *a, const struct address *address)
 	if (a->fd == -1)
 		return -1;
 	d->open++;
-	if (loop_add(d->loop, a->fd, EPOLLOUT, on_attempt, a) == 0)
+	if (loop_add(d->loop, a->fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, on_attempt, a) == 0)
 		return 0;
 	attempt_close(a);
 	return -1;

@@ -2,6 +2,8 @@
 #ifndef NET_EGRESS_DIAL_H
 #define NET_EGRESS_DIAL_H
 
+#include <stdbool.h>
+
 #include "engine/actor/loop.h"
 #include "engine/address.h"
 
@@ -12,10 +14,11 @@ struct dial_how {
 	/* Begin to connect and return the non-blocking socket, or -1 with errno.  NULL: TCP. */
 	int (*open)(void *ctx, const struct address *address, uint16_t port);
 	/*
-	 * Called once, from the loop: ${fd} is connected to address ${which} and is the receiver's;
-	 * or -1, with the errno of the attempt that failed last.
+	 * Called once, from the loop: ${fd} is connected to address ${which}, is the receiver's,
+	 * and stays in the loop for edges of everything (loop_pass); ${readable}: there is
+	 * something to read.  Or -1, with the errno of the attempt that failed last.
 	 */
-	void (*done)(void *ctx, int fd, size_t which, int error);
+	void (*done)(void *ctx, int fd, size_t which, bool readable, int error);
 	void *ctx;
 	int64_t stagger_ms; /* before the next address is tried beside the one that is silent */
 };

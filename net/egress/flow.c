@@ -6,8 +6,10 @@
 #include "net/egress/conn.h"
 
 static const char ASK[] =
-    "INSERT INTO egress_flow (uid, pairing_id, surface, host, port, method, asked_at)"
-    " VALUES (:uid, :pairing, :surface, :host, :port, :method, now_ms())";
+    "INSERT INTO egress_flow (uid, pairing_id, surface, host, port, method, state, asked_at,"
+    "  addresses, opened_at) VALUES (:uid, :pairing, :surface, :host, :port, :method,"
+    "  iif(:addresses IS NULL, 'asked', 'open'), now_ms(), :addresses,"
+    "  iif(:addresses IS NULL, NULL, now_ms()))";
 static const char REFUSED[] =
     "INSERT INTO egress_flow (uid, pairing_id, surface, host, port, method, state, asked_at,"
     "  ended_at, code, why) VALUES (:uid, :pairing, :surface, :host, :port, :method, 'refused',"
@@ -69,19 +71,17 @@ open_row(struct store *db, const struct conn *c)
 }
 
 static int
-ask_rows(struct store *db, struct conn *c)
+ask_row(struct store *db, struct conn *c)
 {
 	struct stmt *q;
 
-	if ((q = birth(db, ASK, c)) == NULL || stmt_run_one(q) != 0)
+	if ((q = birth(db, ASK, c)) == NULL)
+		return -1;
+	stmt_text(q, ":addresses", c->list);
+	if (stmt_run_one(q) != 0)
 		return -1;
 	c->flow_id = store_last_id(db);
-	c->flow_after = FLOW_ASKED;
-	if (c->list == NULL)
-		return 0;
-	if (open_row(db, c) != 0)
-		return -1;
-	c->flow_after = FLOW_OPEN;
+	c->flow_after = c->list != NULL ? FLOW_OPEN : FLOW_ASKED;
 	return 0;
 }
 
@@ -89,7 +89,7 @@ ask_rows(struct store *db, struct conn *c)
 static int
 decide(struct store *db, struct conn *c)
 {
-	int rc = c->what == JOB_ASK ? ask_rows(db, c) : open_row(db, c);
+	int rc = c->what == JOB_ASK ? ask_row(db, c) : open_row(db, c);
 
 	if (rc == 0) {
 		if (c->what == JOB_OPEN)
@@ -106,10 +106,11 @@ decide(struct store *db, struct conn *c)
 }
 
 static int
-end_row(struct store *db, const struct conn *c)
+end_row(struct store *db, struct conn *c)
 {
 	struct stmt *q;
 
+	c->flow_after = FLOW_OVER;
 	if ((q = store_sql(db, END)) == NULL)
 		return -1;
 	stmt_int(q, ":id", c->flow_id);
@@ -135,16 +136,18 @@ on_run(struct store *db, struct commit_job *job)
 		c->flow_after = FLOW_OVER;
 		return 0;
 	default:
-		c->flow_after = FLOW_OVER;
 		return end_row(db, c);
 	}
 }
 
-/* The end is one statement, and needs no step of its own. */
+/* A row that nothing holds, and the end of one, are one statement, and need no step of their own.
+ */
 static int
 on_settle(struct store *db, struct commit_job *job)
 {
-	return on_run(db, job);
+	struct conn *c = (struct conn *)job;
+
+	return c->what == JOB_ASK ? ask_row(db, c) : end_row(db, c);
 }
 
 static void
@@ -166,7 +169,9 @@ flow_submit(struct conn *c, enum flow_job what)
 {
 	c->what = what;
 	c->busy = true;
-	c->job = (struct commit_job){
-	    .settle = what == JOB_END ? on_settle : NULL, .run = on_run, .done = on_done};
+	c->job =
+	    (struct commit_job){.settle = what == JOB_END || what == JOB_ASK ? on_settle : NULL,
+		.run = on_run,
+		.done = on_done};
 	committer_submit(c->proxy->committer, &c->job);
 }

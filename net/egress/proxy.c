@@ -34,6 +34,7 @@ struct listener {
 	struct proxy *proxy;
 	int fd;
 	bool tcp;
+	struct sockaddr_in at;
 	enum proxy_speaks speaks;
 	struct unixsock unix_sock;
 	uint64_t pause;
@@ -216,11 +217,11 @@ proxy_take(struct proxy *proxy, int fd, enum proxy_speaks speaks, const struct p
  */
 
 static int
-who_is(const struct listener *l, int fd, struct proxy_who *who)
+who_is(const struct listener *l, int fd, const struct sockaddr_in *from, struct proxy_who *who)
 {
 	uid_t uid;
 
-	if ((l->tcp ? who_tcp(l->proxy->diag, fd, &uid) : who_unix(fd, &uid)) != 0)
+	if ((l->tcp ? who_tcp(l->proxy->diag, &l->at, from, &uid) : who_unix(fd, &uid)) != 0)
 		return -1;
 	*who = (struct proxy_who){.host = false, .id = (int64_t)uid};
 	return 0;
@@ -243,16 +244,18 @@ on_listener(void *ctx, uint32_t events)
 	struct listener *l = ctx;
 	struct proxy *proxy = l->proxy;
 	struct proxy_who who;
-	int fd = -1, one = 1;
+	struct sockaddr_in from;
+	socklen_t len;
+	int fd = -1;
 	size_t i;
 
 	(void)events;
 	for (i = 0; i < proxy->accepts; i++) {
-		if ((fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) == -1)
+		len = sizeof(from);
+		if ((fd = accept4(l->fd, l->tcp ? (struct sockaddr *)&from : NULL,
+			 l->tcp ? &len : NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) == -1)
 			break;
-		if (l->tcp)
-			setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-		if (who_is(l, fd, &who) == 0)
+		if (who_is(l, fd, &from, &who) == 0)
 			proxy_take(proxy, fd, l->speaks, &who);
 		else
 			close(fd);
@@ -285,7 +288,7 @@ listener_new(struct proxy *proxy, enum proxy_speaks speaks, bool tcp, struct ref
 int
 proxy_listen_tcp(struct proxy *proxy, uint16_t port, enum proxy_speaks speaks, struct refusal *r)
 {
-	struct sockaddr_in at = {.sin_family = AF_INET,
+	const struct sockaddr_in at = {.sin_family = AF_INET,
 	    .sin_port = htons(port),
 	    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	socklen_t len = sizeof(at);
@@ -296,11 +299,14 @@ proxy_listen_tcp(struct proxy *proxy, uint16_t port, enum proxy_speaks speaks, s
 		return -1;
 	if ((l->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) == -1 ||
 	    setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
-	    bind(l->fd, (struct sockaddr *)&at, sizeof(at)) != 0 || listen(l->fd, BACKLOG) != 0 ||
-	    getsockname(l->fd, (struct sockaddr *)&at, &len) != 0 ||
+	    /* Each connection has it from here. */
+	    setsockopt(l->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) != 0 ||
+	    bind(l->fd, (const struct sockaddr *)&at, sizeof(at)) != 0 ||
+	    listen(l->fd, BACKLOG) != 0 ||
+	    getsockname(l->fd, (struct sockaddr *)&l->at, &len) != 0 ||
 	    loop_add(proxy->config.loop, l->fd, EPOLLIN, on_listener, l) != 0)
 		return refusal_errno(r, "socket.bind", "cannot listen for the internet lane");
-	return ntohs(at.sin_port);
+	return ntohs(l->at.sin_port);
 }
 
 int

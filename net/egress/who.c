@@ -42,16 +42,11 @@ struct question {
 	struct inet_diag_req_v2 ask;
 };
 
-/* The other end's own address is our peer, and the other way round. */
-static int
-question_fill(struct question *q, int fd, uint32_t seq)
+/* The socket is asked for as its owner has it: from its own address to the other. */
+static void
+question_fill(
+    struct question *q, const struct sockaddr_in *at, const struct sockaddr_in *from, uint32_t seq)
 {
-	struct sockaddr_in ours, theirs;
-	socklen_t a = sizeof(ours), b = sizeof(theirs);
-
-	if (getsockname(fd, (struct sockaddr *)&ours, &a) != 0 ||
-	    getpeername(fd, (struct sockaddr *)&theirs, &b) != 0 || ours.sin_family != AF_INET)
-		return -1;
 	memset(q, 0, sizeof(*q));
 	q->head = (struct nlmsghdr){.nlmsg_len = sizeof(*q),
 	    .nlmsg_type = SOCK_DIAG_BY_FAMILY,
@@ -60,12 +55,11 @@ question_fill(struct question *q, int fd, uint32_t seq)
 	q->ask.sdiag_family = AF_INET;
 	q->ask.sdiag_protocol = IPPROTO_TCP;
 	q->ask.idiag_states = ~0U;
-	q->ask.id.idiag_sport = theirs.sin_port;
-	q->ask.id.idiag_dport = ours.sin_port;
-	q->ask.id.idiag_src[0] = theirs.sin_addr.s_addr;
-	q->ask.id.idiag_dst[0] = ours.sin_addr.s_addr;
+	q->ask.id.idiag_sport = from->sin_port;
+	q->ask.id.idiag_dport = at->sin_port;
+	q->ask.id.idiag_src[0] = from->sin_addr.s_addr;
+	q->ask.id.idiag_dst[0] = at->sin_addr.s_addr;
 	q->ask.id.idiag_cookie[0] = q->ask.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
-	return 0;
 }
 
 /* A socket without an inode is nobody's: closed already, or waiting its time out, as uid 0. */
@@ -85,7 +79,7 @@ answer_read(const struct nlmsghdr *m, const struct question *q, uid_t *uid)
 }
 
 int
-who_tcp(int diag, int fd, uid_t *uid)
+who_tcp(int diag, const struct sockaddr_in *at, const struct sockaddr_in *from, uid_t *uid)
 {
 	static uint32_t seq;
 	char buffer[4096] __attribute__((aligned(8)));
@@ -93,7 +87,8 @@ who_tcp(int diag, int fd, uid_t *uid)
 	struct question q;
 	ssize_t n;
 
-	if (question_fill(&q, fd, ++seq) != 0 || send(diag, &q, sizeof(q), 0) != (ssize_t)sizeof(q))
+	question_fill(&q, at, from, ++seq);
+	if (send(diag, &q, sizeof(q), 0) != (ssize_t)sizeof(q))
 		return -1;
 	do {
 		if ((n = recv(diag, buffer, sizeof(buffer), 0)) <= 0 || !NLMSG_OK(m, (size_t)n))

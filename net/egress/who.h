@@ -2,6 +2,7 @@
 #ifndef NET_EGRESS_WHO_H
 #define NET_EGRESS_WHO_H
 
+#include <netinet/in.h>
 #include <sys/types.h>
 
 /**
@@ -17,11 +18,11 @@ int who_unix(int fd, uid_t *uid);
 int who_open(void);
 
 /**
- * who_tcp(diag, fd, uid):
- * Store in ${*uid} the user whose socket is at the other end of ${fd}, a connection within this
- * machine.  A socket that its process has given up has no user any more.  Return 0, or -1 where the
- * kernel names none.
+ * who_tcp(diag, at, from, uid):
+ * Store in ${*uid} the user whose socket at ${from} is connected to ${at}, both of this machine.  A
+ * socket that its process has given up has no user any more.  Return 0, or -1 where the kernel
+ * names none.
  */
-int who_tcp(int diag, int fd, uid_t *uid);
+int who_tcp(int diag, const struct sockaddr_in *at, const struct sockaddr_in *from, uid_t *uid);
 
 #endif
