@@ -19,6 +19,7 @@ enum { SOCKS_VERSION = 5, SOCKS_CONNECT = 1, SOCKS_IPV4 = 1, SOCKS_NAME = 3, SOC
 enum { SOCKS_OK = 0, SOCKS_FAILED = 1, SOCKS_REFUSED = 2, SOCKS_NO_COMMAND = 7 };
 
 static const char ESTABLISHED[] = "HTTP/1.1 200 Connection established\r\n\r\n";
+static const char BROKEN_BODY[] = "the chunked body of the request is none";
 static const char REFUSAL_ROW[] = "SELECT http_status, advice FROM refusal WHERE code = :code";
 
 static _Thread_local char buffer[READ_SIZE];
@@ -335,9 +336,9 @@ pumped(struct conn *c, enum half_state up, enum half_state down)
 		up = HALF_ENDED;
 	}
 	if (up == HALF_SURPLUS || (up == HALF_BROKEN && c->chunk != NULL)) {
-		refusal_set(&why, "egress.request",
+		refusal_set(&why, "egress.request", "%s",
 		    up == HALF_SURPLUS ? "more came behind the one request of a connection"
-				       : "the chunked body of the request is none");
+				       : BROKEN_BODY);
 		conn_end(c, &why);
 	} else if (c->head.out != NULL && (down == HALF_ENDED || down == HALF_SURPLUS)) {
 		conn_linger(c);
@@ -401,10 +402,14 @@ relay_begin(struct conn *c, int fd, bool readable)
 
 	c->server = fd;
 	c->phase = RELAYING;
-	if (halves_begin(c) != 0 || half_feed(&c->up, c->in, c->in_len) != 0 ||
-	    loop_pass(c->proxy->config.loop, fd, on_server, c) != 0) {
+	if (halves_begin(c) != 0 || loop_pass(c->proxy->config.loop, fd, on_server, c) != 0) {
 		refusal_set(&why, "http.memory", "there is no memory for the connection");
-		conn_end(c, &why);
+		conn_refuse(c, &why);
+		return;
+	}
+	if (half_feed(&c->up, c->in, c->in_len) != 0) {
+		refusal_set(&why, "egress.request", "%s", BROKEN_BODY);
+		conn_refuse(c, &why);
 		return;
 	}
 	free(c->in);
