@@ -50,6 +50,8 @@ BEGIN
            THEN RAISE(ABORT, 'egress.transition|a rule begins as active')
            WHEN NEW.suffix <> '*' AND host_text(NEW.suffix) IS NOT NEW.suffix
            THEN RAISE(ABORT, 'egress.suffix|a rule is for a name in lower case, an address, or * for all that is public')
+           WHEN host_tail(NEW.suffix, 8) IS NOT NULL
+           THEN RAISE(ABORT, 'egress.suffix|the name of a rule has eight labels at most')
            WHEN EXISTS (SELECT 1 FROM egress_rule WHERE state = 'active' AND verdict = NEW.verdict
                            AND suffix = NEW.suffix AND port = NEW.port AND uid IS NEW.uid
                            AND pairing_id IS NEW.pairing_id)
@@ -141,53 +143,61 @@ CREATE TABLE egress_flow (
 CREATE INDEX egress_flow_live ON egress_flow (id, uid, pairing_id) WHERE ended_at IS NULL;
 CREATE INDEX egress_flow_refused ON egress_flow (ended_at) WHERE state = 'refused';
 
--- A deny of a suffix, then what nobody allowed, then too many at once. (They are counted only where there
--- could be too many. A name's suffixes are tried, from the whole of it to its last label.)
+-- What the rules say to a connection: NULL where they let it be. (A name is looked for with each of its
+-- tails: host_tail is the last so many labels, NULL where there are not more than that, or of an address.)
+CREATE VIEW egress_ruling AS
+SELECT f.id,
+       (SELECT CASE WHEN max(r.verdict = 'deny') THEN 'denied' WHEN count(*) = 0 THEN 'unknown' END
+          FROM egress_rule AS r
+         WHERE r.state = 'active'
+           AND r.suffix IN (f.host, '*', host_tail(f.host, 1), host_tail(f.host, 2), host_tail(f.host, 3),
+                            host_tail(f.host, 4), host_tail(f.host, 5), host_tail(f.host, 6),
+                            host_tail(f.host, 7), host_tail(f.host, 8))
+           AND r.port IN (0, f.port)
+           AND (r.uid = f.uid OR r.pairing_id = f.pairing_id
+                OR (r.uid IS NULL AND r.pairing_id IS NULL
+                    AND (f.pairing_id IS NULL OR r.verdict = 'deny')))) AS held
+  FROM egress_flow AS f;
+
+-- (They are counted only where there could be too many.)
 CREATE TRIGGER egress_flow_born BEFORE INSERT ON egress_flow
 BEGIN
-    SELECT RAISE(ABORT, 'egress.transition|a connection begins as asked, open or refused')
-     WHERE NEW.state NOT IN ('asked', 'open', 'refused');
-    -- Who is refused without end fills no database.
-    SELECT RAISE(ABORT, 'egress.flood|as many refused connections as are kept were refused in this minute')
-     WHERE NEW.state = 'refused'
-       AND (SELECT count(*) FROM egress_flow WHERE state = 'refused' AND ended_at > now_ms() - 60000)
-        >= (SELECT value FROM setting WHERE name = 'egress.refused');
     SELECT CASE
-           WHEN (SELECT active FROM pairing_status WHERE id = NEW.pairing_id) IS NOT 1
+           WHEN NEW.state NOT IN ('asked', 'open', 'refused')
+           THEN RAISE(ABORT, 'egress.transition|a connection begins as asked, open or refused')
+           -- Who is refused without end fills no database.
+           WHEN NEW.state = 'refused'
+            AND (SELECT count(*) FROM egress_flow WHERE state = 'refused' AND ended_at > now_ms() - 60000)
+             >= (SELECT value FROM setting WHERE name = 'egress.refused')
+           THEN RAISE(ABORT, 'egress.flood|as many refused connections as are kept were refused in this minute')
+           WHEN NEW.state = 'refused'
+           THEN NULL
+           WHEN NEW.pairing_id IS NOT NULL
+            AND (SELECT active FROM pairing_status WHERE id = NEW.pairing_id) IS NOT 1
            THEN RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
-           WHEN NOT EXISTS (SELECT 1 FROM pairing_status AS p, json_each(p.caps) AS c
+           WHEN NEW.pairing_id IS NOT NULL
+            AND NOT EXISTS (SELECT 1 FROM pairing_status AS p, json_each(p.caps) AS c
                              WHERE p.id = NEW.pairing_id AND c.value = 'egress')
            THEN RAISE(ABORT, 'egress.capability|this Host has no capability egress here')
-           END
-     WHERE NEW.state <> 'refused' AND NEW.pairing_id IS NOT NULL;
-    SELECT CASE
            WHEN NEW.host = ''
            THEN RAISE(ABORT, 'egress.host|there is no name or address to reach')
-           WHEN m.denied
-           THEN RAISE(ABORT, 'egress.denied|a rule denies this')
-           WHEN m.allowed = 0
-           THEN RAISE(ABORT, 'egress.unknown|no rule allows this')
+           WHEN (SELECT max(id) - (SELECT min(id) FROM egress_flow WHERE ended_at IS NULL) + 1 FROM egress_flow)
+             >= (SELECT min(value) FROM setting WHERE name IN ('egress.live', 'egress.live_each'))
+            AND (SELECT count(*) >= (SELECT value FROM setting WHERE name = 'egress.live')
+                     OR sum(uid IS NEW.uid AND pairing_id IS NEW.pairing_id)
+                        >= (SELECT value FROM setting WHERE name = 'egress.live_each')
+                   FROM egress_flow WHERE ended_at IS NULL)
+           THEN RAISE(ABORT, 'egress.busy|too many connections are open')
+           END;
+END;
+
+CREATE TRIGGER egress_flow_ruled AFTER INSERT ON egress_flow WHEN NEW.state <> 'refused'
+BEGIN
+    SELECT CASE held
+           WHEN 'denied' THEN RAISE(ABORT, 'egress.denied|a rule denies this')
+           WHEN 'unknown' THEN RAISE(ABORT, 'egress.unknown|no rule allows this')
            END
-      FROM (SELECT count(*) AS allowed, coalesce(max(verdict = 'deny'), 0) AS denied
-              FROM egress_rule
-             WHERE state = 'active'
-               AND suffix IN (WITH RECURSIVE tail (t) AS (
-                                SELECT NEW.host UNION ALL
-                                SELECT substr(t, instr(t, '.') + 1) FROM tail WHERE instr(t, '.') > 0)
-                              SELECT t FROM tail UNION ALL SELECT '*')
-               AND port IN (0, NEW.port)
-               AND (uid = NEW.uid OR pairing_id = NEW.pairing_id
-                    OR (uid IS NULL AND pairing_id IS NULL
-                        AND (NEW.pairing_id IS NULL OR verdict = 'deny')))) AS m
-     WHERE NEW.state <> 'refused';
-    SELECT RAISE(ABORT, 'egress.busy|too many connections are open')
-     WHERE NEW.state <> 'refused'
-       AND (SELECT max(id) - (SELECT min(id) FROM egress_flow WHERE ended_at IS NULL) + 1 FROM egress_flow)
-        >= (SELECT min(value) FROM setting WHERE name IN ('egress.live', 'egress.live_each'))
-       AND (SELECT count(*) >= (SELECT value FROM setting WHERE name = 'egress.live')
-                OR sum(uid IS NEW.uid AND pairing_id IS NEW.pairing_id)
-                   >= (SELECT value FROM setting WHERE name = 'egress.live_each')
-              FROM egress_flow WHERE ended_at IS NULL);
+      FROM egress_ruling WHERE id = NEW.id;
 END;
 
 CREATE TRIGGER egress_flow_moves BEFORE UPDATE ON egress_flow

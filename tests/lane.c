@@ -262,6 +262,19 @@ lane_stop(struct scratch *s)
 	names_end();
 }
 
+static void
+wake(void *ctx)
+{
+	(void)ctx;
+	proxy_wake(proxy);
+}
+
+void
+lane_awaken(void)
+{
+	assert_int_equal(loop_post(loop, wake, NULL), 0);
+}
+
 /*
  * Sockets.
  */

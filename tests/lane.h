@@ -17,6 +17,11 @@
 void lane_start(struct scratch *s);
 void lane_stop(struct scratch *s);
 
+/**
+ * lane_awaken(): tell it that the database changed, as its actor does.
+ */
+void lane_awaken(void);
+
 /* Where it listens, after lane_start. */
 extern int lane_http, lane_socks;
 extern char lane_unix[108];

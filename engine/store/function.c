@@ -210,6 +210,24 @@ host_text(sqlite3_context *c, int n, sqlite3_value **v)
 		sqlite3_result_text(c, h.text, -1, SQLITE_TRANSIENT);
 }
 
+/* The last so many labels of a name that has more; NULL of others. */
+static void
+host_tail(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	const char *text = (const char *)sqlite3_value_text(v[0]), *at;
+	int64_t labels = sqlite3_value_int64(v[1]);
+	struct address a;
+
+	(void)n;
+	if (text == NULL || labels < 1 || address_parse(text, &a) == 0)
+		return;
+	for (at = text + strlen(text); at > text; at--)
+		if (at[-1] == '.' && --labels == 0) {
+			sqlite3_result_text(c, at, -1, SQLITE_TRANSIENT);
+			return;
+		}
+}
+
 /* The sixteen bytes of an address, or NULL for what is none. */
 static void
 address_bytes(sqlite3_context *c, int n, sqlite3_value **v)
@@ -281,6 +299,7 @@ function_register(struct sqlite3 *handle, struct function_context *ctx)
 	    {"process_alive", 3, SQLITE_INNOCUOUS, process_alive},
 	    {"endpoint_text", 1, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, endpoint_text},
 	    {"host_text", 1, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, host_text},
+	    {"host_tail", 2, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, host_tail},
 	    {"address_bytes", 1, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, address_bytes},
 	    {"seal_ok", 3, SQLITE_INNOCUOUS, seal_ok},
 	    {"signed_by", 4, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, signed_by},

@@ -62,8 +62,9 @@ struct proxy {
 	size_t n, most, each, accepts, head, answer_head, fields;
 	int64_t patience[PATIENCES], total_ms, stagger_ms;
 	struct conn_list waiting[PATIENCES], all;
-	uint64_t timer;
-	int64_t now; /* of the events at hand, on loop_now's clock */
+	uint64_t timer, calm;
+	char rules[64]; /* what was applied last to what is under way */
+	int64_t now;    /* of the events at hand, on loop_now's clock */
 	bool own_pending, own_again, pruning;
 	void (*drained)(void *ctx);
 	void *drained_ctx;

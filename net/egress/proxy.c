@@ -30,6 +30,15 @@ static const char OLD[] =
     "  JOIN setting AS s ON s.name = 'egress.keep_days'"
     " WHERE f.ended_at < now_ms() - 86400000 * s.value";
 
+/* What changes when a rule or the state of a pairing does; and what is held by them then. */
+static const char RULES[] =
+    "SELECT (SELECT count(*) || ' ' || coalesce(max(dropped_at), 0) FROM egress_rule) || ' ' ||"
+    "  (SELECT count(*) FROM pairing_status WHERE active)";
+static const char HELD[] =
+    "SELECT r.id FROM egress_flow AS f JOIN egress_ruling AS r ON r.id = f.id"
+    " WHERE f.ended_at IS NULL AND (r.held IS NOT NULL OR (f.pairing_id IS NOT NULL"
+    "   AND (SELECT active FROM pairing_status WHERE id = f.pairing_id) IS NOT 1))";
+
 struct listener {
 	struct proxy *proxy;
 	int fd;
@@ -440,8 +449,8 @@ prune_done(struct commit_job *job)
 	drained(proxy);
 }
 
-void
-proxy_wake(struct proxy *proxy)
+static void
+prune(struct proxy *proxy)
 {
 	struct prune_job *p;
 
@@ -452,6 +461,59 @@ proxy_wake(struct proxy *proxy)
 	p->proxy = proxy;
 	proxy->pruning = true;
 	committer_submit(proxy->committer, &p->job);
+}
+
+/*
+ * What somebody decided since.
+ */
+
+static void
+withdraw(struct proxy *proxy, int64_t id)
+{
+	struct refusal why;
+	struct conn *c;
+
+	refusal_set(&why, "egress.denied", "what allowed it was taken back");
+	for (c = proxy->all.first; c != NULL && (c->flow_id != id || c->busy); c = c->in_all.next)
+		;
+	if (c != NULL)
+		conn_end(c, &why);
+}
+
+/* A rule that is new or gone, and a pairing that ended, hold also what is under way. */
+static void
+rules_apply(struct proxy *proxy)
+{
+	struct stmt *q = store_sql(proxy->config.db, RULES);
+	char rules[sizeof(proxy->rules)] = "";
+
+	if (q != NULL && stmt_step(q) == 1) {
+		snprintf(rules, sizeof(rules), "%s", stmt_get_text(q, 0));
+		stmt_done(q);
+	}
+	if (strcmp(rules, proxy->rules) == 0 || (q = store_sql(proxy->config.db, HELD)) == NULL)
+		return;
+	memcpy(proxy->rules, rules, sizeof(rules));
+	while (stmt_step(q) == 1)
+		withdraw(proxy, stmt_get_int(q, 0));
+}
+
+static void
+on_calm(void *ctx)
+{
+	struct proxy *proxy = ctx;
+
+	proxy->calm = 0;
+	rules_apply(proxy);
+	prune(proxy);
+}
+
+/* Our own commits wake us as well: many of them are looked at once. */
+void
+proxy_wake(struct proxy *proxy)
+{
+	if (proxy->calm == 0)
+		proxy->calm = loop_after(proxy->config.loop, TICK_MS, on_calm, proxy);
 }
 
 /*
@@ -570,6 +632,7 @@ proxy_free(struct proxy *proxy)
 	resolver_free(proxy->resolver);
 	relay_pool_free(proxy->pool);
 	loop_cancel(proxy->config.loop, proxy->timer);
+	loop_cancel(proxy->config.loop, proxy->calm);
 	if (proxy->watch != -1) {
 		loop_del(proxy->config.loop, proxy->watch);
 		close(proxy->watch);

@@ -18,6 +18,7 @@
 #include <cmocka.h>
 #include <sodium.h>
 
+#include "net/egress/who.h"
 #include "tests/lane.h"
 #include "tests/netns.h"
 
@@ -810,6 +811,73 @@ rebinding_gains_nothing(void **state)
 	    1);
 }
 
+/* What is denied while it is open ends then. */
+static void
+a_rule_that_goes_ends_what_it_allowed(void **state)
+{
+	int client, server;
+
+	(void)state;
+	begin(NULL);
+	client = say_to(lane_http, "CONNECT " NETNS_SITE ":%u HTTP/1.1\r\n\r\n");
+	server = lane_accept(site);
+	assert_int_equal(lane_hear_until(client, "\r\n\r\n", out, sizeof(out)), 0);
+	assert_int_equal(
+	    scratch_sql(&s, "UPDATE egress_rule SET state = 'dropped', dropped_at = now_ms()"), 0);
+	lane_awaken();
+	assert_int_equal(lane_hear(client, out, sizeof(out)), 0);
+	assert_int_equal(lane_hear(server, out, sizeof(out)), 0);
+	close(client);
+	close(server);
+	lane_until(&s, 1,
+	    "SELECT count(*) FROM egress_flow WHERE state = 'failed' AND code = 'egress.denied'");
+	lane_stop(&s);
+}
+
+/* Rows of connections go when their time is over, and not before. */
+static void
+old_rows_go(void **state)
+{
+	(void)state;
+	begin(NULL);
+	lane_ask(lane_http, "CONNECT " NETNS_SITE ":9 HTTP/1.1\r\n\r\n", out, sizeof(out));
+	lane_ask(lane_http, "CONNECT " NETNS_SITE ":9 HTTP/1.1\r\n\r\n", out, sizeof(out));
+	lane_until(&s, 2, "SELECT count(*) FROM egress_flow WHERE state = 'failed'");
+	scratch_refused(&s, "retention.kept", "DELETE FROM egress_flow WHERE id = 1");
+	assert_int_equal(
+	    scratch_sql(&s, "UPDATE setting SET value = 0 WHERE name = 'egress.keep_days'"), 0);
+	lane_awaken();
+	lane_until(&s, 1, "SELECT count(*) FROM egress_flow");
+	assert_int_equal(scratch_value(&s, "SELECT id FROM egress_flow"), 2);
+	lane_stop(&s);
+}
+
+/* A socket that its owner closed names nobody, whoever it was: root least of all. */
+static void
+a_closed_socket_is_nobodys(void **state)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)},
+			   from;
+	socklen_t len = sizeof(at);
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), diag = who_open(), fd, there;
+	uid_t uid = 77;
+
+	(void)state;
+	assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(listener, 4), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &len), 0);
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_not_equal(there = accept(listener, (struct sockaddr *)&from, &len), -1);
+	assert_int_equal(who_tcp(diag, &at, &from, &uid), 0);
+	assert_int_equal(uid, getuid());
+	close(fd);
+	assert_int_equal(who_tcp(diag, &at, &from, &uid), -1);
+	close(there);
+	close(listener);
+	close(diag);
+}
+
 /* An address that this machine gets is its own from then on. */
 static void
 a_new_address_is_known(void **state)
@@ -867,6 +935,10 @@ main(void)
 	    cmocka_unit_test_setup_teardown(names_lead_to_vetted_addresses, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(names_that_lead_inside_are_refused, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(rebinding_gains_nothing, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(
+		a_rule_that_goes_ends_what_it_allowed, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(old_rows_go, set_up, tear_down),
+	    cmocka_unit_test(a_closed_socket_is_nobodys),
 	    cmocka_unit_test_setup_teardown(a_new_address_is_known, set_up, tear_down),
 	};
 
