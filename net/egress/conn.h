@@ -62,10 +62,12 @@ struct proxy {
 	size_t n, most, each, accepts, head, answer_head, fields;
 	int64_t patience[PATIENCES], total_ms, stagger_ms;
 	struct conn_list waiting[PATIENCES], all;
-	uint64_t timer, calm;
+	uint64_t timer, calm, gathering;
+	struct conn *ends; /* whose rows are to be ended */
+	int64_t gather_ms;
 	char rules[64]; /* what was applied last to what is under way */
 	int64_t now;    /* of the events at hand, on loop_now's clock */
-	bool own_pending, own_again, pruning;
+	bool own_pending, own_again, pruning, ending;
 	void (*drained)(void *ctx);
 	void *drained_ctx;
 };
@@ -79,6 +81,7 @@ struct conn {
 	enum patience patience;
 	enum proxy_speaks speaks;
 	struct conn_link in_waiting, in_all;
+	struct conn *next_end;
 	int64_t since, touched; /* on loop_now's clock */
 	bool client_in;         /* there may be something to read */
 	bool client_last;       /* the edge of the end was seen */
@@ -149,6 +152,13 @@ void flow_submit(struct conn *conn, enum flow_job what);
  * The committer is done with it: the row stands, or ${conn}->job says why not.
  */
 void conn_decided(struct conn *conn);
+
+/**
+ * proxy_gather(conn):
+ * Keep the job of ${conn} for a while and submit it with others.  Return false where it is to be
+ * submitted now.
+ */
+bool proxy_gather(struct conn *conn);
 
 /**
  * proxy_gone(conn):

@@ -1,9 +1,12 @@
 /* egress.c: the actor: a lane, and where it listens. */
+#include <malloc.h>
 #include <stdio.h>
 
 #include "engine/actor/loop.h"
 #include "net/egress/egress.h"
 #include "net/egress/proxy.h"
+
+#define KEPT (16 << 20) /* bytes of free memory that stay with the process */
 
 /* A port that cannot be had is said; the socket and the other port are served all the same. */
 static void
@@ -36,6 +39,13 @@ egress_start(struct actor_env *env, struct refusal *r)
 	const struct proxy_config config = {
 	    .home = env->home, .loop = env->loop, .db = env->db, .keys = &env->keys};
 
+	/*
+	 * Two threads take and give back the same small pieces all the time: one arena that keeps
+	 * what it got from the kernel.
+	 */
+	mallopt(M_ARENA_MAX, 1);
+	mallopt(M_TRIM_THRESHOLD, KEPT);
+	mallopt(M_TOP_PAD, KEPT / 4);
 	if ((env->ctx = proxy_new(&config, r)) == NULL)
 		return -1;
 	serve_socket(env);

@@ -173,5 +173,8 @@ flow_submit(struct conn *c, enum flow_job what)
 	    (struct commit_job){.settle = what == JOB_END || what == JOB_ASK ? on_settle : NULL,
 		.run = on_run,
 		.done = on_done};
+	/* Nobody waits for the row of an end: many of them cost what one does. */
+	if (what == JOB_END && proxy_gather(c))
+		return;
 	committer_submit(c->proxy->committer, &c->job);
 }

@@ -144,6 +144,42 @@ on_tick(void *ctx)
 }
 
 /*
+ * Ends.
+ */
+
+static void
+ends_submit(void *ctx)
+{
+	struct proxy *proxy = ctx;
+	struct conn *c, *next;
+
+	proxy->gathering = 0;
+	c = proxy->ends;
+	proxy->ends = NULL;
+	for (; c != NULL; c = next) {
+		next = c->next_end;
+		committer_submit(proxy->committer, &c->job);
+	}
+}
+
+bool
+proxy_gather(struct conn *c)
+{
+	struct proxy *proxy = c->proxy;
+
+	if (proxy->ending)
+		return false;
+	if (proxy->gathering == 0)
+		proxy->gathering =
+		    loop_after(proxy->config.loop, proxy->gather_ms, ends_submit, proxy);
+	if (proxy->gathering == 0)
+		return false;
+	c->next_end = proxy->ends;
+	proxy->ends = c;
+	return true;
+}
+
+/*
  * Users.
  */
 
@@ -528,6 +564,7 @@ bounds_read(struct proxy *proxy)
 	proxy->most = (size_t)store_setting(db, "egress.connections");
 	proxy->each = (size_t)store_setting(db, "egress.live_each");
 	proxy->accepts = (size_t)store_setting(db, "egress.accepts");
+	proxy->gather_ms = store_setting(db, "egress.gather_ms");
 	proxy->head = (size_t)store_setting(db, "egress.head");
 	proxy->answer_head = (size_t)store_setting(db, "egress.answer_head");
 	proxy->fields = (size_t)store_setting(db, "egress.fields");
@@ -604,6 +641,9 @@ all_end(struct proxy *proxy, const char *why_text)
 	struct conn *c, *next;
 	struct refusal why;
 
+	proxy->ending = true;
+	loop_cancel(proxy->config.loop, proxy->gathering);
+	ends_submit(proxy);
 	refusal_set(&why, "egress.timeout", "%s", why_text);
 	for (c = proxy->all.first; c != NULL; c = next) {
 		next = c->in_all.next;
