@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "tests/lane.h"
+#include "tests/rig.h"
 #include "tests/netns.h"
 
 static struct scratch s;
@@ -35,7 +35,7 @@ shell(const char *command)
 	    "{ dir=%s http=http://127.0.0.1:%d socks=socks5h://127.0.0.1:%d unix=socks5h://localhost%s "
 	    "site=" NETNS_SITE "; export HOME=$dir GIT_CONFIG_NOSYSTEM=1 GIT_TERMINAL_PROMPT=0; "
 	    "unset http_proxy https_proxy all_proxy no_proxy; %s; } 2>&1",
-	    s.dir, lane_http, lane_socks, lane_unix, command);
+	    s.dir, rig_http, rig_socks, rig_unix, command);
 	assert_non_null(f = popen(line, "re"));
 	while ((k = fread(out + n, 1, sizeof(out) - n - 1, f)) > 0)
 		n += k;
@@ -96,8 +96,8 @@ set_up(void **state)
 	}
 	origin_start(0, "8080", NULL);
 	origin_start(1, "8443", certificate);
-	lane_start(&s);
-	lane_name("site.example.test", NETNS_SITE, 60, 0);
+	rig_start(&s);
+	rig_name("site.example.test", NETNS_SITE, 60, 0);
 	return 0;
 }
 
@@ -109,7 +109,7 @@ tear_down(void **state)
 	(void)state;
 	if (!isolated)
 		return 0;
-	lane_stop(&s);
+	rig_stop(&s);
 	for (i = 0; i < 2; i++) {
 		kill(origins[i], SIGKILL);
 		waitpid(origins[i], NULL, 0);
@@ -209,7 +209,7 @@ all_of_it_is_in_the_rows(void **state)
 {
 	(void)state;
 	needs_namespaces();
-	lane_until(&s, 0, "SELECT count(*) FROM live_flows");
+	rig_until(&s, 0, "SELECT count(*) FROM live_flows");
 	assert_true(
 	    scratch_value(&s, "SELECT count(*) FROM egress_flow WHERE state = 'done'") > 10);
 	assert_int_equal(

@@ -19,14 +19,14 @@
 #include <sodium.h>
 
 #include "net/egress/who.h"
-#include "tests/lane.h"
+#include "tests/rig.h"
 #include "tests/netns.h"
 
 static struct scratch s;
 static bool isolated;
 static int site; /* a server that listens out there */
 static uint16_t port;
-static char out[LANE_TEXT_MAX], request[LANE_TEXT_MAX];
+static char out[RIG_TEXT_MAX], request[RIG_TEXT_MAX];
 
 static int
 set_up(void **state)
@@ -61,7 +61,7 @@ begin(const char *settings)
 	}
 	if (settings != NULL)
 		assert_int_equal(scratch_sql(&s, settings), 0);
-	lane_start(&s);
+	rig_start(&s);
 }
 
 /* ${request} is ${text} with the port of the site for each "%u". */
@@ -83,17 +83,17 @@ request_fill(const char *text)
 static int
 say_to(int where, const char *text)
 {
-	int fd = lane_dial(where);
+	int fd = rig_dial(where);
 
 	request_fill(text);
-	lane_say(fd, request);
+	rig_say(fd, request);
 	return fd;
 }
 
 static void
 answer_ok(int server)
 {
-	lane_say(server, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+	rig_say(server, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
 }
 
 /* A refusal has a body that says why, of the length that it says, and the header says the same. */
@@ -130,25 +130,25 @@ a_tunnel_carries_both_ways(void **state)
 
 	(void)state;
 	begin(NULL);
-	client = say_to(lane_http, "CONNECT " NETNS_SITE ":%u HTTP/1.1\r\n\r\nearly ");
-	server = lane_accept(site);
-	assert_int_equal(lane_hear_until(client, "\r\n\r\n", out, sizeof(out)), 0);
+	client = say_to(rig_http, "CONNECT " NETNS_SITE ":%u HTTP/1.1\r\n\r\nearly ");
+	server = rig_accept(site);
+	assert_int_equal(rig_hear_until(client, "\r\n\r\n", out, sizeof(out)), 0);
 	assert_string_equal(out, "HTTP/1.1 200 Connection established\r\n\r\n");
-	lane_say(client, "and late");
-	assert_int_equal(lane_hear_until(server, "late", out, sizeof(out)), 0);
+	rig_say(client, "and late");
+	assert_int_equal(rig_hear_until(server, "late", out, sizeof(out)), 0);
 	assert_string_equal(out, "early and late");
-	lane_say(server, "back");
+	rig_say(server, "back");
 	shutdown(server, SHUT_WR);
-	assert_int_equal(lane_hear(client, out, sizeof(out)), 4);
+	assert_int_equal(rig_hear(client, out, sizeof(out)), 4);
 	/* The other direction is open still. */
-	lane_say(client, "!");
+	rig_say(client, "!");
 	close(client);
-	assert_int_equal(lane_hear(server, out, sizeof(out)), 1);
+	assert_int_equal(rig_hear(server, out, sizeof(out)), 1);
 	close(server);
-	lane_until(&s, 1,
+	rig_until(&s, 1,
 	    "SELECT count(*) FROM egress_flow WHERE state = 'done' AND dialled = '" NETNS_SITE
 	    "' AND up = 15 AND down = 4 AND addresses = '[\"" NETNS_SITE "\"]'");
-	lane_stop(&s);
+	rig_stop(&s);
 }
 
 /* The row is there, durable, when the server hears of it; and so is its audit row. */
@@ -159,8 +159,8 @@ the_row_comes_before_the_first_byte(void **state)
 
 	(void)state;
 	begin(NULL);
-	client = say_to(lane_http, "CONNECT " NETNS_SITE ":%u HTTP/1.1\r\n\r\n");
-	server = lane_accept(site);
+	client = say_to(rig_http, "CONNECT " NETNS_SITE ":%u HTTP/1.1\r\n\r\n");
+	server = rig_accept(site);
 	assert_int_equal(
 	    scratch_value(&s, "SELECT count(*) FROM egress_flow WHERE state = 'open'"), 1);
 	assert_int_equal(
@@ -169,8 +169,8 @@ the_row_comes_before_the_first_byte(void **state)
 	    1);
 	close(client);
 	close(server);
-	lane_until(&s, 0, "SELECT count(*) FROM live_flows");
-	lane_stop(&s);
+	rig_until(&s, 0, "SELECT count(*) FROM live_flows");
+	rig_stop(&s);
 }
 
 /* EG-86: what a server receives, byte for byte; and one that Host does not mislead (SEG-04). */
@@ -182,26 +182,25 @@ a_plain_request_is_written_anew(void **state)
 
 	(void)state;
 	begin(NULL);
-	client =
-	    say_to(lane_http, "GET http://" NETNS_SITE ":%u/p?q=1 HTTP/1.1\r\n"
-			      "Host: inside.example.test\r\nProxy-Authorization: Basic eA==\r\n"
-			      "Connection: keep-alive, X-Hop\r\nX-Hop: 1\r\nX-Keep: 2\r\n\r\n");
-	server = lane_accept(site);
-	assert_int_equal(lane_hear_until(server, "\r\n\r\n", out, sizeof(out)), 0);
+	client = say_to(rig_http, "GET http://" NETNS_SITE ":%u/p?q=1 HTTP/1.1\r\n"
+				  "Host: inside.example.test\r\nProxy-Authorization: Basic eA==\r\n"
+				  "Connection: keep-alive, X-Hop\r\nX-Hop: 1\r\nX-Keep: 2\r\n\r\n");
+	server = rig_accept(site);
+	assert_int_equal(rig_hear_until(server, "\r\n\r\n", out, sizeof(out)), 0);
 	snprintf(wanted, sizeof(wanted),
 	    "GET http://" NETNS_SITE ":%u/p?q=1 HTTP/1.1\r\nHost: " NETNS_SITE
 	    ":%u\r\nX-Keep: 2\r\n"
 	    "Connection: close\r\n\r\n",
 	    port, port);
 	assert_string_equal(out, wanted);
-	lane_say(server,
+	rig_say(server,
 	    "HTTP/1.1 200 OK\r\nConnection: X-Way\r\nX-Way: 1\r\nContent-Length: 2\r\n\r\nok");
-	assert_true(lane_hear(client, out, sizeof(out)) > 0);
+	assert_true(rig_hear(client, out, sizeof(out)) > 0);
 	assert_string_equal(
 	    out, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok");
 	close(client);
 	close(server);
-	lane_stop(&s);
+	rig_stop(&s);
 }
 
 /* EG-84: EG-85: EG-87: CE-2: one request a connection: a second one reaches nobody. */
@@ -212,31 +211,31 @@ a_second_request_reaches_nobody(void **state)
 
 	(void)state;
 	begin(NULL);
-	client = say_to(lane_http, "GET http://" NETNS_SITE ":%u/1 HTTP/1.1\r\n\r\n");
-	server = lane_accept(site);
-	assert_int_equal(lane_hear_until(server, "\r\n\r\n", out, sizeof(out)), 0);
+	client = say_to(rig_http, "GET http://" NETNS_SITE ":%u/1 HTTP/1.1\r\n\r\n");
+	server = rig_accept(site);
+	assert_int_equal(rig_hear_until(server, "\r\n\r\n", out, sizeof(out)), 0);
 	assert_non_null(strstr(out, "\r\nConnection: close\r\n"));
 	answer_ok(server);
-	assert_int_equal(lane_hear_until(client, "ok", out, sizeof(out)), 0);
+	assert_int_equal(rig_hear_until(client, "ok", out, sizeof(out)), 0);
 	snprintf(request, sizeof(request), "GET http://" NETNS_SITE ":%u/2 HTTP/1.1\r\n\r\n", port);
-	lane_say(client, request);
-	assert_int_equal(lane_hear(client, out, sizeof(out)), 0);
-	assert_int_equal(lane_hear(server, out, sizeof(out)), 0);
-	assert_false(lane_contacted(site));
+	rig_say(client, request);
+	assert_int_equal(rig_hear(client, out, sizeof(out)), 0);
+	assert_int_equal(rig_hear(server, out, sizeof(out)), 0);
+	assert_false(rig_contacted(site));
 	close(client);
 	close(server);
 	/* And pipelined. */
-	client = say_to(lane_http, "GET http://" NETNS_SITE ":%u/1 HTTP/1.1\r\n\r\n"
-				   "GET http://" NETNS_SITE ":%u/2 HTTP/1.1\r\n\r\n");
-	server = lane_accept(site);
-	lane_hear(server, out, sizeof(out));
+	client = say_to(rig_http, "GET http://" NETNS_SITE ":%u/1 HTTP/1.1\r\n\r\n"
+				  "GET http://" NETNS_SITE ":%u/2 HTTP/1.1\r\n\r\n");
+	server = rig_accept(site);
+	rig_hear(server, out, sizeof(out));
 	assert_null(strstr(out, "/2"));
 	close(server);
-	lane_hear(client, out, sizeof(out));
+	rig_hear(client, out, sizeof(out));
 	close(client);
-	assert_false(lane_contacted(site));
-	lane_until(&s, 1, "SELECT count(*) FROM egress_flow WHERE code = 'egress.request'");
-	lane_stop(&s);
+	assert_false(rig_contacted(site));
+	rig_until(&s, 1, "SELECT count(*) FROM egress_flow WHERE code = 'egress.request'");
+	rig_stop(&s);
 }
 
 /* Send a body with something behind it; return what the server got behind the head. */
@@ -244,9 +243,9 @@ static const char *
 body_of(const char *text)
 {
 	char *body;
-	int client = say_to(lane_http, text), server = lane_accept(site);
+	int client = say_to(rig_http, text), server = rig_accept(site);
 
-	lane_hear(server, out, sizeof(out));
+	rig_hear(server, out, sizeof(out));
 	close(server);
 	close(client);
 	assert_non_null(body = strstr(out, "\r\n\r\n"));
@@ -272,16 +271,16 @@ a_body_ends_where_it_ends(void **state)
 	    "5\r\nhello\r\n0\r\n\r\n");
 	/* EG-128: nobody is told that a broken body is whole. */
 	client =
-	    say_to(lane_http, "POST http://" NETNS_SITE
-			      ":%u/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n");
-	server = lane_accept(site);
-	assert_int_equal(lane_hear_until(server, "hello\r\n", out, sizeof(out)), 0);
-	lane_say(client, "zz\r\n");
-	assert_int_equal(lane_hear(server, out, sizeof(out)), 0);
-	assert_int_equal(lane_hear(client, out, sizeof(out)), 0);
+	    say_to(rig_http, "POST http://" NETNS_SITE
+			     ":%u/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n");
+	server = rig_accept(site);
+	assert_int_equal(rig_hear_until(server, "hello\r\n", out, sizeof(out)), 0);
+	rig_say(client, "zz\r\n");
+	assert_int_equal(rig_hear(server, out, sizeof(out)), 0);
+	assert_int_equal(rig_hear(client, out, sizeof(out)), 0);
 	close(client);
 	close(server);
-	lane_stop(&s);
+	rig_stop(&s);
 }
 
 /* EG-73: EG-74: EG-75: EG-111: EG-112: EG-115: CEG-1: what listens on this machine is not reached.
@@ -311,20 +310,20 @@ this_machine_is_not_reached(void **state)
 	port = (uint16_t)(port << 8 | port >> 8);
 	for (where = 0; where < 2; where++)
 		for (i = 0; i < (int)(sizeof(all) / sizeof(all[0])); i++) {
-			int fd = say_to(where == 0 ? lane_http : 0, all[i]);
+			int fd = say_to(where == 0 ? rig_http : 0, all[i]);
 
-			lane_hear(fd, out, sizeof(out));
+			rig_hear(fd, out, sizeof(out));
 			close(fd);
 			refused_as(out, 403, "[egress.");
 		}
-	assert_false(lane_contacted(local));
+	assert_false(rig_contacted(local));
 	close(local);
 	port = site_port;
-	lane_until(&s, 16, "SELECT count(*) FROM egress_flow WHERE state = 'refused'");
+	rig_until(&s, 16, "SELECT count(*) FROM egress_flow WHERE state = 'refused'");
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM audit WHERE entity = 'egress_flow'"
 					   " AND action = 'refused'"),
 	    16);
-	lane_stop(&s);
+	rig_stop(&s);
 }
 
 /* EG-113: EG-114: EG-125: nobody listens: 502, without our header. SEG-02: SEG-06: SEG-07: no rule:
@@ -335,27 +334,27 @@ refusals_say_why(void **state)
 	(void)state;
 	begin("INSERT INTO egress_rule (verdict, suffix, made_at, made_by_uid)"
 	      " VALUES ('allow', '" NETNS_SITE "', 1, 0), ('allow', 'good.example', 1, 0)");
-	lane_ask(lane_http, "GET http://" NETNS_SITE ":9/ HTTP/1.1\r\n\r\n", out, sizeof(out));
+	rig_ask(rig_http, "GET http://" NETNS_SITE ":9/ HTTP/1.1\r\n\r\n", out, sizeof(out));
 	refused_as(out, 502, "egress.dial");
-	lane_ask(lane_http, "CONNECT " NETNS_SITE ":9 HTTP/1.1\r\n\r\n", out, sizeof(out));
+	rig_ask(rig_http, "CONNECT " NETNS_SITE ":9 HTTP/1.1\r\n\r\n", out, sizeof(out));
 	refused_as(out, 502, "egress.dial");
-	lane_ask(lane_http, "GET http://" NETNS_OTHER "/ HTTP/1.1\r\nHost: " NETNS_SITE "\r\n\r\n",
+	rig_ask(rig_http, "GET http://" NETNS_OTHER "/ HTTP/1.1\r\nHost: " NETNS_SITE "\r\n\r\n",
 	    out, sizeof(out));
 	refused_as(out, 403, "egress.unknown");
 	/* Nobody asks a resolver about what no rule allows. */
-	lane_ask(lane_http, "CONNECT evil.example:443 HTTP/1.1\r\n\r\n", out, sizeof(out));
+	rig_ask(rig_http, "CONNECT evil.example:443 HTTP/1.1\r\n\r\n", out, sizeof(out));
 	refused_as(out, 403, "egress.unknown");
-	assert_int_equal(lane_asked(), 0);
-	lane_ask(lane_http, "CONNECT user@good.example:443 HTTP/1.1\r\n\r\n", out, sizeof(out));
+	assert_int_equal(rig_asked(), 0);
+	rig_ask(rig_http, "CONNECT user@good.example:443 HTTP/1.1\r\n\r\n", out, sizeof(out));
 	refused_as(out, 400, "egress.authority");
-	lane_ask(lane_http, "GET https://good.example/ HTTP/1.1\r\n\r\n", out, sizeof(out));
+	rig_ask(rig_http, "GET https://good.example/ HTTP/1.1\r\n\r\n", out, sizeof(out));
 	refused_as(out, 400, "egress.request");
 	/* EG-20: */
-	lane_ask(lane_http, "CONNECT good.example:443 HTTP/1.1\r\n\r\n", out, sizeof(out));
+	rig_ask(rig_http, "CONNECT good.example:443 HTTP/1.1\r\n\r\n", out, sizeof(out));
 	refused_as(out, 403, "could not resolve");
-	lane_until(&s, 2,
+	rig_until(&s, 2,
 	    "SELECT count(*) FROM egress_flow WHERE state = 'failed' AND code = 'egress.dial'");
-	lane_stop(&s);
+	rig_stop(&s);
 }
 
 /* EG-121: EG-122: CEG-3: what is no request is closed without a word, and leaves no row. */
@@ -367,18 +366,18 @@ what_is_no_request_is_closed(void **state)
 
 	(void)state;
 	begin(NULL);
-	assert_int_equal(lane_ask(lane_http, "NOT-A-REQUEST\r\n\r\n", out, sizeof(out)), 0);
+	assert_int_equal(rig_ask(rig_http, "NOT-A-REQUEST\r\n\r\n", out, sizeof(out)), 0);
 	memset(much, 'a', sizeof(much));
-	fd = lane_dial(lane_http);
-	lane_send(fd, much, sizeof(much));
-	assert_int_equal(lane_hear(fd, out, sizeof(out)), 0);
+	fd = rig_dial(rig_http);
+	rig_send(fd, much, sizeof(much));
+	assert_int_equal(rig_hear(fd, out, sizeof(out)), 0);
 	close(fd);
-	fd = lane_dial(lane_http);
-	lane_say(fd, "GET / HT");
+	fd = rig_dial(rig_http);
+	rig_say(fd, "GET / HT");
 	shutdown(fd, SHUT_WR);
-	assert_int_equal(lane_hear(fd, out, sizeof(out)), 0);
+	assert_int_equal(rig_hear(fd, out, sizeof(out)), 0);
 	close(fd);
-	lane_stop(&s);
+	rig_stop(&s);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM egress_flow"), 0);
 }
 
@@ -394,17 +393,17 @@ broken_answers_are_not_passed_on(void **state)
 	(void)state;
 	begin(NULL);
 	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		int client = say_to(lane_http, "GET http://" NETNS_SITE ":%u/ HTTP/1.1\r\n\r\n");
-		int server = lane_accept(site);
+		int client = say_to(rig_http, "GET http://" NETNS_SITE ":%u/ HTTP/1.1\r\n\r\n");
+		int server = rig_accept(site);
 
-		assert_int_equal(lane_hear_until(server, "\r\n\r\n", out, sizeof(out)), 0);
-		lane_say(server, all[i]);
+		assert_int_equal(rig_hear_until(server, "\r\n\r\n", out, sizeof(out)), 0);
+		rig_say(server, all[i]);
 		close(server);
-		lane_hear(client, out, sizeof(out));
+		rig_hear(client, out, sizeof(out));
 		refused_as(out, 502, "egress.answer");
 		close(client);
 	}
-	lane_stop(&s);
+	rig_stop(&s);
 }
 
 /* EG-129: EG-130: the end of one side comes to the other, and no more than that. */
@@ -416,26 +415,26 @@ ends_come_through(void **state)
 	(void)state;
 	begin(NULL);
 	client = say_to(
-	    lane_http, "POST http://" NETNS_SITE ":%u/ HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc");
+	    rig_http, "POST http://" NETNS_SITE ":%u/ HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc");
 	shutdown(client, SHUT_WR);
-	server = lane_accept(site);
-	lane_hear(server, out, sizeof(out));
+	server = rig_accept(site);
+	rig_hear(server, out, sizeof(out));
 	assert_non_null(strstr(out, "\r\n\r\nabc"));
-	lane_say(server, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\nto the end");
+	rig_say(server, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\nto the end");
 	close(server);
-	lane_hear(client, out, sizeof(out));
+	rig_hear(client, out, sizeof(out));
 	assert_non_null(strstr(
 	    out, "100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nConnection: close\r\n\r\nto the end"));
 	close(client);
 	/* An answer that breaks off. */
-	client = say_to(lane_http, "GET http://" NETNS_SITE ":%u/ HTTP/1.1\r\n\r\n");
-	server = lane_accept(site);
-	lane_say(server, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort");
+	client = say_to(rig_http, "GET http://" NETNS_SITE ":%u/ HTTP/1.1\r\n\r\n");
+	server = rig_accept(site);
+	rig_say(server, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort");
 	close(server);
-	lane_hear(client, out, sizeof(out));
+	rig_hear(client, out, sizeof(out));
 	assert_non_null(strstr(out, "short"));
 	close(client);
-	lane_stop(&s);
+	rig_stop(&s);
 }
 
 /*
@@ -448,9 +447,9 @@ socks(const void *bytes, size_t len, int *fd)
 {
 	char reply[10];
 
-	*fd = lane_dial(lane_socks);
-	lane_send(*fd, "\5\1\0", 3);
-	lane_send(*fd, bytes, len);
+	*fd = rig_dial(rig_socks);
+	rig_send(*fd, "\5\1\0", 3);
+	rig_send(*fd, bytes, len);
 	if (recv(*fd, reply, 2, MSG_WAITALL) != 2 || reply[0] != 5 || reply[1] != 0)
 		return -1;
 	if (recv(*fd, reply, 10, MSG_WAITALL) != 10)
@@ -485,20 +484,20 @@ socks_tunnels(void **state)
 	ask[8] = (unsigned char)(port >> 8);
 	ask[9] = (unsigned char)port;
 	assert_int_equal(socks(ask, sizeof(ask), &fd), 0);
-	server = lane_accept(site);
-	lane_say(fd, "ping");
-	assert_int_equal(lane_hear_until(server, "ping", out, sizeof(out)), 0);
-	lane_say(server, "pong");
-	assert_int_equal(lane_hear_until(fd, "pong", out, sizeof(out)), 0);
+	server = rig_accept(site);
+	rig_say(fd, "ping");
+	assert_int_equal(rig_hear_until(server, "ping", out, sizeof(out)), 0);
+	rig_say(server, "pong");
+	assert_int_equal(rig_hear_until(fd, "pong", out, sizeof(out)), 0);
 	close(fd);
 	close(server);
 	ask[8] = 0;
 	ask[9] = 9;
 	assert_int_equal(socks(ask, sizeof(ask), &fd), 1);
 	close(fd);
-	lane_until(
+	rig_until(
 	    &s, 1, "SELECT count(*) FROM egress_flow WHERE surface = 'socks5' AND state = 'done'");
-	lane_stop(&s);
+	rig_stop(&s);
 }
 
 /* SK-02: SK-06: SK-07: SK-08: SK-09: what is not spoken here; and no byte of an answer where it
@@ -511,19 +510,19 @@ socks_speaks_little(void **state)
 
 	(void)state;
 	begin(NULL);
-	fd = lane_dial(lane_socks);
-	lane_send(fd, "\5\1\2", 3);
-	assert_int_equal(lane_hear(fd, reply, sizeof(reply)), 2);
+	fd = rig_dial(rig_socks);
+	rig_send(fd, "\5\1\2", 3);
+	assert_int_equal(rig_hear(fd, reply, sizeof(reply)), 2);
 	assert_memory_equal(reply, "\5\xff", 2);
 	close(fd);
-	fd = lane_dial(lane_socks);
-	lane_send(fd, "\5\0", 2);
-	assert_int_equal(lane_hear(fd, reply, sizeof(reply)), 2);
+	fd = rig_dial(rig_socks);
+	rig_send(fd, "\5\0", 2);
+	assert_int_equal(rig_hear(fd, reply, sizeof(reply)), 2);
 	assert_memory_equal(reply, "\5\xff", 2);
 	close(fd);
-	fd = lane_dial(lane_socks);
-	lane_send(fd, "\4\1\0\x50", 4);
-	assert_int_equal(lane_hear(fd, reply, sizeof(reply)), 0);
+	fd = rig_dial(rig_socks);
+	rig_send(fd, "\4\1\0\x50", 4);
+	assert_int_equal(rig_hear(fd, reply, sizeof(reply)), 0);
 	close(fd);
 	assert_int_equal(socks("\5\2\0\1\1\1\1\1\0\x50", 10, &fd), 7);
 	close(fd);
@@ -534,8 +533,8 @@ socks_speaks_little(void **state)
 	/* A second version that is none, and HTTP where SOCKS is spoken. */
 	assert_int_equal(socks("\4\1\0\1\1\1\1\1\0\x50", 10, &fd), -1);
 	close(fd);
-	assert_int_equal(lane_ask(lane_socks, "GET / HTTP/1.1\r\n\r\n", out, sizeof(out)), 0);
-	lane_stop(&s);
+	assert_int_equal(rig_ask(rig_socks, "GET / HTTP/1.1\r\n\r\n", out, sizeof(out)), 0);
+	rig_stop(&s);
 }
 
 /* SK-04: SK-05: SK-10: SK-12: names that no rule allows, or that are none: with NUL, colon, port.
@@ -561,8 +560,8 @@ socks_names_are_read_strictly(void **state)
 		if (socks_name(bad[i].name, bad[i].len, 443) != 2)
 			fail_msg("not refused: %s", bad[i].name);
 	assert_int_equal(socks_name("allowed.example", 15, 0), 2);
-	assert_int_equal(lane_asked(), 0);
-	lane_stop(&s);
+	assert_int_equal(rig_asked(), 0);
+	rig_stop(&s);
 }
 
 /* SK-13: slow ones, on each surface, are closed when the time for a head is over. */
@@ -577,16 +576,16 @@ slow_heads_are_closed(void **state)
 	begin("UPDATE setting SET value = 300 WHERE name = 'egress.head_ms'");
 	for (where = 0; where < 3; where++)
 		for (i = 0; i < 5; i++) {
-			fds[n] = lane_dial(where == 0 ? lane_http : where == 1 ? lane_socks : 0);
-			lane_say(fds[n++], slow[i]);
+			fds[n] = rig_dial(where == 0 ? rig_http : where == 1 ? rig_socks : 0);
+			rig_say(fds[n++], slow[i]);
 		}
 	for (i = 0; i < n; i++) {
 		/* A byte now and then buys no time. */
-		lane_say(fds[i], "x");
-		lane_hear(fds[i], out, sizeof(out));
+		rig_say(fds[i], "x");
+		rig_hear(fds[i], out, sizeof(out));
 		close(fds[i]);
 	}
-	lane_stop(&s);
+	rig_stop(&s);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM egress_flow"), 0);
 }
 
@@ -598,14 +597,14 @@ idle_tunnels_end(void **state)
 
 	(void)state;
 	begin("UPDATE setting SET value = 300 WHERE name = 'egress.idle_ms'");
-	client = say_to(lane_http, "CONNECT " NETNS_SITE ":%u HTTP/1.1\r\n\r\n");
-	server = lane_accept(site);
-	lane_hear(client, out, sizeof(out));
-	assert_int_equal(lane_hear(server, out, sizeof(out)), 0);
+	client = say_to(rig_http, "CONNECT " NETNS_SITE ":%u HTTP/1.1\r\n\r\n");
+	server = rig_accept(site);
+	rig_hear(client, out, sizeof(out));
+	assert_int_equal(rig_hear(server, out, sizeof(out)), 0);
 	close(client);
 	close(server);
-	lane_until(&s, 1, "SELECT count(*) FROM egress_flow WHERE code = 'egress.timeout'");
-	lane_stop(&s);
+	rig_until(&s, 1, "SELECT count(*) FROM egress_flow WHERE code = 'egress.timeout'");
+	rig_stop(&s);
 }
 
 /* CE-3: CEG-4: one more than may be gets 503 that names the limit, and the others go on. */
@@ -616,13 +615,13 @@ one_too_many_is_told(void **state)
 
 	(void)state;
 	begin("UPDATE setting SET value = 2 WHERE name = 'egress.connections'");
-	a = lane_dial(lane_http);
-	b = lane_dial(lane_http);
-	lane_ask(lane_http, "GET http://" NETNS_SITE "/ HTTP/1.1\r\n\r\n", out, sizeof(out));
+	a = rig_dial(rig_http);
+	b = rig_dial(rig_http);
+	rig_ask(rig_http, "GET http://" NETNS_SITE "/ HTTP/1.1\r\n\r\n", out, sizeof(out));
 	refused_as(out, 503, "2 connections");
 	close(a);
 	close(b);
-	lane_stop(&s);
+	rig_stop(&s);
 }
 
 /* Rows cap as well: how many of one user are open at once. */
@@ -633,19 +632,19 @@ one_users_connections_are_capped(void **state)
 
 	(void)state;
 	begin("UPDATE setting SET value = 1 WHERE name = 'egress.live'");
-	a = say_to(lane_http, "CONNECT " NETNS_SITE ":%u HTTP/1.1\r\n\r\n");
-	server = lane_accept(site);
+	a = say_to(rig_http, "CONNECT " NETNS_SITE ":%u HTTP/1.1\r\n\r\n");
+	server = rig_accept(site);
 	snprintf(request, sizeof(request), "CONNECT " NETNS_SITE ":%u HTTP/1.1\r\n\r\n", port);
-	lane_ask(lane_http, request, out, sizeof(out));
+	rig_ask(rig_http, request, out, sizeof(out));
 	refused_as(out, 503, "egress.busy");
 	close(a);
 	close(server);
-	lane_until(&s, 0, "SELECT count(*) FROM live_flows");
-	a = say_to(lane_http, "CONNECT " NETNS_SITE ":%u HTTP/1.1\r\n\r\n");
-	server = lane_accept(site);
+	rig_until(&s, 0, "SELECT count(*) FROM live_flows");
+	a = say_to(rig_http, "CONNECT " NETNS_SITE ":%u HTTP/1.1\r\n\r\n");
+	server = rig_accept(site);
 	close(a);
 	close(server);
-	lane_stop(&s);
+	rig_stop(&s);
 }
 
 /* The kernel says who asks, on the port as on the socket; a rule of one user is not another's. */
@@ -663,20 +662,20 @@ the_kernel_says_who_asks(void **state)
 	for (where = 0; where < 2; where++) {
 		snprintf(
 		    request, sizeof(request), "CONNECT " NETNS_SITE ":%u HTTP/1.1\r\n\r\n", port);
-		lane_ask(where == 0 ? lane_http : 0, request, out, sizeof(out));
+		rig_ask(where == 0 ? rig_http : 0, request, out, sizeof(out));
 		refused_as(out, 403, "egress.unknown");
 		if ((pid = fork()) == 0) {
 			if (setuid(1234) != 0)
 				_exit(2);
-			lane_say(status = lane_dial(where == 0 ? lane_http : 0), request);
-			_exit(lane_hear_until(status, "200", out, sizeof(out)) == 0 ? 0 : 1);
+			rig_say(status = rig_dial(where == 0 ? rig_http : 0), request);
+			_exit(rig_hear_until(status, "200", out, sizeof(out)) == 0 ? 0 : 1);
 		}
-		close(lane_accept(site));
+		close(rig_accept(site));
 		assert_int_equal(waitpid(pid, &status, 0), pid);
 		assert_int_equal(status, 0);
 	}
-	lane_until(&s, 2, "SELECT count(*) FROM egress_flow WHERE uid = 1234 AND state = 'done'");
-	lane_stop(&s);
+	rig_until(&s, 2, "SELECT count(*) FROM egress_flow WHERE uid = 1234 AND state = 'done'");
+	rig_stop(&s);
 }
 
 /* Much goes through unchanged, both ways at once, to a reader that is slow: nothing piles up. */
@@ -694,9 +693,9 @@ much_goes_through_unchanged(void **state)
 
 	(void)state;
 	begin(NULL);
-	client = say_to(lane_http, "CONNECT " NETNS_SITE ":%u HTTP/1.1\r\n\r\n");
-	server = lane_accept(site);
-	assert_int_equal(lane_hear_until(client, "\r\n\r\n", out, sizeof(out)), 0);
+	client = say_to(rig_http, "CONNECT " NETNS_SITE ":%u HTTP/1.1\r\n\r\n");
+	server = rig_accept(site);
+	assert_int_equal(rig_hear_until(client, "\r\n\r\n", out, sizeof(out)), 0);
 	crypto_generichash_init(&sent, NULL, 0, 32);
 	randombytes_buf(piece, sizeof(piece));
 	for (i = 0; i < ALL / PIECE; i++) {
@@ -706,7 +705,7 @@ much_goes_through_unchanged(void **state)
 	if ((pid = fork()) == 0) {
 		for (i = 0; i < ALL / PIECE; i++) {
 			piece[0] = (unsigned char)i;
-			lane_send(server, piece, sizeof(piece));
+			rig_send(server, piece, sizeof(piece));
 		}
 		shutdown(server, SHUT_WR);
 		_exit(0);
@@ -721,8 +720,8 @@ much_goes_through_unchanged(void **state)
 	assert_memory_equal(a, b, 32);
 	close(client);
 	waitpid(pid, NULL, 0);
-	lane_until(&s, ALL, "SELECT down FROM egress_flow WHERE state = 'done'");
-	lane_stop(&s);
+	rig_until(&s, ALL, "SELECT down FROM egress_flow WHERE state = 'done'");
+	rig_stop(&s);
 }
 
 /*
@@ -737,23 +736,23 @@ names_lead_to_vetted_addresses(void **state)
 
 	(void)state;
 	begin(NULL);
-	lane_name("site.example.test", NETNS_SITE " " NETNS_SIX, 60, 0);
-	client = say_to(lane_http, "CONNECT Site.Example.test.:%u HTTP/1.1\r\n\r\n");
-	server = lane_accept(site);
-	assert_int_equal(lane_hear_until(client, "200", out, sizeof(out)), 0);
+	rig_name("site.example.test", NETNS_SITE " " NETNS_SIX, 60, 0);
+	client = say_to(rig_http, "CONNECT Site.Example.test.:%u HTTP/1.1\r\n\r\n");
+	server = rig_accept(site);
+	assert_int_equal(rig_hear_until(client, "200", out, sizeof(out)), 0);
 	close(client);
 	close(server);
-	lane_until(&s, 1,
+	rig_until(&s, 1,
 	    "SELECT count(*) FROM egress_flow WHERE state = 'done'"
 	    " AND host = 'site.example.test' AND dialled = '" NETNS_SITE "'"
 	    " AND addresses = '[\"" NETNS_SIX "\",\"" NETNS_SITE "\"]'");
 	/* It is remembered for as long as it says. */
-	assert_int_equal(lane_asked(), 2);
+	assert_int_equal(rig_asked(), 2);
 	client = say_to(0, "CONNECT site.example.test:%u HTTP/1.1\r\n\r\n");
-	close(lane_accept(site));
+	close(rig_accept(site));
 	close(client);
-	assert_int_equal(lane_asked(), 2);
-	lane_stop(&s);
+	assert_int_equal(rig_asked(), 2);
+	rig_stop(&s);
 }
 
 /* EG-17: EG-18: EG-79: names that lead here, to the link, to networks, also beside a good address.
@@ -772,14 +771,14 @@ names_that_lead_inside_are_refused(void **state)
 	begin(NULL);
 	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		snprintf(name, sizeof(name), "n%zu.example.test", i);
-		lane_name(name, all[i], 60, 0);
+		rig_name(name, all[i], 60, 0);
 		snprintf(request, sizeof(request), "CONNECT %s:%u HTTP/1.1\r\n\r\n", name, port);
-		lane_ask(lane_http, request, out, sizeof(out));
+		rig_ask(rig_http, request, out, sizeof(out));
 		refused_as(out, 403, "[egress.");
 		assert_int_equal(socks_name(name, strlen(name), port), 2);
 	}
-	assert_false(lane_contacted(site));
-	lane_stop(&s);
+	assert_false(rig_contacted(site));
+	rig_stop(&s);
 	assert_int_equal(
 	    scratch_value(&s, "SELECT count(*) FROM egress_flow WHERE state <> 'refused'"), 0);
 }
@@ -793,19 +792,19 @@ rebinding_gains_nothing(void **state)
 	(void)state;
 
 	begin(NULL);
-	lane_name("evil.example.test", NETNS_SITE, 0, 1);
-	lane_name("evil.example.test", "127.0.0.1", 0, 1);
-	lane_name("evil.example.test", NETNS_BOX, 0, 0);
-	client = say_to(lane_http, "CONNECT evil.example.test:%u HTTP/1.1\r\n\r\n");
-	server = lane_accept(site);
+	rig_name("evil.example.test", NETNS_SITE, 0, 1);
+	rig_name("evil.example.test", "127.0.0.1", 0, 1);
+	rig_name("evil.example.test", NETNS_BOX, 0, 0);
+	client = say_to(rig_http, "CONNECT evil.example.test:%u HTTP/1.1\r\n\r\n");
+	server = rig_accept(site);
 	close(client);
 	close(server);
 	snprintf(request, sizeof(request), "CONNECT evil.example.test:%u HTTP/1.1\r\n\r\n", port);
-	lane_ask(lane_http, request, out, sizeof(out));
+	rig_ask(rig_http, request, out, sizeof(out));
 	refused_as(out, 403, "egress.this_machine");
-	lane_ask(lane_http, request, out, sizeof(out));
+	rig_ask(rig_http, request, out, sizeof(out));
 	refused_as(out, 403, "egress.own");
-	lane_stop(&s);
+	rig_stop(&s);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM egress_flow WHERE state = 'done'"
 					   " AND addresses = '[\"" NETNS_SITE "\"]'"),
 	    1);
@@ -819,19 +818,19 @@ a_rule_that_goes_ends_what_it_allowed(void **state)
 
 	(void)state;
 	begin(NULL);
-	client = say_to(lane_http, "CONNECT " NETNS_SITE ":%u HTTP/1.1\r\n\r\n");
-	server = lane_accept(site);
-	assert_int_equal(lane_hear_until(client, "\r\n\r\n", out, sizeof(out)), 0);
+	client = say_to(rig_http, "CONNECT " NETNS_SITE ":%u HTTP/1.1\r\n\r\n");
+	server = rig_accept(site);
+	assert_int_equal(rig_hear_until(client, "\r\n\r\n", out, sizeof(out)), 0);
 	assert_int_equal(
 	    scratch_sql(&s, "UPDATE egress_rule SET state = 'dropped', dropped_at = now_ms()"), 0);
-	lane_awaken();
-	assert_int_equal(lane_hear(client, out, sizeof(out)), 0);
-	assert_int_equal(lane_hear(server, out, sizeof(out)), 0);
+	rig_awaken();
+	assert_int_equal(rig_hear(client, out, sizeof(out)), 0);
+	assert_int_equal(rig_hear(server, out, sizeof(out)), 0);
 	close(client);
 	close(server);
-	lane_until(&s, 1,
+	rig_until(&s, 1,
 	    "SELECT count(*) FROM egress_flow WHERE state = 'failed' AND code = 'egress.denied'");
-	lane_stop(&s);
+	rig_stop(&s);
 }
 
 /* Rows of connections go when their time is over, and not before. */
@@ -840,16 +839,16 @@ old_rows_go(void **state)
 {
 	(void)state;
 	begin(NULL);
-	lane_ask(lane_http, "CONNECT " NETNS_SITE ":9 HTTP/1.1\r\n\r\n", out, sizeof(out));
-	lane_ask(lane_http, "CONNECT " NETNS_SITE ":9 HTTP/1.1\r\n\r\n", out, sizeof(out));
-	lane_until(&s, 2, "SELECT count(*) FROM egress_flow WHERE state = 'failed'");
+	rig_ask(rig_http, "CONNECT " NETNS_SITE ":9 HTTP/1.1\r\n\r\n", out, sizeof(out));
+	rig_ask(rig_http, "CONNECT " NETNS_SITE ":9 HTTP/1.1\r\n\r\n", out, sizeof(out));
+	rig_until(&s, 2, "SELECT count(*) FROM egress_flow WHERE state = 'failed'");
 	scratch_refused(&s, "retention.kept", "DELETE FROM egress_flow WHERE id = 1");
 	assert_int_equal(
 	    scratch_sql(&s, "UPDATE setting SET value = 0 WHERE name = 'egress.keep_days'"), 0);
-	lane_awaken();
-	lane_until(&s, 1, "SELECT count(*) FROM egress_flow");
+	rig_awaken();
+	rig_until(&s, 1, "SELECT count(*) FROM egress_flow");
 	assert_int_equal(scratch_value(&s, "SELECT id FROM egress_flow"), 2);
-	lane_stop(&s);
+	rig_stop(&s);
 }
 
 /* A socket that its owner closed names nobody, whoever it was: root least of all. */
@@ -890,23 +889,23 @@ a_new_address_is_known(void **state)
 
 	(void)state;
 	begin("UPDATE setting SET value = 300 WHERE name = 'egress.dial_ms'");
-	lane_ask(lane_http, "CONNECT 203.0.113.77:9 HTTP/1.1\r\n\r\n", out, sizeof(out));
+	rig_ask(rig_http, "CONNECT 203.0.113.77:9 HTTP/1.1\r\n\r\n", out, sizeof(out));
 	refused_as(out, 502, "egress.dial");
 	if ((pid = fork()) == 0) {
 		execvp(add[0], (char *const *)(uintptr_t)add);
 		_exit(1);
 	}
 	waitpid(pid, NULL, 0);
-	lane_until(&s, 1,
+	rig_until(&s, 1,
 	    "SELECT count(*) > 0 FROM own_address WHERE first = address_bytes('203.0.113.77')");
-	lane_ask(lane_http, "CONNECT 203.0.113.77:9 HTTP/1.1\r\n\r\n", out, sizeof(out));
+	rig_ask(rig_http, "CONNECT 203.0.113.77:9 HTTP/1.1\r\n\r\n", out, sizeof(out));
 	refused_as(out, 403, "egress.own");
 	if ((pid = fork()) == 0) {
 		execvp(del[0], (char *const *)(uintptr_t)del);
 		_exit(1);
 	}
 	waitpid(pid, NULL, 0);
-	lane_stop(&s);
+	rig_stop(&s);
 }
 
 int

@@ -1,4 +1,4 @@
-/* lane.c: a thread with the lane, a thread with names, and sockets by hand. */
+/* rig.c: a thread with the lane, a thread with names, and sockets by hand. */
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -21,15 +21,15 @@
 
 #include "engine/address.h"
 #include "net/egress/proxy.h"
-#include "tests/lane.h"
+#include "tests/rig.h"
 
 #define PATIENCE_S 20
 #define NAMES_MAX  32
 
-int lane_http, lane_socks;
-char lane_unix[108];
+int rig_http, rig_socks;
+char rig_unix[108];
 
-static pthread_t lane_thread, names_thread;
+static pthread_t rig_thread, names_thread;
 static struct loop *loop;
 static struct proxy *proxy;
 static int ready[2];
@@ -48,7 +48,7 @@ static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
 static int nnames, asked, names_fd = -1;
 
 void
-lane_name(const char *name, const char *addresses, int ttl, int times)
+rig_name(const char *name, const char *addresses, int ttl, int times)
 {
 	pthread_mutex_lock(&names_lock);
 	assert_true(nnames < NAMES_MAX);
@@ -60,7 +60,7 @@ lane_name(const char *name, const char *addresses, int ttl, int times)
 }
 
 int
-lane_asked(void)
+rig_asked(void)
 {
 	int n;
 
@@ -71,7 +71,7 @@ lane_asked(void)
 }
 
 void
-lane_names_forget(void)
+rig_names_forget(void)
 {
 	pthread_mutex_lock(&names_lock);
 	nnames = asked = 0;
@@ -183,7 +183,7 @@ names_end(void)
 	sendto(names_fd, "", 0, 0, (struct sockaddr *)&at, len);
 	pthread_join(names_thread, NULL);
 	close(names_fd);
-	lane_names_forget();
+	rig_names_forget();
 }
 
 /*
@@ -191,7 +191,7 @@ names_end(void)
  */
 
 static void *
-lane_serve(void *ctx)
+rig_serve(void *ctx)
 {
 	struct scratch *s = ctx;
 	struct proxy_config config = {.home = &s->home, .keys = &s->keys, .servers = servers};
@@ -203,9 +203,9 @@ lane_serve(void *ctx)
 	if (loop != NULL &&
 	    (db = config.db = store_open(&s->home, ROLE_EGRESS, &s->keys, &r)) != NULL &&
 	    (proxy = proxy_new(&config, &r)) != NULL &&
-	    (lane_http = proxy_listen_tcp(proxy, 0, PROXY_HTTP, &r)) > 0 &&
-	    (lane_socks = proxy_listen_tcp(proxy, 0, PROXY_SOCKS, &r)) > 0 &&
-	    proxy_listen_unix(proxy, lane_unix, PROXY_BOTH, &r) == 0)
+	    (rig_http = proxy_listen_tcp(proxy, 0, PROXY_HTTP, &r)) > 0 &&
+	    (rig_socks = proxy_listen_tcp(proxy, 0, PROXY_SOCKS, &r)) > 0 &&
+	    proxy_listen_unix(proxy, rig_unix, PROXY_BOTH, &r) == 0)
 		ok = 1;
 	else
 		print_error("%s: %s\n", r.code, r.why);
@@ -231,7 +231,7 @@ drain(void *ctx)
 }
 
 void
-lane_start(struct scratch *s)
+rig_start(struct scratch *s)
 {
 	char ok = 0;
 
@@ -242,20 +242,20 @@ lane_start(struct scratch *s)
 		    0);
 	store_close(s->db);
 	s->db = NULL;
-	snprintf(lane_unix, sizeof(lane_unix), "%s/egress.sock", s->home.run);
+	snprintf(rig_unix, sizeof(rig_unix), "%s/egress.sock", s->home.run);
 	names_begin();
 	assert_int_equal(pipe(ready), 0);
-	assert_int_equal(pthread_create(&lane_thread, NULL, lane_serve, s), 0);
+	assert_int_equal(pthread_create(&rig_thread, NULL, rig_serve, s), 0);
 	assert_int_equal(read(ready[0], &ok, 1), 1);
 	assert_int_equal(ok, 1);
 }
 
 void
-lane_stop(struct scratch *s)
+rig_stop(struct scratch *s)
 {
 	(void)s;
 	assert_int_equal(loop_post(loop, drain, NULL), 0);
-	pthread_join(lane_thread, NULL);
+	pthread_join(rig_thread, NULL);
 	proxy = NULL;
 	close(ready[0]);
 	close(ready[1]);
@@ -270,7 +270,7 @@ wake(void *ctx)
 }
 
 void
-lane_awaken(void)
+rig_awaken(void)
 {
 	assert_int_equal(loop_post(loop, wake, NULL), 0);
 }
@@ -288,7 +288,7 @@ patience_set(int fd)
 }
 
 int
-lane_dial(int port)
+rig_dial(int port)
 {
 	struct sockaddr_in tcp = {.sin_family = AF_INET,
 	    .sin_port = htons((uint16_t)port),
@@ -296,7 +296,7 @@ lane_dial(int port)
 	struct sockaddr_un local = {.sun_family = AF_UNIX};
 	int fd = socket(port != 0 ? AF_INET : AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	snprintf(local.sun_path, sizeof(local.sun_path), "%s", lane_unix);
+	snprintf(local.sun_path, sizeof(local.sun_path), "%s", rig_unix);
 	assert_int_not_equal(fd, -1);
 	assert_int_equal(port != 0 ? connect(fd, (struct sockaddr *)&tcp, sizeof(tcp))
 				   : connect(fd, (struct sockaddr *)&local, sizeof(local)),
@@ -306,7 +306,7 @@ lane_dial(int port)
 }
 
 void
-lane_send(int fd, const void *bytes, size_t len)
+rig_send(int fd, const void *bytes, size_t len)
 {
 	const char *at = bytes;
 	ssize_t n;
@@ -316,13 +316,13 @@ lane_send(int fd, const void *bytes, size_t len)
 }
 
 void
-lane_say(int fd, const char *text)
+rig_say(int fd, const char *text)
 {
-	lane_send(fd, text, strlen(text));
+	rig_send(fd, text, strlen(text));
 }
 
 size_t
-lane_hear(int fd, char *out, size_t size)
+rig_hear(int fd, char *out, size_t size)
 {
 	size_t n = 0;
 	ssize_t k;
@@ -336,7 +336,7 @@ lane_hear(int fd, char *out, size_t size)
 }
 
 int
-lane_hear_until(int fd, const char *end, char *out, size_t size)
+rig_hear_until(int fd, const char *end, char *out, size_t size)
 {
 	size_t n = 0, len = strlen(end);
 	ssize_t k;
@@ -351,7 +351,7 @@ lane_hear_until(int fd, const char *end, char *out, size_t size)
 }
 
 int
-lane_contacted(int listener)
+rig_contacted(int listener)
 {
 	struct pollfd p = {.fd = listener, .events = POLLIN};
 
@@ -359,7 +359,7 @@ lane_contacted(int listener)
 }
 
 int
-lane_accept(int listener)
+rig_accept(int listener)
 {
 	struct pollfd p = {.fd = listener, .events = POLLIN};
 	int fd;
@@ -371,19 +371,19 @@ lane_accept(int listener)
 }
 
 size_t
-lane_ask(int port, const char *text, char *out, size_t size)
+rig_ask(int port, const char *text, char *out, size_t size)
 {
-	int fd = lane_dial(port);
+	int fd = rig_dial(port);
 	size_t n;
 
-	lane_say(fd, text);
-	n = lane_hear(fd, out, size);
+	rig_say(fd, text);
+	n = rig_hear(fd, out, size);
 	close(fd);
 	return n;
 }
 
 void
-lane_until(struct scratch *s, int64_t value, const char *sql)
+rig_until(struct scratch *s, int64_t value, const char *sql)
 {
 	const struct timespec rest = {.tv_nsec = 5000000};
 	int64_t is = -1;
