@@ -154,6 +154,12 @@ void flow_submit(struct conn *conn, enum flow_job what);
 void conn_decided(struct conn *conn);
 
 /**
+ * proxy_look(proxy):
+ * Know of every change of this machine's addresses that the kernel has told of.
+ */
+void proxy_look(struct proxy *proxy);
+
+/**
  * proxy_gather(conn):
  * Keep the job of ${conn} for a while and submit it with others.  Return false where it is to be
  * submitted now.

@@ -429,11 +429,11 @@ own_refresh(struct proxy *proxy)
 	struct refusal why;
 	struct own_job *o;
 
+	if (own_read(&proxy->own, &why) != 0)
+		fprintf(stderr, "egress: %s: %s\n", why.code, why.why);
 	proxy->own_again = proxy->own_pending;
 	if (proxy->own_pending)
 		return;
-	if (own_read(&proxy->own, &why) != 0)
-		fprintf(stderr, "egress: %s: %s\n", why.code, why.why);
 	if ((o = calloc(1, sizeof(*o))) == NULL)
 		abort(); /* the rows would tell of another machine */
 	o->job = (struct commit_job){.run = own_run, .done = own_done};
@@ -447,14 +447,18 @@ own_refresh(struct proxy *proxy)
 	committer_submit(proxy->committer, &o->job);
 }
 
+void
+proxy_look(struct proxy *proxy)
+{
+	if (own_changed(proxy->watch))
+		own_refresh(proxy);
+}
+
 static void
 on_own(void *ctx, uint32_t events)
 {
-	struct proxy *proxy = ctx;
-
 	(void)events;
-	if (own_changed(proxy->watch))
-		own_refresh(proxy);
+	proxy_look(ctx);
 }
 
 /*
