@@ -161,6 +161,14 @@ BEGIN
     UPDATE call SET state = 'lost', finished_at = NEW.ended_at WHERE state = 'sent';
 END;
 
+-- An actor that died took its connections with it.
+CREATE TRIGGER actor_run_closes_flows AFTER UPDATE OF state ON actor_run
+WHEN NEW.actor = 'egress' AND NEW.state IN ('ended', 'failed', 'lost')
+ AND OLD.state IN ('starting', 'running')
+BEGIN
+    UPDATE egress_flow SET state = 'lost', ended_at = NEW.ended_at WHERE ended_at IS NULL;
+END;
+
 -- A lease: a named lock with fencing. Holding one is a row, and so is having lost it.
 CREATE TABLE lease (
     name       TEXT    PRIMARY KEY CHECK (length(name) BETWEEN 1 AND 128 AND instr(name, char(0)) = 0),

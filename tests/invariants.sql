@@ -119,6 +119,8 @@ WITH thing (entity, id, state) AS (
      UNION ALL SELECT 'contain_right', id, state FROM contain_right
      UNION ALL SELECT 'quarantine', id, state FROM quarantine
      UNION ALL SELECT 'tls_identity', id, state FROM tls_identity
+     UNION ALL SELECT 'egress_rule', id, state FROM egress_rule
+     UNION ALL SELECT 'egress_flow', id, state FROM egress_flow
      UNION ALL SELECT 'call', id, state FROM call)
 SELECT 'state that no move leads to' AS name, entity || ' ' || id || ' is ' || state AS detail
   FROM thing AS t
@@ -145,6 +147,8 @@ WITH ended (entity, id, state, is_final, at) AS (
      UNION ALL SELECT 'contain_right', id, state, state <> 'active', ended_at FROM contain_right
      UNION ALL SELECT 'quarantine', id, state, state <> 'held', ended_at FROM quarantine
      UNION ALL SELECT 'tls_identity', id, state, state = 'past', ended_at FROM tls_identity
+     UNION ALL SELECT 'egress_rule', id, state, state = 'dropped', dropped_at FROM egress_rule
+     UNION ALL SELECT 'egress_flow', id, state, state NOT IN ('asked', 'open'), ended_at FROM egress_flow
      UNION ALL SELECT 'call', id, state, state NOT IN ('asked', 'sent'), finished_at FROM call)
 SELECT 'end and its time disagree' AS name, entity || ' ' || id || ' is ' || state AS detail
   FROM ended WHERE is_final <> (at IS NOT NULL);
@@ -326,3 +330,16 @@ SELECT 'authority of another fingerprint' AS name, 'pairing ' || pairing_id AS d
 
 SELECT 'certificate of a box on a socket' AS name, 'box_certificate ' || c.id AS detail
   FROM box_certificate AS c JOIN host_box AS b ON b.id = c.box_id WHERE b.transport = 'unix';
+
+-- The internet lane: what was opened is in the audit with the same addresses, and nothing is open under
+-- an instance that ended.
+SELECT 'connection without an audit row' AS name, 'egress_flow ' || f.id AS detail
+  FROM egress_flow AS f
+ WHERE f.opened_at IS NOT NULL
+   AND (SELECT gone_to FROM retention WHERE entity = 'audit') = 0
+   AND f.addresses IS NOT (SELECT body ->> '$.addresses' FROM audit
+                            WHERE entity = 'egress_flow' AND entity_id = CAST(f.id AS TEXT)
+                              AND action = 'open');
+
+SELECT 'connection under an ended instance' AS name, 'egress_flow ' || id AS detail
+  FROM egress_flow WHERE ended_at IS NULL AND asked_at < (SELECT max(ended_at) FROM instance);

@@ -17,7 +17,6 @@
 #include "engine/crypto/key.h"
 
 #define FAILED    "actor.start"
-#define FILES_MAX 8192
 
 /* An actor in this process. */
 struct running {
@@ -170,25 +169,24 @@ make_loop(struct running *me, struct refusal *r)
 	return 0;
 }
 
-/* A connection under TLS takes three descriptors; the limit that sessions begin with is 1024. */
+/* As many descriptors as may be had: what bounds connections are settings. */
 static void
 raise_files(void)
 {
-	struct rlimit files;
+	struct rlimit limit;
 
-	if (getrlimit(RLIMIT_NOFILE, &files) == -1 || files.rlim_cur >= FILES_MAX)
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
 		return;
-	files.rlim_cur = files.rlim_max < FILES_MAX ? files.rlim_max : FILES_MAX;
-	setrlimit(RLIMIT_NOFILE, &files);
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 static int
 actor_start(struct running *me, const struct control_order *order, struct refusal *r)
 {
 	prctl(PR_SET_NAME, me->actor->name, 0, 0, 0);
-	if (me->actor->filtered)
-		raise_files();
 	signal(SIGPIPE, SIG_IGN);
+	raise_files();
 	if (sodium_init() == -1)
 		return refusal_set(r, FAILED, "libsodium does not work here");
 	if (home_at(&me->home, order->state, order->run, (enum home_role)order->role, false, r) ==

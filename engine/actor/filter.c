@@ -44,7 +44,7 @@ static const char *const allowed[] = {
     /* sockets; making one is narrowed to the families that we speak */
     "connect", "bind", "listen", "accept", "accept4", "getsockname", "getpeername", "getsockopt",
     "setsockopt", "sendto", "recvfrom", "sendmsg", "recvmsg", "sendmmsg", "recvmmsg", "shutdown",
-    "sendfile", "pipe2"};
+    "sendfile", "pipe2", "splice"};
 
 /* No mistake of ours makes these: who does is not us any more. */
 static const char *const deadly[] = {"ptrace", "process_vm_readv", "process_vm_writev", "execve",

@@ -155,6 +155,20 @@ loop_del(struct loop *loop, int fd)
 	loop->graveyard = s;
 }
 
+int
+loop_pass(struct loop *loop, int fd, void (*fn)(void *, uint32_t), void *ctx)
+{
+	struct source *s;
+
+	if ((s = source_of(loop, fd)) == NULL) {
+		errno = ENOENT;
+		return -1;
+	}
+	s->fn = fn;
+	s->ctx = ctx;
+	return 0;
+}
+
 static void
 bury(struct loop *loop)
 {

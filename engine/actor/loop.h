@@ -47,6 +47,13 @@ int loop_mod(struct loop *loop, int fd, uint32_t events);
 void loop_del(struct loop *loop, int fd);
 
 /**
+ * loop_pass(loop, fd, fn, ctx):
+ * Call ${fn}(${ctx}, ...) for ${fd} from now on, with the events that it was added for; also for
+ * an event that was already fetched.  Return 0 or -1.
+ */
+int loop_pass(struct loop *loop, int fd, void (*fn)(void *ctx, uint32_t events), void *ctx);
+
+/**
  * loop_after(loop, ms, fn, ctx):
  * Call ${fn}(${ctx}) once, ${ms} milliseconds from now on CLOCK_BOOTTIME (time asleep counts).
  * Return an id that is never 0 and never used again, or 0 on failure.

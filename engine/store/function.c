@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/actor/identity.h"
+#include "engine/address.h"
 #include "engine/clock.h"
 #include "engine/crypto/checkpoint.h"
 #include "engine/crypto/key.h"
@@ -200,6 +201,49 @@ endpoint_text(sqlite3_context *c, int n, sqlite3_value **v)
 		sqlite3_result_text(c, e.text, -1, SQLITE_TRANSIENT);
 }
 
+/* A host in its one spelling, or NULL for what is none. */
+static void
+host_text(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	const char *text = (const char *)sqlite3_value_text(v[0]);
+	struct host h;
+
+	(void)n;
+	if (text != NULL && host_read(text, (size_t)sqlite3_value_bytes(v[0]), &h, NULL) == 0)
+		sqlite3_result_text(c, h.text, -1, SQLITE_TRANSIENT);
+}
+
+/* The last so many labels of a name that has more; NULL of others. */
+static void
+host_tail(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	const char *text = (const char *)sqlite3_value_text(v[0]), *at;
+	int64_t labels = sqlite3_value_int64(v[1]);
+	struct address a;
+
+	(void)n;
+	if (text == NULL || labels < 1 || address_parse(text, &a) == 0)
+		return;
+	for (at = text + strlen(text); at > text; at--)
+		if (at[-1] == '.' && --labels == 0) {
+			sqlite3_result_text(c, at, -1, SQLITE_TRANSIENT);
+			return;
+		}
+}
+
+/* The sixteen bytes of an address, or NULL for what is none. */
+static void
+address_bytes(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	const char *text = (const char *)sqlite3_value_text(v[0]);
+	struct address a;
+
+	(void)n;
+	if (text != NULL && strlen(text) == (size_t)sqlite3_value_bytes(v[0]) &&
+	    address_parse(text, &a) == 0)
+		sqlite3_result_blob(c, a.b, sizeof(a.b), SQLITE_TRANSIENT);
+}
+
 /* The checkpoint that columns tell of.  Return 0, or -1 where they tell of none. */
 static int
 checkpoint_of(sqlite3_value **v, struct checkpoint *cp)
@@ -257,6 +301,9 @@ function_register(struct sqlite3 *handle, struct function_context *ctx)
 	    {"chain_hash", 2, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, chain_hash},
 	    {"process_alive", 3, SQLITE_INNOCUOUS, process_alive},
 	    {"endpoint_text", 1, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, endpoint_text},
+	    {"host_text", 1, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, host_text},
+	    {"host_tail", 2, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, host_tail},
+	    {"address_bytes", 1, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, address_bytes},
 	    {"seal_ok", 3, SQLITE_INNOCUOUS, seal_ok},
 	    {"signed_by", 4, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, signed_by},
 	    {"seal_sign", 2, SQLITE_DIRECTONLY, seal_sign},

@@ -93,6 +93,9 @@ static const struct {
     {"contain_process", INS, BIT(ROLE_WORKER)},
     {"quarantine", UPD, BIT(ROLE_PERSON) | BIT(ROLE_KEEPER)},
     {"verb_probe", INS | UPD, BIT(ROLE_WORKER)},
+    {"egress_rule", INS | UPD, BIT(ROLE_PERSON)},
+    {"egress_flow", INS | UPD | DEL, BIT(ROLE_EGRESS)},
+    {"own_address", INS | DEL, BIT(ROLE_EGRESS)},
     {"process", INS, OURS},
     {"lease", INS, OURS},
     {"lease", UPD, OURS | BIT(ROLE_AMEND)},
@@ -261,7 +264,7 @@ int
 role_install(struct sqlite3 *handle, enum store_role role)
 {
 	static enum store_role of[] = {ROLE_READER, ROLE_PERSON, ROLE_AMEND, ROLE_NET, ROLE_LINK,
-	    ROLE_WORKER, ROLE_KEEPER, ROLE_SUPERVISOR, ROLE_MIGRATE};
+	    ROLE_WORKER, ROLE_EGRESS, ROLE_KEEPER, ROLE_SUPERVISOR, ROLE_MIGRATE};
 
 	denied[0] = '\0';
 	if (role == ROLE_MIGRATE)

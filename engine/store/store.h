@@ -23,6 +23,7 @@ enum store_role {
 	ROLE_NET,        /* the actor that serves sockets */
 	ROLE_LINK,       /* the actor that calls out */
 	ROLE_WORKER,     /* the actor that runs things */
+	ROLE_EGRESS,     /* the actor that serves the internet lane */
 	ROLE_KEEPER,     /* the actor that expires, seals and ships */
 	ROLE_SUPERVISOR, /* the parent of the actors */
 	ROLE_MIGRATE     /* changes of the schema, and the birth of a database */

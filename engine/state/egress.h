@@ -1,0 +1,51 @@
+/* egress.h: who may reach what on the internet. */
+#ifndef ENGINE_STATE_EGRESS_H
+#define ENGINE_STATE_EGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/address.h"
+#include "engine/store/store.h"
+
+/* A rule as it is asked for. */
+struct egress_rule {
+	bool deny;
+	int64_t uid;      /* whom it is for; -1: every user of this machine */
+	const char *host; /* or the Host of a pairing; NULL: none */
+	const char *suffix;
+	int64_t port; /* 0: any */
+	int64_t by_uid;
+};
+
+/**
+ * egress_rule_make(db, rule, id):
+ * Make a rule, in place of the opposite of it where there is one, and store its id in ${*id}.  One
+ * durable transaction.  Return 0, or -1 with the refusal of ${db}: egress.suffix, egress.exists,
+ * egress.many, pairing.unknown, pairing.inactive.
+ */
+int egress_rule_make(struct store *db, const struct egress_rule *rule, int64_t *id);
+
+/**
+ * egress_rule_forget(db, id, suffix, count):
+ * Drop the rule ${id}, or with ${id} 0 all rules for ${suffix}; store in ${*count} how many there
+ * were.  Return 0, or -1 with the refusal of ${db}: egress.unknown_rule where there was none.
+ */
+int egress_rule_forget(struct store *db, int64_t id, const char *suffix, int64_t *count);
+
+/* What somebody wants to reach. */
+struct egress_wish {
+	int64_t uid;
+	const char *host;
+	int64_t port;
+	const char *addresses; /* JSON, or NULL: not known */
+};
+
+/**
+ * egress_try(db, wish):
+ * Whether the lane would connect, tried in the caller's transaction, which is to be undone.  ${db}
+ * is of ROLE_EGRESS.  Return 0, or -1 with the refusal of ${db} as the lane's.
+ */
+int egress_try(struct store *db, const struct egress_wish *wish);
+
+#endif

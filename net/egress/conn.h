@@ -1,0 +1,175 @@
+/* conn.h: one connection to the lane, from its first byte to the row of its end. */
+#ifndef NET_EGRESS_CONN_H
+#define NET_EGRESS_CONN_H
+
+#include "engine/store/committer.h"
+#include "net/egress/dial.h"
+#include "net/egress/head.h"
+#include "net/egress/proxy.h"
+#include "net/egress/relay.h"
+#include "net/egress/resolve.h"
+#include "net/egress/vet.h"
+
+#define SOCKS_REQUEST_MAX 262 /* version, command, reserved, kind, length, 255, port */
+
+/* Whose turn it is to end for being slow; each has one bound, so whoever came first is due first.
+ */
+enum patience { FOR_HEAD, FOR_DIAL, FOR_BYTES, FOR_LINGER, PATIENCES };
+
+enum phase {
+	READING, /* a head, or what SOCKS says */
+	ASKING,  /* for a row */
+	LOOKING, /* a name up */
+	OPENING, /* the row, with addresses */
+	DIALLING,
+	RELAYING, /* a tunnel, or the exchange of one request */
+	LINGERING /* it was refused, and may read why */
+};
+
+/* What the row of a connection says; the committer's thread writes it. */
+enum flow_state { FLOW_NONE, FLOW_ASKED, FLOW_OPEN, FLOW_OVER };
+
+enum flow_job { JOB_ASK, JOB_OPEN, JOB_REFUSE, JOB_END };
+
+struct conn;
+
+struct conn_list {
+	struct conn *first, *last;
+};
+
+struct conn_link {
+	struct conn *prev, *next;
+};
+
+/* A user or Host, while it has connections. */
+struct proxy_user {
+	struct proxy_who who;
+	size_t n;
+	struct proxy_user *next;
+};
+
+struct proxy {
+	struct proxy_config config;
+	struct committer *committer;
+	struct classes *classes;
+	struct own own;
+	struct resolver *resolver;
+	struct refusal no_names; /* why, where there is no resolver */
+	struct relay_pool *pool;
+	struct listener *listeners;
+	struct proxy_user *users;
+	int diag, watch;
+	size_t n, most, each, accepts, head, answer_head, fields;
+	int64_t patience[PATIENCES], total_ms, stagger_ms;
+	struct conn_list waiting[PATIENCES], all;
+	uint64_t timer, calm, gathering;
+	struct conn *ends; /* whose rows are to be ended */
+	int64_t gather_ms;
+	char rules[64]; /* what was applied last to what is under way */
+	int64_t now;    /* of the events at hand, on loop_now's clock */
+	bool own_pending, own_again, pruning, ending;
+	void (*drained)(void *ctx);
+	void *drained_ctx;
+};
+
+struct conn {
+	struct commit_job job; /* first: the committer gives it back */
+	struct proxy *proxy;
+	struct proxy_user *user;
+	int client, server;
+	enum phase phase;
+	enum patience patience;
+	enum proxy_speaks speaks;
+	struct conn_link in_waiting, in_all;
+	struct conn *next_end;
+	int64_t since, touched; /* on loop_now's clock */
+	bool client_in;         /* there may be something to read */
+	bool client_last;       /* the edge of the end was seen */
+	bool socks, greeted, closing, busy, half_head;
+	uint64_t again; /* a half had its turn */
+
+	char *in; /* what was read of a head, or of an answer's */
+	size_t in_len, in_looked;
+
+	struct head head;
+	struct head_answer answer;
+	const char *surface;
+	struct authority to;
+	struct address *addresses;
+	size_t naddresses;
+	struct lookup *lookup;
+	struct dial *dial;
+	struct half up, down;
+	struct chunk *chunk;
+
+	/* For the committer's thread, while ${busy}. */
+	enum flow_job what;
+	enum flow_state flow, flow_after;
+	int64_t flow_id;
+	char *list; /* of addresses, JSON */
+	char dialled[ADDRESS_TEXT_MAX + 1];
+	struct refusal *why; /* of a refusal or failure, malloc'ed */
+};
+
+/**
+ * conn_new(proxy, fd, speaks, user):
+ * Serve ${fd}.  Without memory it is closed.
+ */
+void conn_new(struct proxy *proxy, int fd, enum proxy_speaks speaks, struct proxy_user *user);
+
+/**
+ * conn_refuse(conn, refusal):
+ * Say why, on the surface's wire, and end.
+ */
+void conn_refuse(struct conn *conn, const struct refusal *refusal);
+
+/**
+ * conn_expire(conn):
+ * Its patience is over, or its time.
+ */
+void conn_expire(struct conn *conn);
+
+/**
+ * conn_end(conn, refusal):
+ * Close both sides; the row says how it ended: ${refusal} NULL: well.
+ */
+void conn_end(struct conn *conn, const struct refusal *refusal);
+
+/**
+ * conn_wait(conn, patience):
+ * From now on it is given that patience.
+ */
+void conn_wait(struct conn *conn, enum patience patience);
+
+/**
+ * flow_submit(conn, what):
+ * Have the row written by the committer; ${conn}->busy until conn_decided is called.
+ */
+void flow_submit(struct conn *conn, enum flow_job what);
+
+/**
+ * conn_decided(conn):
+ * The committer is done with it: the row stands, or ${conn}->job says why not.
+ */
+void conn_decided(struct conn *conn);
+
+/**
+ * proxy_look(proxy):
+ * Know of every change of this machine's addresses that the kernel has told of.
+ */
+void proxy_look(struct proxy *proxy);
+
+/**
+ * proxy_gather(conn):
+ * Keep the job of ${conn} for a while and submit it with others.  Return false where it is to be
+ * submitted now.
+ */
+bool proxy_gather(struct conn *conn);
+
+/**
+ * proxy_gone(conn):
+ * The lane forgets ${conn}, which is about to be freed.
+ */
+void proxy_gone(struct conn *conn);
+
+#endif

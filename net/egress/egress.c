@@ -1,0 +1,92 @@
+/* egress.c: the actor: a lane, and where it listens. */
+#include <malloc.h>
+#include <stdio.h>
+
+#include "engine/actor/loop.h"
+#include "net/egress/egress.h"
+#include "net/egress/proxy.h"
+
+#define KEPT (16 << 20) /* bytes of free memory that stay with the process */
+
+/* A port that cannot be had is said; the socket and the other port are served all the same. */
+static void
+serve_port(struct actor_env *env, const char *setting, enum proxy_speaks speaks)
+{
+	int64_t port = store_setting(env->db, setting);
+	struct refusal no;
+
+	if (port != 0 && proxy_listen_tcp(env->ctx, (uint16_t)port, speaks, &no) == -1)
+		fprintf(stderr, "bastion: egress: %s (%s %d)\n", no.why, setting, (int)port);
+}
+
+static void
+serve_socket(struct actor_env *env)
+{
+	char directory[HOME_ASK_MAX + 1], path[HOME_ASK_MAX + sizeof(EGRESS_SOCKET) + 1];
+	struct refusal no;
+
+	if (home_ask(env->home, directory, &no) == 0) {
+		snprintf(path, sizeof(path), "%s/%s", directory, EGRESS_SOCKET);
+		if (proxy_listen_unix(env->ctx, path, PROXY_BOTH, &no) == 0)
+			return;
+	}
+	fprintf(stderr, "bastion: egress: users have no socket: %s: %s\n", no.code, no.why);
+}
+
+static int
+egress_start(struct actor_env *env, struct refusal *r)
+{
+	const struct proxy_config config = {
+	    .home = env->home, .loop = env->loop, .db = env->db, .keys = &env->keys};
+
+	/*
+	 * Two threads take and give back the same small pieces all the time: one arena that keeps
+	 * what it got from the kernel.
+	 */
+	mallopt(M_ARENA_MAX, 1);
+	mallopt(M_TRIM_THRESHOLD, KEPT);
+	mallopt(M_TOP_PAD, KEPT / 4);
+	if ((env->ctx = proxy_new(&config, r)) == NULL)
+		return -1;
+	serve_socket(env);
+	serve_port(env, "egress.http_port", PROXY_HTTP);
+	serve_port(env, "egress.socks_port", PROXY_SOCKS);
+	return 0;
+}
+
+static void
+egress_wake(struct actor_env *env)
+{
+	proxy_wake(env->ctx);
+}
+
+static void
+egress_over(void *ctx)
+{
+	loop_stop(ctx);
+}
+
+static void
+egress_drain(struct actor_env *env)
+{
+	proxy_drain(env->ctx, egress_over, env->loop);
+}
+
+static void
+egress_stop(struct actor_env *env)
+{
+	proxy_free(env->ctx);
+	env->ctx = NULL;
+}
+
+const struct actor actor_egress = {
+    .name = "egress",
+    .role = ROLE_EGRESS,
+    .secret = SECRET_NONE,
+    .box = true,
+    .filtered = true,
+    .start = egress_start,
+    .wake = egress_wake,
+    .drain = egress_drain,
+    .stop = egress_stop,
+};

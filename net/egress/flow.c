@@ -1,0 +1,180 @@
+/* flow.c: the rows of a connection, written in the committer's thread. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/egress/conn.h"
+
+static const char ASK[] =
+    "INSERT INTO egress_flow (uid, pairing_id, surface, host, port, method, state, asked_at,"
+    "  addresses, opened_at) VALUES (:uid, :pairing, :surface, :host, :port, :method,"
+    "  iif(:addresses IS NULL, 'asked', 'open'), now_ms(), :addresses,"
+    "  iif(:addresses IS NULL, NULL, now_ms()))";
+static const char REFUSED[] =
+    "INSERT INTO egress_flow (uid, pairing_id, surface, host, port, method, state, asked_at,"
+    "  ended_at, code, why) VALUES (:uid, :pairing, :surface, :host, :port, :method, 'refused',"
+    "  now_ms(), now_ms(), :code, :why)";
+static const char OPEN[] =
+    "UPDATE egress_flow SET state = 'open', addresses = :addresses, opened_at = now_ms()"
+    " WHERE id = :id";
+static const char REFUSE[] =
+    "UPDATE egress_flow SET state = 'refused', ended_at = now_ms(), code = :code, why = :why"
+    " WHERE id = :id";
+static const char END[] =
+    "UPDATE egress_flow SET state = iif(:code IS NULL, 'done', 'failed'), ended_at = now_ms(),"
+    "  dialled = :dialled, up = :up, down = :down, code = :code, why = :why WHERE id = :id";
+
+static struct stmt *
+birth(struct store *db, const char *sql, const struct conn *c)
+{
+	const struct proxy_who *who = &c->user->who;
+	struct stmt *q;
+
+	if ((q = store_sql(db, sql)) == NULL)
+		return NULL;
+	if (who->host)
+		stmt_int(q, ":pairing", who->id);
+	else
+		stmt_int(q, ":uid", who->id);
+	stmt_text(q, ":surface", c->surface);
+	stmt_text(q, ":host", c->to.host.text);
+	stmt_int(q, ":port", c->to.port);
+	stmt_text(q, ":method", c->head.method[0] != '\0' ? c->head.method : NULL);
+	return q;
+}
+
+/* A refusal that cannot be kept is told all the same. */
+static void
+refused(struct store *db, const struct conn *c, const struct refusal *why)
+{
+	struct stmt *q;
+
+	if ((q = c->flow_id == 0 ? birth(db, REFUSED, c) : store_sql(db, REFUSE)) == NULL)
+		return;
+	if (c->flow_id != 0)
+		stmt_int(q, ":id", c->flow_id);
+	stmt_text(q, ":code", why->code);
+	stmt_text(q, ":why", why->why);
+	stmt_run(q);
+}
+
+static int
+open_row(struct store *db, const struct conn *c)
+{
+	struct stmt *q;
+
+	if ((q = store_sql(db, OPEN)) == NULL)
+		return -1;
+	stmt_text(q, ":addresses", c->list);
+	stmt_int(q, ":id", c->flow_id);
+	return stmt_run_one(q);
+}
+
+static int
+ask_row(struct store *db, struct conn *c)
+{
+	struct stmt *q;
+
+	if ((q = birth(db, ASK, c)) == NULL)
+		return -1;
+	stmt_text(q, ":addresses", c->list);
+	if (stmt_run_one(q) != 0)
+		return -1;
+	c->flow_id = store_last_id(db);
+	c->flow_after = c->list != NULL ? FLOW_OPEN : FLOW_ASKED;
+	return 0;
+}
+
+/* What a rule held is a decision, and its row is written; what failed is none. */
+static int
+decide(struct store *db, struct conn *c)
+{
+	int rc = c->what == JOB_ASK ? ask_row(db, c) : open_row(db, c);
+
+	if (rc == 0) {
+		if (c->what == JOB_OPEN)
+			c->flow_after = FLOW_OPEN;
+		return 0;
+	}
+	if (strncmp(store_refusal(db)->code, "store.", 6) == 0 ||
+	    (c->why = malloc(sizeof(*c->why))) == NULL)
+		return -1;
+	*c->why = *store_refusal(db);
+	refused(db, c, c->why);
+	c->flow_after = FLOW_OVER;
+	return 0;
+}
+
+static int
+end_row(struct store *db, struct conn *c)
+{
+	struct stmt *q;
+
+	c->flow_after = FLOW_OVER;
+	if ((q = store_sql(db, END)) == NULL)
+		return -1;
+	stmt_int(q, ":id", c->flow_id);
+	stmt_text(q, ":dialled", c->dialled[0] != '\0' ? c->dialled : NULL);
+	stmt_int(q, ":up", (int64_t)c->up.moved);
+	stmt_int(q, ":down", (int64_t)c->down.moved);
+	stmt_text(q, ":code", c->why != NULL ? c->why->code : NULL);
+	stmt_text(q, ":why", c->why != NULL ? c->why->why : NULL);
+	return stmt_run_one(q);
+}
+
+static int
+on_run(struct store *db, struct commit_job *job)
+{
+	struct conn *c = (struct conn *)job;
+
+	switch (c->what) {
+	case JOB_ASK:
+	case JOB_OPEN:
+		return decide(db, c);
+	case JOB_REFUSE:
+		refused(db, c, c->why);
+		c->flow_after = FLOW_OVER;
+		return 0;
+	default:
+		return end_row(db, c);
+	}
+}
+
+/* A row that nothing holds, and the end of one, are one statement, and need no step of their own.
+ */
+static int
+on_settle(struct store *db, struct commit_job *job)
+{
+	struct conn *c = (struct conn *)job;
+
+	return c->what == JOB_ASK ? ask_row(db, c) : end_row(db, c);
+}
+
+static void
+on_done(struct commit_job *job)
+{
+	struct conn *c = (struct conn *)job;
+
+	c->busy = false;
+	/* The row then stays as it was, until the end of this process makes it lost. */
+	if (job->result != 0 && c->what == JOB_END)
+		fprintf(stderr, "egress: connection %lld: %s: %s\n", (long long)c->flow_id,
+		    job->refusal.code, job->refusal.why);
+	c->flow = job->result == 0 ? c->flow_after : FLOW_OVER;
+	conn_decided(c);
+}
+
+void
+flow_submit(struct conn *c, enum flow_job what)
+{
+	c->what = what;
+	c->busy = true;
+	c->job =
+	    (struct commit_job){.settle = what == JOB_END || what == JOB_ASK ? on_settle : NULL,
+		.run = on_run,
+		.done = on_done};
+	/* Nobody waits for the row of an end: many of them cost what one does. */
+	if (what == JOB_END && proxy_gather(c))
+		return;
+	committer_submit(c->proxy->committer, &c->job);
+}

@@ -1,0 +1,689 @@
+/* proxy.c: listeners, users, patience, and what the lane knows of this machine. */
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "net/egress/conn.h"
+#include "net/egress/who.h"
+#include "net/http/unixsock.h"
+
+#define TICK_MS   100  /* how exactly patience is kept */
+#define PAUSE_MS  100  /* without descriptors nothing is accepted */
+#define BACKLOG   4096 /* the kernel cuts it to somaxconn */
+#define PIPES     256  /* kept for the next that carries much */
+#define OVER_MOST 64   /* connections above the bound, to be told so */
+
+static const char PRUNE[] =
+    "DELETE FROM egress_flow WHERE id IN (SELECT f.id FROM egress_flow AS f"
+    "  JOIN setting AS s ON s.name = 'egress.keep_days'"
+    " WHERE f.ended_at < now_ms() - 86400000 * s.value"
+    "   AND f.id < (SELECT max(id) FROM egress_flow) ORDER BY f.id LIMIT 1000)";
+static const char OLD[] =
+    "SELECT count(*) FROM (SELECT ended_at FROM egress_flow ORDER BY id LIMIT 1) AS f"
+    "  JOIN setting AS s ON s.name = 'egress.keep_days'"
+    " WHERE f.ended_at < now_ms() - 86400000 * s.value";
+
+/* What changes when a rule or the state of a pairing does; and what is held by them then. */
+static const char RULES[] =
+    "SELECT (SELECT count(*) || ' ' || coalesce(max(dropped_at), 0) FROM egress_rule) || ' ' ||"
+    "  (SELECT count(*) FROM pairing_status WHERE active)";
+static const char HELD[] =
+    "SELECT r.id FROM egress_flow AS f JOIN egress_ruling AS r ON r.id = f.id"
+    " WHERE f.ended_at IS NULL AND (r.held IS NOT NULL OR (f.pairing_id IS NOT NULL"
+    "   AND (SELECT active FROM pairing_status WHERE id = f.pairing_id) IS NOT 1))";
+
+struct listener {
+	struct proxy *proxy;
+	int fd;
+	bool tcp;
+	struct sockaddr_in at;
+	enum proxy_speaks speaks;
+	struct unixsock unix_sock;
+	uint64_t pause;
+	struct listener *next;
+};
+
+/*
+ * Lists.
+ */
+
+static struct conn_link *
+link_of(struct conn *c, bool all)
+{
+	return all ? &c->in_all : &c->in_waiting;
+}
+
+static void
+list_remove(struct conn_list *list, struct conn *c, bool all)
+{
+	struct conn_link *link = link_of(c, all);
+
+	if (link->prev != NULL)
+		link_of(link->prev, all)->next = link->next;
+	else
+		list->first = link->next;
+	if (link->next != NULL)
+		link_of(link->next, all)->prev = link->prev;
+	else
+		list->last = link->prev;
+	link->prev = link->next = NULL;
+}
+
+static void
+list_append(struct conn_list *list, struct conn *c, bool all)
+{
+	struct conn_link *link = link_of(c, all);
+
+	link->prev = list->last;
+	link->next = NULL;
+	if (list->last != NULL)
+		link_of(list->last, all)->next = c;
+	else
+		list->first = c;
+	list->last = c;
+}
+
+static void on_tick(void *ctx);
+
+void
+conn_wait(struct conn *c, enum patience patience)
+{
+	struct proxy *proxy = c->proxy;
+
+	if (c->patience == PATIENCES)
+		list_append(&proxy->all, c, true);
+	else
+		list_remove(&proxy->waiting[c->patience], c, false);
+	c->patience = patience;
+	c->touched = proxy->now;
+	list_append(&proxy->waiting[patience], c, false);
+	if (proxy->timer == 0)
+		proxy->timer = loop_after(proxy->config.loop, TICK_MS, on_tick, proxy);
+}
+
+/* Whoever waits longest stands first, and what ends one takes it off. */
+static void
+expire(struct proxy *proxy, enum patience patience)
+{
+	struct conn *c, *next, *last = proxy->waiting[patience].last;
+
+	for (c = proxy->waiting[patience].first;
+	     c != NULL && proxy->now - c->touched >= proxy->patience[patience]; c = next) {
+		next = c == last ? NULL : c->in_waiting.next;
+		conn_expire(c);
+	}
+}
+
+static void
+on_tick(void *ctx)
+{
+	struct proxy *proxy = ctx;
+	struct refusal why;
+	struct conn *c, *next;
+	int i;
+
+	proxy->timer = 0;
+	proxy->now = loop_now();
+	for (i = 0; i < PATIENCES; i++)
+		expire(proxy, (enum patience)i);
+	refusal_set(&why, "egress.timeout", "it lasted as long as a connection may");
+	for (c = proxy->all.first; c != NULL && proxy->now - c->since >= proxy->total_ms;
+	     c = next) {
+		next = c->in_all.next;
+		conn_end(c, &why);
+	}
+	if (proxy->all.first != NULL && proxy->timer == 0)
+		proxy->timer = loop_after(proxy->config.loop, TICK_MS, on_tick, proxy);
+}
+
+/*
+ * Ends.
+ */
+
+static void
+ends_submit(void *ctx)
+{
+	struct proxy *proxy = ctx;
+	struct conn *c, *next;
+
+	proxy->gathering = 0;
+	c = proxy->ends;
+	proxy->ends = NULL;
+	for (; c != NULL; c = next) {
+		next = c->next_end;
+		committer_submit(proxy->committer, &c->job);
+	}
+}
+
+bool
+proxy_gather(struct conn *c)
+{
+	struct proxy *proxy = c->proxy;
+
+	if (proxy->ending)
+		return false;
+	if (proxy->gathering == 0)
+		proxy->gathering =
+		    loop_after(proxy->config.loop, proxy->gather_ms, ends_submit, proxy);
+	if (proxy->gathering == 0)
+		return false;
+	c->next_end = proxy->ends;
+	proxy->ends = c;
+	return true;
+}
+
+/*
+ * Users.
+ */
+
+static struct proxy_user *
+user_of(struct proxy *proxy, const struct proxy_who *who)
+{
+	struct proxy_user *u;
+
+	for (u = proxy->users; u != NULL; u = u->next)
+		if (u->who.host == who->host && u->who.id == who->id)
+			return u;
+	if ((u = calloc(1, sizeof(*u))) == NULL)
+		return NULL;
+	u->who = *who;
+	u->next = proxy->users;
+	proxy->users = u;
+	return u;
+}
+
+static void
+user_leave(struct proxy *proxy, struct proxy_user *u)
+{
+	struct proxy_user **at = &proxy->users;
+
+	if (--u->n > 0)
+		return;
+	while (*at != u)
+		at = &(*at)->next;
+	*at = u->next;
+	free(u);
+}
+
+static void
+drained(struct proxy *proxy)
+{
+	void (*done)(void *) = proxy->drained;
+
+	if (done == NULL || proxy->n > 0 || proxy->own_pending || proxy->pruning)
+		return;
+	proxy->drained = NULL;
+	done(proxy->drained_ctx);
+}
+
+void
+proxy_gone(struct conn *c)
+{
+	struct proxy *proxy = c->proxy;
+
+	list_remove(&proxy->waiting[c->patience], c, false);
+	list_remove(&proxy->all, c, true);
+	user_leave(proxy, c->user);
+	proxy->n--;
+	drained(proxy);
+}
+
+void
+proxy_take(struct proxy *proxy, int fd, enum proxy_speaks speaks, const struct proxy_who *who)
+{
+	struct proxy_user *user;
+	struct refusal why;
+	struct conn *newest;
+
+	if (proxy->n >= proxy->most + OVER_MOST || (user = user_of(proxy, who)) == NULL) {
+		close(fd);
+		return;
+	}
+	conn_new(proxy, fd, speaks, user);
+	if ((newest = proxy->all.last) == NULL || newest->client != fd)
+		return;
+	if (proxy->n <= proxy->most && user->n <= proxy->each)
+		return;
+	refusal_set(&why, "egress.busy", "%zu connections are served, and that is the limit",
+	    proxy->n > proxy->most ? proxy->most : proxy->each);
+	newest->socks = speaks == PROXY_SOCKS;
+	conn_refuse(newest, &why);
+}
+
+/*
+ * Listeners.
+ */
+
+static int
+who_is(const struct listener *l, int fd, const struct sockaddr_in *from, struct proxy_who *who)
+{
+	uid_t uid;
+
+	if ((l->tcp ? who_tcp(l->proxy->diag, &l->at, from, &uid) : who_unix(fd, &uid)) != 0)
+		return -1;
+	*who = (struct proxy_who){.host = false, .id = (int64_t)uid};
+	return 0;
+}
+
+static void on_listener(void *ctx, uint32_t events);
+
+static void
+on_pause(void *ctx)
+{
+	struct listener *l = ctx;
+
+	l->pause = 0;
+	loop_add(l->proxy->config.loop, l->fd, EPOLLIN, on_listener, l);
+}
+
+static void
+on_listener(void *ctx, uint32_t events)
+{
+	struct listener *l = ctx;
+	struct proxy *proxy = l->proxy;
+	struct proxy_who who;
+	struct sockaddr_in from;
+	socklen_t len;
+	int fd = -1;
+	size_t i;
+
+	(void)events;
+	for (i = 0; i < proxy->accepts; i++) {
+		len = sizeof(from);
+		if ((fd = accept4(l->fd, l->tcp ? (struct sockaddr *)&from : NULL,
+			 l->tcp ? &len : NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) == -1)
+			break;
+		if (who_is(l, fd, &from, &who) == 0)
+			proxy_take(proxy, fd, l->speaks, &who);
+		else
+			close(fd);
+	}
+	if (fd == -1 &&
+	    (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+		loop_del(proxy->config.loop, l->fd);
+		l->pause = loop_after(proxy->config.loop, PAUSE_MS, on_pause, l);
+	}
+}
+
+static struct listener *
+listener_new(struct proxy *proxy, enum proxy_speaks speaks, bool tcp, struct refusal *r)
+{
+	struct listener *l = calloc(1, sizeof(*l));
+
+	if (l == NULL) {
+		refusal_set(r, "store.failed", "out of memory");
+		return NULL;
+	}
+	l->proxy = proxy;
+	l->fd = l->unix_sock.fd = -1;
+	l->tcp = tcp;
+	l->speaks = speaks;
+	l->next = proxy->listeners;
+	proxy->listeners = l;
+	return l;
+}
+
+int
+proxy_listen_tcp(struct proxy *proxy, uint16_t port, enum proxy_speaks speaks, struct refusal *r)
+{
+	const struct sockaddr_in at = {.sin_family = AF_INET,
+	    .sin_port = htons(port),
+	    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof(at);
+	struct listener *l;
+	int one = 1;
+
+	if ((l = listener_new(proxy, speaks, true, r)) == NULL)
+		return -1;
+	if ((l->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) == -1 ||
+	    setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
+	    /* Each connection has it from here. */
+	    setsockopt(l->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) != 0 ||
+	    bind(l->fd, (const struct sockaddr *)&at, sizeof(at)) != 0 ||
+	    listen(l->fd, BACKLOG) != 0 ||
+	    getsockname(l->fd, (struct sockaddr *)&l->at, &len) != 0 ||
+	    loop_add(proxy->config.loop, l->fd, EPOLLIN, on_listener, l) != 0)
+		return refusal_errno(r, "socket.bind", "cannot listen for the internet lane");
+	return ntohs(l->at.sin_port);
+}
+
+int
+proxy_listen_unix(
+    struct proxy *proxy, const char *path, enum proxy_speaks speaks, struct refusal *r)
+{
+	struct listener *l;
+
+	if ((l = listener_new(proxy, speaks, false, r)) == NULL ||
+	    unixsock_bind(&l->unix_sock, path, 0666, r) != 0 ||
+	    unixsock_publish(&l->unix_sock, BACKLOG, r) != 0)
+		return -1;
+	l->fd = l->unix_sock.fd;
+	if (loop_add(proxy->config.loop, l->fd, EPOLLIN, on_listener, l) == 0)
+		return 0;
+	return refusal_errno(r, "socket.bind", "cannot listen for the internet lane");
+}
+
+static void
+listeners_close(struct proxy *proxy)
+{
+	struct listener *l;
+
+	while ((l = proxy->listeners) != NULL) {
+		proxy->listeners = l->next;
+		loop_cancel(proxy->config.loop, l->pause);
+		if (l->fd != -1)
+			loop_del(proxy->config.loop, l->fd);
+		if (l->tcp && l->fd != -1)
+			close(l->fd);
+		if (!l->tcp)
+			unixsock_close(&l->unix_sock);
+		free(l);
+	}
+}
+
+/*
+ * This machine's addresses.
+ */
+
+struct own_job {
+	struct commit_job job; /* first: the committer gives it back */
+	struct proxy *proxy;
+	struct own own; /* a copy, for the committer's thread */
+};
+
+static void own_refresh(struct proxy *proxy);
+
+static int
+own_run(struct store *db, struct commit_job *job)
+{
+	return own_store(db, &((struct own_job *)job)->own);
+}
+
+static void
+own_done(struct commit_job *job)
+{
+	struct own_job *o = (struct own_job *)job;
+	struct proxy *proxy = o->proxy;
+
+	if (job->result != 0)
+		fprintf(stderr, "egress: %s: %s\n", job->refusal.code, job->refusal.why);
+	own_free(&o->own);
+	free(o);
+	proxy->own_pending = false;
+	if (proxy->own_again)
+		own_refresh(proxy);
+	drained(proxy);
+}
+
+/* What is asked for from now on is held against the new rows: jobs run in their order. */
+static void
+own_refresh(struct proxy *proxy)
+{
+	struct refusal why;
+	struct own_job *o;
+
+	if (own_read(&proxy->own, &why) != 0)
+		fprintf(stderr, "egress: %s: %s\n", why.code, why.why);
+	proxy->own_again = proxy->own_pending;
+	if (proxy->own_pending)
+		return;
+	if ((o = calloc(1, sizeof(*o))) == NULL)
+		abort(); /* the rows would tell of another machine */
+	o->job = (struct commit_job){.run = own_run, .done = own_done};
+	o->proxy = proxy;
+	o->own = proxy->own;
+	if ((o->own.ranges = calloc(proxy->own.n + 1, sizeof(*o->own.ranges))) == NULL)
+		abort();
+	if (proxy->own.n > 0)
+		memcpy(o->own.ranges, proxy->own.ranges, proxy->own.n * sizeof(*o->own.ranges));
+	proxy->own_pending = true;
+	committer_submit(proxy->committer, &o->job);
+}
+
+void
+proxy_look(struct proxy *proxy)
+{
+	if (own_changed(proxy->watch))
+		own_refresh(proxy);
+}
+
+static void
+on_own(void *ctx, uint32_t events)
+{
+	(void)events;
+	proxy_look(ctx);
+}
+
+/*
+ * Old rows.
+ */
+
+struct prune_job {
+	struct commit_job job; /* first: the committer gives it back */
+	struct proxy *proxy;
+};
+
+static int
+prune_run(struct store *db, struct commit_job *job)
+{
+	struct stmt *q = store_sql(db, PRUNE);
+
+	(void)job;
+	return q != NULL ? stmt_run(q) : -1;
+}
+
+static void
+prune_done(struct commit_job *job)
+{
+	struct proxy *proxy = ((struct prune_job *)job)->proxy;
+
+	free(job);
+	proxy->pruning = false;
+	drained(proxy);
+}
+
+static void
+prune(struct proxy *proxy)
+{
+	struct prune_job *p;
+
+	if (proxy->pruning || stmt_value(store_sql(proxy->config.db, OLD), 0) == 0 ||
+	    (p = calloc(1, sizeof(*p))) == NULL)
+		return;
+	p->job = (struct commit_job){.run = prune_run, .done = prune_done};
+	p->proxy = proxy;
+	proxy->pruning = true;
+	committer_submit(proxy->committer, &p->job);
+}
+
+/*
+ * What somebody decided since.
+ */
+
+static void
+withdraw(struct proxy *proxy, int64_t id)
+{
+	struct refusal why;
+	struct conn *c;
+
+	refusal_set(&why, "egress.denied", "what allowed it was taken back");
+	for (c = proxy->all.first; c != NULL && (c->flow_id != id || c->busy); c = c->in_all.next)
+		;
+	if (c != NULL)
+		conn_end(c, &why);
+}
+
+/* A rule that is new or gone, and a pairing that ended, hold also what is under way. */
+static void
+rules_apply(struct proxy *proxy)
+{
+	struct stmt *q = store_sql(proxy->config.db, RULES);
+	char rules[sizeof(proxy->rules)] = "";
+
+	if (q != NULL && stmt_step(q) == 1) {
+		snprintf(rules, sizeof(rules), "%s", stmt_get_text(q, 0));
+		stmt_done(q);
+	}
+	if (strcmp(rules, proxy->rules) == 0 || (q = store_sql(proxy->config.db, HELD)) == NULL)
+		return;
+	memcpy(proxy->rules, rules, sizeof(rules));
+	while (stmt_step(q) == 1)
+		withdraw(proxy, stmt_get_int(q, 0));
+}
+
+static void
+on_calm(void *ctx)
+{
+	struct proxy *proxy = ctx;
+
+	proxy->calm = 0;
+	rules_apply(proxy);
+	prune(proxy);
+}
+
+/* Our own commits wake us as well: many of them are looked at once. */
+void
+proxy_wake(struct proxy *proxy)
+{
+	if (proxy->calm == 0)
+		proxy->calm = loop_after(proxy->config.loop, TICK_MS, on_calm, proxy);
+}
+
+/*
+ * The lane.
+ */
+
+static void
+bounds_read(struct proxy *proxy)
+{
+	struct store *db = proxy->config.db;
+
+	proxy->most = (size_t)store_setting(db, "egress.connections");
+	proxy->each = (size_t)store_setting(db, "egress.live_each");
+	proxy->accepts = (size_t)store_setting(db, "egress.accepts");
+	proxy->gather_ms = store_setting(db, "egress.gather_ms");
+	proxy->head = (size_t)store_setting(db, "egress.head");
+	proxy->answer_head = (size_t)store_setting(db, "egress.answer_head");
+	proxy->fields = (size_t)store_setting(db, "egress.fields");
+	proxy->patience[FOR_HEAD] = store_setting(db, "egress.head_ms");
+	proxy->patience[FOR_DIAL] = store_setting(db, "egress.dial_ms");
+	proxy->patience[FOR_BYTES] = store_setting(db, "egress.idle_ms");
+	proxy->patience[FOR_LINGER] = store_setting(db, "egress.linger_ms");
+	proxy->total_ms = store_setting(db, "egress.total_ms");
+	proxy->stagger_ms = store_setting(db, "egress.stagger_ms");
+}
+
+/* Without one, addresses can be reached all the same. */
+static void
+resolver_make(struct proxy *proxy)
+{
+	struct store *db = proxy->config.db;
+	const struct resolver_config config = {
+	    .lookups = (size_t)store_setting(db, "egress.lookups"),
+	    .addresses = (size_t)store_setting(db, "egress.addresses"),
+	    .cache = (size_t)store_setting(db, "egress.cache"),
+	    .cache_ms = store_setting(db, "egress.cache_ms"),
+	    .wait_ms = store_setting(db, "egress.resolve_ms"),
+	    .servers = proxy->config.servers};
+
+	proxy->resolver = resolver_new(proxy->config.loop, &config, &proxy->no_names);
+	if (proxy->resolver == NULL)
+		fprintf(stderr, "egress: names cannot be looked up: %s: %s\n", proxy->no_names.code,
+		    proxy->no_names.why);
+}
+
+static int
+proxy_fill(struct proxy *proxy, struct refusal *r)
+{
+	const struct proxy_config *config = &proxy->config;
+
+	bounds_read(proxy);
+	resolver_make(proxy);
+	if ((proxy->classes = class_load(config->db, r)) == NULL)
+		return -1;
+	if ((proxy->pool = relay_pool_new(PIPES)) == NULL)
+		return refusal_set(r, "store.failed", "out of memory");
+	if ((proxy->diag = who_open()) == -1)
+		return refusal_errno(r, "socket.bind", "cannot ask the kernel who connects");
+	if ((proxy->watch = own_watch(r)) == -1 ||
+	    (proxy->committer = committer_start(
+		 config->home, ROLE_EGRESS, config->keys, "actor:egress", config->loop, r)) == NULL)
+		return -1;
+	if (loop_add(config->loop, proxy->watch, EPOLLIN, on_own, proxy) != 0)
+		return refusal_errno(r, "socket.bind", "cannot watch this machine's addresses");
+	own_refresh(proxy);
+	return 0;
+}
+
+struct proxy *
+proxy_new(const struct proxy_config *config, struct refusal *r)
+{
+	struct proxy *proxy;
+
+	if ((proxy = calloc(1, sizeof(*proxy))) == NULL) {
+		refusal_set(r, "store.failed", "out of memory");
+		return NULL;
+	}
+	proxy->config = *config;
+	proxy->diag = proxy->watch = -1;
+	if (proxy_fill(proxy, r) == 0)
+		return proxy;
+	proxy_free(proxy);
+	return NULL;
+}
+
+static void
+all_end(struct proxy *proxy, const char *why_text)
+{
+	struct conn *c, *next;
+	struct refusal why;
+
+	proxy->ending = true;
+	loop_cancel(proxy->config.loop, proxy->gathering);
+	ends_submit(proxy);
+	refusal_set(&why, "egress.timeout", "%s", why_text);
+	for (c = proxy->all.first; c != NULL; c = next) {
+		next = c->in_all.next;
+		conn_end(c, &why);
+	}
+}
+
+void
+proxy_drain(struct proxy *proxy, void (*done)(void *ctx), void *ctx)
+{
+	listeners_close(proxy);
+	proxy->drained = done;
+	proxy->drained_ctx = ctx;
+	all_end(proxy, "the daemon stops");
+	drained(proxy);
+}
+
+void
+proxy_free(struct proxy *proxy)
+{
+	if (proxy == NULL)
+		return;
+	listeners_close(proxy);
+	all_end(proxy, "the daemon stops");
+	committer_stop(proxy->committer);
+	resolver_free(proxy->resolver);
+	relay_pool_free(proxy->pool);
+	loop_cancel(proxy->config.loop, proxy->timer);
+	loop_cancel(proxy->config.loop, proxy->calm);
+	if (proxy->watch != -1) {
+		loop_del(proxy->config.loop, proxy->watch);
+		close(proxy->watch);
+	}
+	if (proxy->diag != -1)
+		close(proxy->diag);
+	class_free(proxy->classes);
+	own_free(&proxy->own);
+	free(proxy);
+}

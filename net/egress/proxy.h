@@ -1,0 +1,73 @@
+/* proxy.h: the internet lane: who is served, on which surface, within which bounds. */
+#ifndef NET_EGRESS_LANE_H
+#define NET_EGRESS_LANE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/actor/loop.h"
+#include "engine/store/store.h"
+
+struct proxy;
+
+/* What is spoken on a connection; with both, its first byte tells. */
+enum proxy_speaks { PROXY_HTTP = 1, PROXY_SOCKS = 2, PROXY_BOTH = 3 };
+
+/* Who asks: a user of this machine, or a Host by its pairing. */
+struct proxy_who {
+	bool host;
+	int64_t id;
+};
+
+struct proxy_config {
+	const struct home *home;
+	struct loop *loop;
+	struct store *db; /* for reading, in ROLE_EGRESS */
+	const struct store_keys *keys;
+	const char *servers; /* of names, as resolver_config has them; NULL: the machine's */
+};
+
+/**
+ * proxy_new(config, r):
+ * Read classes, bounds and this machine's addresses, and start a committer.  Return the lane, or
+ * NULL with ${r}.
+ */
+struct proxy *proxy_new(const struct proxy_config *config, struct refusal *r);
+
+/**
+ * proxy_listen_tcp(proxy, port, speaks, r), proxy_listen_unix(proxy, path, speaks, r):
+ * Serve users of this machine on 127.0.0.1 (port 0: any that is free), or on a unix socket that all
+ * may reach.  Return the port, or 0; or -1 with ${r} socket.bind and others.
+ */
+int proxy_listen_tcp(
+    struct proxy *proxy, uint16_t port, enum proxy_speaks speaks, struct refusal *r);
+int proxy_listen_unix(
+    struct proxy *proxy, const char *path, enum proxy_speaks speaks, struct refusal *r);
+
+/**
+ * proxy_take(proxy, fd, speaks, who):
+ * Serve ${who} on the connected, non-blocking ${fd}, which is the lane's from now on: for whoever
+ * has connections from elsewhere (a sandbox, a tunnel, a connection that was dialled).
+ */
+void proxy_take(struct proxy *proxy, int fd, enum proxy_speaks speaks, const struct proxy_who *who);
+
+/**
+ * proxy_wake(proxy):
+ * Something in the database changed: end what no rule allows any more, remove rows whose time is
+ * over.
+ */
+void proxy_wake(struct proxy *proxy);
+
+/**
+ * proxy_drain(proxy, done, ctx):
+ * Accept nothing more, end all connections, and call ${done} when their rows say so.
+ */
+void proxy_drain(struct proxy *proxy, void (*done)(void *ctx), void *ctx);
+
+/**
+ * proxy_free(proxy):
+ * Close everything.  NULL is none.
+ */
+void proxy_free(struct proxy *proxy);
+
+#endif

@@ -1,0 +1,419 @@
+/* verb_egress.c: who may reach what on the internet, and what was reached. */
+#include <getopt.h>
+#include <inttypes.h>
+#include <pwd.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/state/egress.h"
+#include "net/egress/authority.h"
+#include "net/egress/resolve.h"
+#include "net/egress/vet.h"
+#include "shell/cli.h"
+#include "shell/input.h"
+#include "shell/text.h"
+
+static const char RULES[] = "SELECT id, verdict, what, port, who, made_at FROM egress_may ORDER BY"
+			    " verdict DESC, what, port";
+static const char LAST[] =
+    "SELECT id, asked_at, who, surface, what, state, dialled, up, down, took_ms, code"
+    "  FROM (SELECT * FROM egress_log ORDER BY id DESC LIMIT :n) ORDER BY id";
+static const char LIVE[] = "SELECT id, who, surface, what, state, took_ms, asked_at FROM live_flows"
+			   " ORDER BY took_ms DESC LIMIT :n";
+static const char PREVIOUS[] = "SELECT coalesce(max(id), 0) FROM egress_flow";
+static const char SINCE[] =
+    "SELECT strftime('%H:%M:%S', asked_at / 1000, 'unixepoch', 'localtime'), who, surface, what,"
+    "  state, coalesce(code, dialled, ''), id, ended_at IS NULL FROM"
+    " (SELECT l.*, f.ended_at FROM egress_log AS l JOIN egress_flow AS f USING (id))"
+    " WHERE id > :id ORDER BY id";
+
+#define LIST_DEFAULT 20
+
+struct options {
+	bool follow;
+	int64_t uid, n;
+	const char *host;
+};
+
+static int
+user_read(const char *text, int64_t *uid)
+{
+	const struct passwd *found = getpwnam(text);
+
+	if (found != NULL) {
+		*uid = found->pw_uid;
+		return 0;
+	}
+	return strcmp(text, "0") == 0 ? (*uid = 0) : input_number(text, uid);
+}
+
+static int
+egress_option(void *ctx, int val, const char *arg)
+{
+	struct options *o = ctx;
+
+	switch (val) {
+	case 'f':
+		o->follow = true;
+		return 0;
+	case 'u':
+		return user_read(arg, &o->uid);
+	case 'H':
+		o->host = arg;
+		return 0;
+	default:
+		return input_number(arg, &o->n);
+	}
+}
+
+/* Show the rows of ${sql}, or say ${none} in words. */
+static int
+show(struct cli *cli, const char *sql, int64_t n, const char *none)
+{
+	struct stmt *q;
+	int rows;
+
+	if (cli_open(cli, ROLE_READER) != 0 || (q = store_sql(cli->db, sql)) == NULL)
+		return cli_refuse(cli);
+	if (n > 0)
+		stmt_int(q, ":n", n);
+	if ((rows = cli_show(cli, q)) == -1)
+		return cli_refuse(cli);
+	if (rows == 0 && cli->mode == CLI_TABLE)
+		printf("%s\n", none);
+	return 0;
+}
+
+/*
+ * Rules.
+ */
+
+/* "github.com", "*.github.com", "github.com:443", "2001:db8::8", "[2001:db8::8]:443", "*", "*:443".
+ */
+static int
+what_read(const char *text, struct authority *a, struct refusal *r)
+{
+	if (text[0] == '*' && (text[1] == '\0' || text[1] == ':')) {
+		if (authority_parse("any", 3, 1, a, r) != 0)
+			return -1;
+		if (text[1] == ':') {
+			char any[16];
+
+			snprintf(any, sizeof(any), "any%s", text + 1);
+			if (authority_parse(any, strlen(any), 1, a, r) != 0)
+				return -1;
+		} else {
+			a->port = 0;
+		}
+		strcpy(a->host.text, "*");
+		return 0;
+	}
+	/* A name stands for all below it, so a star in front says nothing more. */
+	if (strncmp(text, "*.", 2) == 0)
+		text += 2;
+	if (host_read(text, strlen(text), &a->host, NULL) == 0) {
+		a->port = 0;
+		return 0;
+	}
+	return authority_parse(text, strlen(text), 1, a, r) == 0 && strrchr(text, ':') != NULL ? 0
+											       : -1;
+}
+
+static int
+rule(struct cli *cli, const char *verdict, const char *what, const struct options *o)
+{
+	struct egress_rule asked = {.deny = strcmp(verdict, "deny") == 0,
+	    .uid = o->uid,
+	    .host = o->host,
+	    .by_uid = getuid()};
+	struct authority a;
+	int64_t id;
+
+	if (what_read(what, &a, &cli->refusal) != 0)
+		return cli_refuse(cli);
+	asked.suffix = a.host.text;
+	asked.port = a.port;
+	if (cli_open(cli, ROLE_PERSON) != 0 || egress_rule_make(cli->db, &asked, &id) != 0)
+		return cli_refuse(cli);
+	if (cli->mode == CLI_JSON)
+		printf("{\"id\":%" PRId64 ",\"verdict\":\"%s\"}\n", id, verdict);
+	else
+		printf("%s. To take it back: bastion egress forget %" PRId64 "\n",
+		    asked.deny ? "Denied" : "Allowed", id);
+	return 0;
+}
+
+static int
+forget(struct cli *cli, const char *what)
+{
+	struct authority a = {.host = {.text = ""}};
+	int64_t id = 0, count;
+
+	if (input_number(what, &id) != 0) {
+		id = 0;
+		if (what_read(what, &a, &cli->refusal) != 0)
+			return cli_refuse(cli);
+	}
+	if (cli_open(cli, ROLE_PERSON) != 0 ||
+	    egress_rule_forget(cli->db, id, a.host.text, &count) != 0)
+		return cli_refuse(cli);
+	if (cli->mode == CLI_JSON)
+		printf("{\"dropped\":%" PRId64 "}\n", count);
+	else
+		printf("%" PRId64 " rule%s forgotten.\n", count, count == 1 ? "" : "s");
+	return 0;
+}
+
+/*
+ * Connections.
+ */
+
+static void
+flow_line(struct stmt *q)
+{
+	int i;
+
+	for (i = 0; i < 6; i++) {
+		const char *text = stmt_get_text(q, i);
+
+		text_show(stdout, text, strlen(text));
+		fputs(i < 5 ? "  " : "\n", stdout);
+	}
+	fflush(stdout);
+}
+
+/* One line for each connection, when it is over; what is open holds up what came later. */
+static int
+follow(struct cli *cli)
+{
+	struct stmt *q;
+	int64_t seen;
+	int more;
+
+	if (cli_open(cli, ROLE_READER) != 0)
+		return cli_refuse(cli);
+	seen = stmt_value(store_sql(cli->db, PREVIOUS), 0);
+	for (;;) {
+		if ((q = store_sql(cli->db, SINCE)) == NULL)
+			return cli_refuse(cli);
+		stmt_int(q, ":id", seen);
+		while ((more = stmt_step(q)) == 1) {
+			seen = stmt_get_int(q, 6);
+			flow_line(q);
+		}
+		if (more == -1)
+			return cli_refuse(cli);
+		usleep(200000);
+	}
+}
+
+/*
+ * What the lane would say.
+ */
+
+struct looked_up {
+	struct loop *loop;
+	struct address *addresses;
+	size_t n;
+	struct refusal why;
+};
+
+static void
+on_looked_up(void *ctx, const struct address *addresses, size_t n, const struct refusal *why)
+{
+	struct looked_up *l = ctx;
+
+	if (n > 0 && (l->addresses = calloc(n, sizeof(*addresses))) != NULL) {
+		memcpy(l->addresses, addresses, n * sizeof(*addresses));
+		l->n = n;
+	} else if (why != NULL) {
+		l->why = *why;
+	}
+	loop_stop(l->loop);
+}
+
+static int
+look_up(struct store *db, const char *name, struct looked_up *l, struct refusal *r)
+{
+	const struct resolver_config config = {.lookups = 1,
+	    .addresses = (size_t)store_setting(db, "egress.addresses"),
+	    .wait_ms = store_setting(db, "egress.resolve_ms")};
+	struct resolver *resolver;
+	int rc = -1;
+
+	if ((l->loop = loop_new()) == NULL)
+		return refusal_errno(r, "egress.resolve", "cannot make a loop");
+	if ((resolver = resolver_new(l->loop, &config, r)) != NULL &&
+	    resolver_ask(resolver, name, on_looked_up, l, r) != NULL)
+		rc = loop_run(l->loop);
+	if (rc == 0 && l->n == 0) {
+		*r = l->why;
+		rc = -1;
+	}
+	resolver_free(resolver);
+	loop_free(l->loop);
+	return rc;
+}
+
+static void
+address_line(const struct cli *cli, const struct vet *vet, const struct address *a, bool first)
+{
+	struct class_found found = class_of(vet->classes, a);
+	char text[ADDRESS_TEXT_MAX + 1];
+	bool own = own_has(vet->own, a);
+
+	address_text(a, text);
+	if (cli->mode == CLI_JSON)
+		printf("%s{\"address\":\"%s\",\"class\":\"%s\",\"why\":\"%s\",\"own\":%s}",
+		    first ? "" : ",", text, class_name(found.class), found.why,
+		    own ? "true" : "false");
+	else
+		printf("    %-39s  %s (%s)%s\n", text, class_name(found.class), found.why,
+		    own ? ", and it is this machine" : "");
+}
+
+static int
+list_json(const struct looked_up *l, char **list)
+{
+	char text[ADDRESS_TEXT_MAX + 1];
+	size_t i, len;
+	FILE *f;
+
+	if ((f = open_memstream(list, &len)) == NULL)
+		return -1;
+	for (i = 0; i < l->n; i++) {
+		address_text(&l->addresses[i], text);
+		fprintf(f, "%s\"%s\"", i == 0 ? "[" : ",", text);
+	}
+	fputc(']', f);
+	return fclose(f);
+}
+
+/* The decision itself, made by the rules of the database and undone. */
+static int
+decision(struct cli *cli, const struct authority *a, const struct looked_up *l,
+    const struct own *own, int64_t uid)
+{
+	struct egress_wish wish = {.uid = uid, .host = a->host.text, .port = a->port};
+	char *list = NULL;
+	int rc = -1;
+
+	if (l->n > 0 && list_json(l, &list) != 0)
+		return refusal_set(&cli->refusal, "store.failed", "out of memory");
+	wish.addresses = list;
+	if (store_begin(cli->db) == 0) {
+		if (own_store(cli->db, own) == 0)
+			rc = egress_try(cli->db, &wish);
+		if (rc != 0)
+			cli->refusal = *store_refusal(cli->db);
+		store_rollback(cli->db);
+	}
+	free(list);
+	return rc;
+}
+
+static int
+judge(struct cli *cli, const struct authority *a, struct looked_up *l, const struct vet *vet,
+    int64_t uid)
+{
+	size_t i;
+	int rc;
+
+	if (vet_host(&a->host, &cli->refusal) != 0 ||
+	    (a->host.kind == ENDPOINT_NAME && decision(cli, a, l, vet->own, uid) != 0) ||
+	    (a->host.kind == ENDPOINT_NAME &&
+		look_up(cli->db, a->host.text, l, &cli->refusal) != 0))
+		return -1;
+	if (cli->mode == CLI_JSON)
+		printf("{\"host\":\"%s\",\"port\":%u,\"addresses\":[", a->host.text, a->port);
+	else
+		printf("%s, port %u:\n", a->host.text, a->port);
+	for (i = 0; i < l->n; i++)
+		address_line(cli, vet, &l->addresses[i], i == 0);
+	if ((rc = vet_addresses(vet, l->addresses, l->n, &cli->refusal)) == 0)
+		rc = decision(cli, a, l, vet->own, uid);
+	if (cli->mode == CLI_JSON)
+		printf("],\"reached\":%s}\n", rc == 0 ? "true" : "false");
+	else if (rc == 0)
+		printf("It would be reached.\n");
+	return rc;
+}
+
+static int
+check(struct cli *cli, const char *what, const struct options *o)
+{
+	struct looked_up l = {.n = 0};
+	struct own own = {.known = false};
+	struct authority a;
+	struct vet vet = {.own = &own};
+	struct address literal;
+	int rc = -1;
+
+	if (authority_parse(what, strlen(what), 443, &a, &cli->refusal) != 0)
+		return cli_refuse(cli);
+	if (a.host.kind != ENDPOINT_NAME) {
+		literal = a.host.address;
+		l.addresses = &literal;
+		l.n = 1;
+	}
+	if (cli_open(cli, ROLE_EGRESS) == 0 && own_read(&own, &cli->refusal) == 0 &&
+	    (vet.classes = class_load(cli->db, &cli->refusal)) != NULL)
+		rc = judge(cli, &a, &l, &vet, o->uid == -1 ? (int64_t)getuid() : o->uid);
+	class_free((struct classes *)(uintptr_t)vet.classes);
+	own_free(&own);
+	if (l.addresses != &literal)
+		free(l.addresses);
+	return rc == 0 ? 0 : cli_refuse(cli);
+}
+
+/*
+ * VERB: egress
+ *
+ * usage: bastion egress [ls] [--json]
+ *        bastion egress allow | deny WHAT[:PORT] [--user USER | --host HOST] [--json]
+ *        bastion egress forget ID | WHAT [--json]
+ *        bastion egress check HOST[:PORT] [--user USER] [--json]
+ *        bastion egress tail [-n N] [--follow] [--json]
+ *        bastion egress top [-n N] [--json]
+ *
+ * Who may reach what through the internet lane. WHAT is a name with all names below it, an address,
+ * or * for everything public; a deny wins over every allow, and what no rule allows is refused. A
+ * rule is for every user of this machine, or for the one of --user. What is this machine, its
+ * networks and the metadata services of clouds is reached by no rule: check says for a destination
+ * what each of its addresses is and what the lane would do.
+ *
+ * The lane is the socket egress.sock (HTTP, CONNECT, SOCKS5), and where the settings
+ * egress.http_port and egress.socks_port name ports, those of the loopback address. tail lists the
+ * last connections, top those that are open.
+ */
+int
+verb_egress(struct cli *cli, int argc, char **argv)
+{
+	static const struct option longopts[] = {{"follow", no_argument, NULL, 'f'},
+	    {"user", required_argument, NULL, 'u'}, {"host", required_argument, NULL, 'H'},
+	    {"lines", required_argument, NULL, 'n'}, {NULL, 0, NULL, 0}};
+	struct options o = {.uid = -1, .n = LIST_DEFAULT};
+	int first, words;
+	const char *what;
+
+	if ((first = cli_options(cli, argc, argv, longopts, egress_option, &o)) < 0)
+		return first == -2 ? 0 : 2;
+	words = argc - first;
+	what = words > 0 ? argv[first] : "ls";
+	if (words <= 1 && strcmp(what, "ls") == 0)
+		return show(cli, RULES, 0, "Nothing is allowed: bastion egress allow github.com");
+	if (words == 1 && strcmp(what, "tail") == 0)
+		return o.follow ? follow(cli) : show(cli, LAST, o.n, "Nothing was asked for yet.");
+	if (words == 1 && strcmp(what, "top") == 0)
+		return show(cli, LIVE, o.n, "Nothing is connected.");
+	if (words == 2 && (strcmp(what, "allow") == 0 || strcmp(what, "deny") == 0))
+		return rule(cli, what, argv[first + 1], &o);
+	if (words == 2 && strcmp(what, "forget") == 0)
+		return forget(cli, argv[first + 1]);
+	if (words == 2 && strcmp(what, "check") == 0)
+		return check(cli, argv[first + 1], &o);
+	return cli_usage(cli, "unexpected word: %s", argv[first]);
+}

@@ -1,0 +1,946 @@
+/* test_lane.c: the lane from end to end, against servers in another network namespace. */
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <sodium.h>
+
+#include "net/egress/who.h"
+#include "tests/rig.h"
+#include "tests/netns.h"
+
+static struct scratch s;
+static bool isolated;
+static int site; /* a server that listens out there */
+static uint16_t port;
+static char out[RIG_TEXT_MAX], request[RIG_TEXT_MAX];
+
+static int
+set_up(void **state)
+{
+	(void)state;
+	if (!isolated)
+		return 0;
+	scratch_make(&s, HOME_BOX);
+	port = 0;
+	site = netns_listen(NETNS_SITE, &port);
+	return 0;
+}
+
+static int
+tear_down(void **state)
+{
+	(void)state;
+	if (!isolated)
+		return 0;
+	close(site);
+	scratch_drop(&s);
+	return 0;
+}
+
+/* Every test begins with it. */
+static void
+begin(const char *settings)
+{
+	if (!isolated) {
+		print_message("no network namespaces can be made here\n");
+		skip();
+	}
+	if (settings != NULL)
+		assert_int_equal(scratch_sql(&s, settings), 0);
+	rig_start(&s);
+}
+
+/* ${request} is ${text} with the port of the site for each "%u". */
+static void
+request_fill(const char *text)
+{
+	size_t n = 0;
+
+	for (; *text != '\0' && n + 8 < sizeof(request); text++)
+		if (text[0] == '%' && text[1] == 'u') {
+			n += (size_t)snprintf(request + n, sizeof(request) - n, "%u", port);
+			text++;
+		} else {
+			request[n++] = *text;
+		}
+	request[n] = '\0';
+}
+
+static int
+say_to(int where, const char *text)
+{
+	int fd = rig_dial(where);
+
+	request_fill(text);
+	rig_say(fd, request);
+	return fd;
+}
+
+static void
+answer_ok(int server)
+{
+	rig_say(server, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+}
+
+/* A refusal has a body that says why, of the length that it says, and the header says the same. */
+static void
+refused_as(const char *text, int status, const char *code)
+{
+	char start[32], *body, *header;
+	size_t len;
+
+	snprintf(start, sizeof(start), "HTTP/1.1 %d ", status);
+	if (strncmp(text, start, strlen(start)) != 0)
+		fail_msg("not %d but: %s", status, text);
+	assert_non_null(body = strstr(text, "\r\n\r\n"));
+	body += 4;
+	assert_non_null(header = strstr(text, "Content-Length: "));
+	len = (size_t)atoi(header + 16);
+	assert_int_equal(strlen(body), len);
+	assert_true(len >= 10);
+	assert_int_equal(body[len - 1], '\n');
+	assert_non_null(strstr(body, code));
+	assert_non_null(strstr(text, "\r\nConnection: close\r\n"));
+	header = strstr(text, "X-Bastion-Refused: ");
+	/* EG-125: a 502 has none; else the texts are the same. */
+	assert_int_equal(header == NULL, status == 502);
+	if (header != NULL)
+		assert_memory_equal(header + 19, body, len - 1);
+}
+
+/* EG-127: EG-34: a tunnel carries both ways, and what came with its head comes first. */
+static void
+a_tunnel_carries_both_ways(void **state)
+{
+	int client, server;
+
+	(void)state;
+	begin(NULL);
+	client = say_to(rig_http, "CONNECT " NETNS_SITE ":%u HTTP/1.1\r\n\r\nearly ");
+	server = rig_accept(site);
+	assert_int_equal(rig_hear_until(client, "\r\n\r\n", out, sizeof(out)), 0);
+	assert_string_equal(out, "HTTP/1.1 200 Connection established\r\n\r\n");
+	rig_say(client, "and late");
+	assert_int_equal(rig_hear_until(server, "late", out, sizeof(out)), 0);
+	assert_string_equal(out, "early and late");
+	rig_say(server, "back");
+	shutdown(server, SHUT_WR);
+	assert_int_equal(rig_hear(client, out, sizeof(out)), 4);
+	/* The other direction is open still. */
+	rig_say(client, "!");
+	close(client);
+	assert_int_equal(rig_hear(server, out, sizeof(out)), 1);
+	close(server);
+	rig_until(&s, 1,
+	    "SELECT count(*) FROM egress_flow WHERE state = 'done' AND dialled = '" NETNS_SITE
+	    "' AND up = 15 AND down = 4 AND addresses = '[\"" NETNS_SITE "\"]'");
+	rig_stop(&s);
+}
+
+/* The row is there, durable, when the server hears of it; and so is its audit row. */
+static void
+the_row_comes_before_the_first_byte(void **state)
+{
+	int client, server;
+
+	(void)state;
+	begin(NULL);
+	client = say_to(rig_http, "CONNECT " NETNS_SITE ":%u HTTP/1.1\r\n\r\n");
+	server = rig_accept(site);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM egress_flow WHERE state = 'open'"), 1);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM audit WHERE entity = 'egress_flow'"
+			      " AND action = 'open' AND body ->> '$.host' = '" NETNS_SITE "'"),
+	    1);
+	close(client);
+	close(server);
+	rig_until(&s, 0, "SELECT count(*) FROM live_flows");
+	rig_stop(&s);
+}
+
+/* EG-86: what a server receives, byte for byte; and one that Host does not mislead (SEG-04). */
+static void
+a_plain_request_is_written_anew(void **state)
+{
+	char wanted[512];
+	int client, server;
+
+	(void)state;
+	begin(NULL);
+	client = say_to(rig_http, "GET http://" NETNS_SITE ":%u/p?q=1 HTTP/1.1\r\n"
+				  "Host: inside.example.test\r\nProxy-Authorization: Basic eA==\r\n"
+				  "Connection: keep-alive, X-Hop\r\nX-Hop: 1\r\nX-Keep: 2\r\n\r\n");
+	server = rig_accept(site);
+	assert_int_equal(rig_hear_until(server, "\r\n\r\n", out, sizeof(out)), 0);
+	snprintf(wanted, sizeof(wanted),
+	    "GET http://" NETNS_SITE ":%u/p?q=1 HTTP/1.1\r\nHost: " NETNS_SITE
+	    ":%u\r\nX-Keep: 2\r\n"
+	    "Connection: close\r\n\r\n",
+	    port, port);
+	assert_string_equal(out, wanted);
+	rig_say(server,
+	    "HTTP/1.1 200 OK\r\nConnection: X-Way\r\nX-Way: 1\r\nContent-Length: 2\r\n\r\nok");
+	assert_true(rig_hear(client, out, sizeof(out)) > 0);
+	assert_string_equal(
+	    out, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok");
+	close(client);
+	close(server);
+	rig_stop(&s);
+}
+
+/* EG-84: EG-85: EG-87: CE-2: one request a connection: a second one reaches nobody. */
+static void
+a_second_request_reaches_nobody(void **state)
+{
+	int client, server;
+
+	(void)state;
+	begin(NULL);
+	client = say_to(rig_http, "GET http://" NETNS_SITE ":%u/1 HTTP/1.1\r\n\r\n");
+	server = rig_accept(site);
+	assert_int_equal(rig_hear_until(server, "\r\n\r\n", out, sizeof(out)), 0);
+	assert_non_null(strstr(out, "\r\nConnection: close\r\n"));
+	answer_ok(server);
+	assert_int_equal(rig_hear_until(client, "ok", out, sizeof(out)), 0);
+	snprintf(request, sizeof(request), "GET http://" NETNS_SITE ":%u/2 HTTP/1.1\r\n\r\n", port);
+	rig_say(client, request);
+	assert_int_equal(rig_hear(client, out, sizeof(out)), 0);
+	assert_int_equal(rig_hear(server, out, sizeof(out)), 0);
+	assert_false(rig_contacted(site));
+	close(client);
+	close(server);
+	/* And pipelined. */
+	client = say_to(rig_http, "GET http://" NETNS_SITE ":%u/1 HTTP/1.1\r\n\r\n"
+				  "GET http://" NETNS_SITE ":%u/2 HTTP/1.1\r\n\r\n");
+	server = rig_accept(site);
+	rig_hear(server, out, sizeof(out));
+	assert_null(strstr(out, "/2"));
+	close(server);
+	rig_hear(client, out, sizeof(out));
+	close(client);
+	assert_false(rig_contacted(site));
+	rig_until(&s, 1, "SELECT count(*) FROM egress_flow WHERE code = 'egress.request'");
+	rig_stop(&s);
+}
+
+/* Send a body with something behind it; return what the server got behind the head. */
+static const char *
+body_of(const char *text)
+{
+	char *body;
+	int client = say_to(rig_http, text), server = rig_accept(site);
+
+	rig_hear(server, out, sizeof(out));
+	close(server);
+	close(client);
+	assert_non_null(body = strstr(out, "\r\n\r\n"));
+	return body + 4;
+}
+
+/* EG-109: EG-110: a body ends where it ends. */
+static void
+a_body_ends_where_it_ends(void **state)
+{
+	int client, server;
+
+	(void)state;
+	begin(NULL);
+	assert_string_equal(
+	    body_of("POST http://" NETNS_SITE ":%u/ HTTP/1.1\r\nContent-Length: 5\r\n\r\n"
+		    "helloGET http://" NETNS_SITE ":%u/2 HTTP/1.1\r\n\r\n"),
+	    "hello");
+	assert_string_equal(
+	    body_of("POST http://" NETNS_SITE ":%u/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+		    "5;x=y\r\nhello\r\n0\r\nX: y\r\n\r\nGET http://" NETNS_SITE
+		    ":%u/2 HTTP/1.1\r\n\r\n"),
+	    "5\r\nhello\r\n0\r\n\r\n");
+	/* EG-128: nobody is told that a broken body is whole. */
+	client =
+	    say_to(rig_http, "POST http://" NETNS_SITE
+			     ":%u/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n");
+	server = rig_accept(site);
+	assert_int_equal(rig_hear_until(server, "hello\r\n", out, sizeof(out)), 0);
+	rig_say(client, "zz\r\n");
+	assert_int_equal(rig_hear(server, out, sizeof(out)), 0);
+	assert_int_equal(rig_hear(client, out, sizeof(out)), 0);
+	close(client);
+	close(server);
+	rig_stop(&s);
+}
+
+/* EG-73: EG-74: EG-75: EG-111: EG-112: EG-115: CEG-1: what listens on this machine is not reached.
+ */
+static void
+this_machine_is_not_reached(void **state)
+{
+	static const char *const all[] = {"CONNECT 127.0.0.1:%u HTTP/1.1\r\n\r\n",
+	    "GET http://127.0.0.1:%u/api/tags HTTP/1.1\r\n\r\n",
+	    "CONNECT localhost:%u HTTP/1.1\r\n\r\n",
+	    "GET http://[::ffff:127.0.0.1]:%u/ HTTP/1.1\r\n\r\n",
+	    "GET http://" NETNS_BOX ":%u/ HTTP/1.1\r\n\r\n",
+	    "CONNECT 169.254.169.254:%u HTTP/1.1\r\n\r\n",
+	    "CONNECT [64:ff9b::7f00:1]:%u HTTP/1.1\r\n\r\n",
+	    "CONNECT 10.0.0.1:%u HTTP/1.1\r\n\r\n"};
+	struct sockaddr_storage at = {.ss_family = AF_INET};
+	socklen_t len = sizeof(struct sockaddr_in);
+	int local = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), i, where;
+	uint16_t site_port = port;
+
+	(void)state;
+	begin(NULL);
+	assert_int_equal(bind(local, (struct sockaddr *)&at, len), 0);
+	assert_int_equal(listen(local, 8), 0);
+	assert_int_equal(getsockname(local, (struct sockaddr *)&at, &len), 0);
+	memcpy(&port, (char *)&at + 2, 2);
+	port = (uint16_t)(port << 8 | port >> 8);
+	for (where = 0; where < 2; where++)
+		for (i = 0; i < (int)(sizeof(all) / sizeof(all[0])); i++) {
+			int fd = say_to(where == 0 ? rig_http : 0, all[i]);
+
+			rig_hear(fd, out, sizeof(out));
+			close(fd);
+			refused_as(out, 403, "[egress.");
+		}
+	assert_false(rig_contacted(local));
+	close(local);
+	port = site_port;
+	rig_until(&s, 16, "SELECT count(*) FROM egress_flow WHERE state = 'refused'");
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM audit WHERE entity = 'egress_flow'"
+					   " AND action = 'refused'"),
+	    16);
+	rig_stop(&s);
+}
+
+/* EG-113: EG-114: EG-125: nobody listens: 502, without our header. SEG-02: SEG-06: SEG-07: no rule:
+ * 403. */
+static void
+refusals_say_why(void **state)
+{
+	(void)state;
+	begin("INSERT INTO egress_rule (verdict, suffix, made_at, made_by_uid)"
+	      " VALUES ('allow', '" NETNS_SITE "', 1, 0), ('allow', 'good.example', 1, 0)");
+	rig_ask(rig_http, "GET http://" NETNS_SITE ":9/ HTTP/1.1\r\n\r\n", out, sizeof(out));
+	refused_as(out, 502, "egress.dial");
+	rig_ask(rig_http, "CONNECT " NETNS_SITE ":9 HTTP/1.1\r\n\r\n", out, sizeof(out));
+	refused_as(out, 502, "egress.dial");
+	rig_ask(rig_http, "GET http://" NETNS_OTHER "/ HTTP/1.1\r\nHost: " NETNS_SITE "\r\n\r\n",
+	    out, sizeof(out));
+	refused_as(out, 403, "egress.unknown");
+	/* Nobody asks a resolver about what no rule allows. */
+	rig_ask(rig_http, "CONNECT evil.example:443 HTTP/1.1\r\n\r\n", out, sizeof(out));
+	refused_as(out, 403, "egress.unknown");
+	assert_int_equal(rig_asked(), 0);
+	rig_ask(rig_http, "CONNECT user@good.example:443 HTTP/1.1\r\n\r\n", out, sizeof(out));
+	refused_as(out, 400, "egress.authority");
+	rig_ask(rig_http, "GET https://good.example/ HTTP/1.1\r\n\r\n", out, sizeof(out));
+	refused_as(out, 400, "egress.request");
+	/* EG-20: */
+	rig_ask(rig_http, "CONNECT good.example:443 HTTP/1.1\r\n\r\n", out, sizeof(out));
+	refused_as(out, 403, "could not resolve");
+	rig_until(&s, 2,
+	    "SELECT count(*) FROM egress_flow WHERE state = 'failed' AND code = 'egress.dial'");
+	rig_stop(&s);
+}
+
+/* EG-121: EG-122: CEG-3: what is no request is closed without a word, and leaves no row. */
+static void
+what_is_no_request_is_closed(void **state)
+{
+	static char much[70000];
+	int fd;
+
+	(void)state;
+	begin(NULL);
+	assert_int_equal(rig_ask(rig_http, "NOT-A-REQUEST\r\n\r\n", out, sizeof(out)), 0);
+	memset(much, 'a', sizeof(much));
+	fd = rig_dial(rig_http);
+	rig_send(fd, much, sizeof(much));
+	assert_int_equal(rig_hear(fd, out, sizeof(out)), 0);
+	close(fd);
+	fd = rig_dial(rig_http);
+	rig_say(fd, "GET / HT");
+	shutdown(fd, SHUT_WR);
+	assert_int_equal(rig_hear(fd, out, sizeof(out)), 0);
+	close(fd);
+	rig_stop(&s);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM egress_flow"), 0);
+}
+
+/* What a server answers that is no answer: 502, and nothing of it reaches the client. */
+static void
+broken_answers_are_not_passed_on(void **state)
+{
+	static const char *const all[] = {"", "SSH-2.0-x\r\n\r\n",
+	    "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx",
+	    "HTTP/1.1 101 Yes\r\nUpgrade: x\r\n\r\n"};
+	size_t i;
+
+	(void)state;
+	begin(NULL);
+	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		int client = say_to(rig_http, "GET http://" NETNS_SITE ":%u/ HTTP/1.1\r\n\r\n");
+		int server = rig_accept(site);
+
+		assert_int_equal(rig_hear_until(server, "\r\n\r\n", out, sizeof(out)), 0);
+		rig_say(server, all[i]);
+		close(server);
+		rig_hear(client, out, sizeof(out));
+		refused_as(out, 502, "egress.answer");
+		close(client);
+	}
+	rig_stop(&s);
+}
+
+/* EG-129: EG-130: the end of one side comes to the other, and no more than that. */
+static void
+ends_come_through(void **state)
+{
+	int client, server;
+
+	(void)state;
+	begin(NULL);
+	client = say_to(
+	    rig_http, "POST http://" NETNS_SITE ":%u/ HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc");
+	shutdown(client, SHUT_WR);
+	server = rig_accept(site);
+	rig_hear(server, out, sizeof(out));
+	assert_non_null(strstr(out, "\r\n\r\nabc"));
+	rig_say(server, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\nto the end");
+	close(server);
+	rig_hear(client, out, sizeof(out));
+	assert_non_null(strstr(
+	    out, "100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nConnection: close\r\n\r\nto the end"));
+	close(client);
+	/* An answer that breaks off. */
+	client = say_to(rig_http, "GET http://" NETNS_SITE ":%u/ HTTP/1.1\r\n\r\n");
+	server = rig_accept(site);
+	rig_say(server, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort");
+	close(server);
+	rig_hear(client, out, sizeof(out));
+	assert_non_null(strstr(out, "short"));
+	close(client);
+	rig_stop(&s);
+}
+
+/*
+ * SOCKS5.
+ */
+
+/* Greet, ask, and return the reply's second byte; -1 where there is none. */
+static int
+socks(const void *bytes, size_t len, int *fd)
+{
+	char reply[10];
+
+	*fd = rig_dial(rig_socks);
+	rig_send(*fd, "\5\1\0", 3);
+	rig_send(*fd, bytes, len);
+	if (recv(*fd, reply, 2, MSG_WAITALL) != 2 || reply[0] != 5 || reply[1] != 0)
+		return -1;
+	if (recv(*fd, reply, 10, MSG_WAITALL) != 10)
+		return -1;
+	assert_memory_equal(reply + 2, "\0\1\0\0\0\0\0\0", 8);
+	return (unsigned char)reply[1];
+}
+
+static int
+socks_name(const char *name, size_t len, uint16_t to)
+{
+	unsigned char bytes[300] = {5, 1, 0, 3, (unsigned char)len};
+	int fd, reply;
+
+	memcpy(bytes + 5, name, len);
+	bytes[5 + len] = (unsigned char)(to >> 8);
+	bytes[6 + len] = (unsigned char)to;
+	reply = socks(bytes, 7 + len, &fd);
+	close(fd);
+	return reply;
+}
+
+/* SK-03: a tunnel by IPv4. SK-11: nobody listens. */
+static void
+socks_tunnels(void **state)
+{
+	unsigned char ask[] = {5, 1, 0, 1, 198, 51, 100, 8, 0, 0};
+	int fd, server;
+
+	(void)state;
+	begin(NULL);
+	ask[8] = (unsigned char)(port >> 8);
+	ask[9] = (unsigned char)port;
+	assert_int_equal(socks(ask, sizeof(ask), &fd), 0);
+	server = rig_accept(site);
+	rig_say(fd, "ping");
+	assert_int_equal(rig_hear_until(server, "ping", out, sizeof(out)), 0);
+	rig_say(server, "pong");
+	assert_int_equal(rig_hear_until(fd, "pong", out, sizeof(out)), 0);
+	close(fd);
+	close(server);
+	ask[8] = 0;
+	ask[9] = 9;
+	assert_int_equal(socks(ask, sizeof(ask), &fd), 1);
+	close(fd);
+	rig_until(
+	    &s, 1, "SELECT count(*) FROM egress_flow WHERE surface = 'socks5' AND state = 'done'");
+	rig_stop(&s);
+}
+
+/* SK-02: SK-06: SK-07: SK-08: SK-09: what is not spoken here; and no byte of an answer where it
+ * says so. */
+static void
+socks_speaks_little(void **state)
+{
+	char reply[16];
+	int fd;
+
+	(void)state;
+	begin(NULL);
+	fd = rig_dial(rig_socks);
+	rig_send(fd, "\5\1\2", 3);
+	assert_int_equal(rig_hear(fd, reply, sizeof(reply)), 2);
+	assert_memory_equal(reply, "\5\xff", 2);
+	close(fd);
+	fd = rig_dial(rig_socks);
+	rig_send(fd, "\5\0", 2);
+	assert_int_equal(rig_hear(fd, reply, sizeof(reply)), 2);
+	assert_memory_equal(reply, "\5\xff", 2);
+	close(fd);
+	fd = rig_dial(rig_socks);
+	rig_send(fd, "\4\1\0\x50", 4);
+	assert_int_equal(rig_hear(fd, reply, sizeof(reply)), 0);
+	close(fd);
+	assert_int_equal(socks("\5\2\0\1\1\1\1\1\0\x50", 10, &fd), 7);
+	close(fd);
+	assert_int_equal(socks("\5\3\0\1\1\1\1\1\0\x50", 10, &fd), 7);
+	close(fd);
+	assert_int_equal(socks("\5\1\0\5\1\1\1\1\0\x50", 10, &fd), 1);
+	close(fd);
+	/* A second version that is none, and HTTP where SOCKS is spoken. */
+	assert_int_equal(socks("\4\1\0\1\1\1\1\1\0\x50", 10, &fd), -1);
+	close(fd);
+	assert_int_equal(rig_ask(rig_socks, "GET / HTTP/1.1\r\n\r\n", out, sizeof(out)), 0);
+	rig_stop(&s);
+}
+
+/* SK-04: SK-05: SK-10: SK-12: names that no rule allows, or that are none: with NUL, colon, port.
+ */
+static void
+socks_names_are_read_strictly(void **state)
+{
+	static const struct {
+		const char *name;
+		size_t len;
+	} bad[] = {{"", 0}, {"a\0b", 3}, {NETNS_SITE "\0.x", sizeof(NETNS_SITE) + 2},
+	    {"allowed.example:443", 19}, {"[::1]", 5}, {"::1", 3}, {"127.1", 5}, {"0x7f000001", 10},
+	    {"2130706433", 10}, {"017700000001", 12}, {"user@allowed.example", 20},
+	    {"allowed.example/", 16}, {" allowed.example", 16}, {"\xd0\xb0llowed.example", 16},
+	    {"localhost", 9}, {"denied.example", 14}, {"blocked.allowed.example", 23},
+	    {"notallowed.example", 18}};
+	size_t i;
+
+	(void)state;
+	begin("INSERT INTO egress_rule (verdict, suffix, made_at, made_by_uid) VALUES"
+	      " ('allow', 'allowed.example', 1, 0), ('deny', 'blocked.allowed.example', 1, 0)");
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		if (socks_name(bad[i].name, bad[i].len, 443) != 2)
+			fail_msg("not refused: %s", bad[i].name);
+	assert_int_equal(socks_name("allowed.example", 15, 0), 2);
+	assert_int_equal(rig_asked(), 0);
+	rig_stop(&s);
+}
+
+/* SK-13: slow ones, on each surface, are closed when the time for a head is over. */
+static void
+slow_heads_are_closed(void **state)
+{
+	static const char *const slow[] = {
+	    "G", "GET http://a.example/ HTTP/1.1\r\nX: ", "\5", "\5\2\0", ""};
+	int fds[16], n = 0, i, where;
+
+	(void)state;
+	begin("UPDATE setting SET value = 300 WHERE name = 'egress.head_ms'");
+	for (where = 0; where < 3; where++)
+		for (i = 0; i < 5; i++) {
+			fds[n] = rig_dial(where == 0 ? rig_http : where == 1 ? rig_socks : 0);
+			rig_say(fds[n++], slow[i]);
+		}
+	for (i = 0; i < n; i++) {
+		/* A byte now and then buys no time. */
+		rig_say(fds[i], "x");
+		rig_hear(fds[i], out, sizeof(out));
+		close(fds[i]);
+	}
+	rig_stop(&s);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM egress_flow"), 0);
+}
+
+/* A tunnel that carries nothing ends, and its row says so. */
+static void
+idle_tunnels_end(void **state)
+{
+	int client, server;
+
+	(void)state;
+	begin("UPDATE setting SET value = 300 WHERE name = 'egress.idle_ms'");
+	client = say_to(rig_http, "CONNECT " NETNS_SITE ":%u HTTP/1.1\r\n\r\n");
+	server = rig_accept(site);
+	rig_hear(client, out, sizeof(out));
+	assert_int_equal(rig_hear(server, out, sizeof(out)), 0);
+	close(client);
+	close(server);
+	rig_until(&s, 1, "SELECT count(*) FROM egress_flow WHERE code = 'egress.timeout'");
+	rig_stop(&s);
+}
+
+/* CE-3: CEG-4: one more than may be gets 503 that names the limit, and the others go on. */
+static void
+one_too_many_is_told(void **state)
+{
+	int a, b;
+
+	(void)state;
+	begin("UPDATE setting SET value = 2 WHERE name = 'egress.connections'");
+	a = rig_dial(rig_http);
+	b = rig_dial(rig_http);
+	rig_ask(rig_http, "GET http://" NETNS_SITE "/ HTTP/1.1\r\n\r\n", out, sizeof(out));
+	refused_as(out, 503, "2 connections");
+	close(a);
+	close(b);
+	rig_stop(&s);
+}
+
+/* Rows cap as well: how many of one user are open at once. */
+static void
+one_users_connections_are_capped(void **state)
+{
+	int a, server;
+
+	(void)state;
+	begin("UPDATE setting SET value = 1 WHERE name = 'egress.live'");
+	a = say_to(rig_http, "CONNECT " NETNS_SITE ":%u HTTP/1.1\r\n\r\n");
+	server = rig_accept(site);
+	snprintf(request, sizeof(request), "CONNECT " NETNS_SITE ":%u HTTP/1.1\r\n\r\n", port);
+	rig_ask(rig_http, request, out, sizeof(out));
+	refused_as(out, 503, "egress.busy");
+	close(a);
+	close(server);
+	rig_until(&s, 0, "SELECT count(*) FROM live_flows");
+	a = say_to(rig_http, "CONNECT " NETNS_SITE ":%u HTTP/1.1\r\n\r\n");
+	server = rig_accept(site);
+	close(a);
+	close(server);
+	rig_stop(&s);
+}
+
+/* The kernel says who asks, on the port as on the socket; a rule of one user is not another's. */
+static void
+the_kernel_says_who_asks(void **state)
+{
+	int where, status;
+	pid_t pid;
+
+	(void)state;
+	begin("INSERT INTO egress_rule (verdict, uid, suffix, made_at, made_by_uid)"
+	      " VALUES ('allow', 1234, '" NETNS_SITE "', 1, 0)");
+	assert_int_equal(chmod(s.dir, 0711), 0);
+	assert_int_equal(chmod(s.home.run, 0711), 0);
+	for (where = 0; where < 2; where++) {
+		snprintf(
+		    request, sizeof(request), "CONNECT " NETNS_SITE ":%u HTTP/1.1\r\n\r\n", port);
+		rig_ask(where == 0 ? rig_http : 0, request, out, sizeof(out));
+		refused_as(out, 403, "egress.unknown");
+		if ((pid = fork()) == 0) {
+			if (setuid(1234) != 0)
+				_exit(2);
+			rig_say(status = rig_dial(where == 0 ? rig_http : 0), request);
+			_exit(rig_hear_until(status, "200", out, sizeof(out)) == 0 ? 0 : 1);
+		}
+		close(rig_accept(site));
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, 0);
+	}
+	rig_until(&s, 2, "SELECT count(*) FROM egress_flow WHERE uid = 1234 AND state = 'done'");
+	rig_stop(&s);
+}
+
+/* Much goes through unchanged, both ways at once, to a reader that is slow: nothing piles up. */
+static void
+much_goes_through_unchanged(void **state)
+{
+	enum { ALL = 64 << 20, PIECE = 1 << 16 };
+	static unsigned char piece[PIECE];
+	crypto_generichash_state sent, heard;
+	unsigned char a[32], b[32];
+	int client, server, i;
+	size_t all;
+	ssize_t n;
+	pid_t pid;
+
+	(void)state;
+	begin(NULL);
+	client = say_to(rig_http, "CONNECT " NETNS_SITE ":%u HTTP/1.1\r\n\r\n");
+	server = rig_accept(site);
+	assert_int_equal(rig_hear_until(client, "\r\n\r\n", out, sizeof(out)), 0);
+	crypto_generichash_init(&sent, NULL, 0, 32);
+	randombytes_buf(piece, sizeof(piece));
+	for (i = 0; i < ALL / PIECE; i++) {
+		piece[0] = (unsigned char)i;
+		crypto_generichash_update(&sent, piece, sizeof(piece));
+	}
+	if ((pid = fork()) == 0) {
+		for (i = 0; i < ALL / PIECE; i++) {
+			piece[0] = (unsigned char)i;
+			rig_send(server, piece, sizeof(piece));
+		}
+		shutdown(server, SHUT_WR);
+		_exit(0);
+	}
+	close(server);
+	crypto_generichash_init(&heard, NULL, 0, 32);
+	for (all = 0; (n = recv(client, out, 10000, 0)) > 0; all += (size_t)n)
+		crypto_generichash_update(&heard, (unsigned char *)out, (size_t)n);
+	crypto_generichash_final(&sent, a, 32);
+	crypto_generichash_final(&heard, b, 32);
+	assert_int_equal(all, ALL);
+	assert_memory_equal(a, b, 32);
+	close(client);
+	waitpid(pid, NULL, 0);
+	rig_until(&s, ALL, "SELECT down FROM egress_flow WHERE state = 'done'");
+	rig_stop(&s);
+}
+
+/*
+ * Names.
+ */
+
+/* EG-34: EG-35: EG-77: all addresses in the resolver's order; the first that answers is taken. */
+static void
+names_lead_to_vetted_addresses(void **state)
+{
+	int client, server;
+
+	(void)state;
+	begin(NULL);
+	rig_name("site.example.test", NETNS_SITE " " NETNS_SIX, 60, 0);
+	client = say_to(rig_http, "CONNECT Site.Example.test.:%u HTTP/1.1\r\n\r\n");
+	server = rig_accept(site);
+	assert_int_equal(rig_hear_until(client, "200", out, sizeof(out)), 0);
+	close(client);
+	close(server);
+	rig_until(&s, 1,
+	    "SELECT count(*) FROM egress_flow WHERE state = 'done'"
+	    " AND host = 'site.example.test' AND dialled = '" NETNS_SITE "'"
+	    " AND addresses = '[\"" NETNS_SIX "\",\"" NETNS_SITE "\"]'");
+	/* It is remembered for as long as it says. */
+	assert_int_equal(rig_asked(), 2);
+	client = say_to(0, "CONNECT site.example.test:%u HTTP/1.1\r\n\r\n");
+	close(rig_accept(site));
+	close(client);
+	assert_int_equal(rig_asked(), 2);
+	rig_stop(&s);
+}
+
+/* EG-17: EG-18: EG-79: names that lead here, to the link, to networks, also beside a good address.
+ */
+static void
+names_that_lead_inside_are_refused(void **state)
+{
+	static const char *const all[] = {"127.0.0.1", NETNS_SITE " 127.0.0.1", NETNS_BOX,
+	    "0.0.0.0", "169.254.169.254", NETNS_SITE " 10.1.2.3", "::1", "64:ff9b::7f00:1",
+	    "64:ff9b::a01:203", "2002:7f00:1::", "fe80::1", "fec0::5", "::ffff:0:7f00:1",
+	    "fd12:3456::9", NETNS_SITE " 64:ff9b:1::5"};
+	char name[32];
+	size_t i;
+
+	(void)state;
+	begin(NULL);
+	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		snprintf(name, sizeof(name), "n%zu.example.test", i);
+		rig_name(name, all[i], 60, 0);
+		snprintf(request, sizeof(request), "CONNECT %s:%u HTTP/1.1\r\n\r\n", name, port);
+		rig_ask(rig_http, request, out, sizeof(out));
+		refused_as(out, 403, "[egress.");
+		assert_int_equal(socks_name(name, strlen(name), port), 2);
+	}
+	assert_false(rig_contacted(site));
+	rig_stop(&s);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM egress_flow WHERE state <> 'refused'"), 0);
+}
+
+/* DNS rebinding: the second answer is vetted like the first, and the first is what is dialled. */
+static void
+rebinding_gains_nothing(void **state)
+{
+	int client, server;
+
+	(void)state;
+
+	begin(NULL);
+	rig_name("evil.example.test", NETNS_SITE, 0, 1);
+	rig_name("evil.example.test", "127.0.0.1", 0, 1);
+	rig_name("evil.example.test", NETNS_BOX, 0, 0);
+	client = say_to(rig_http, "CONNECT evil.example.test:%u HTTP/1.1\r\n\r\n");
+	server = rig_accept(site);
+	close(client);
+	close(server);
+	snprintf(request, sizeof(request), "CONNECT evil.example.test:%u HTTP/1.1\r\n\r\n", port);
+	rig_ask(rig_http, request, out, sizeof(out));
+	refused_as(out, 403, "egress.this_machine");
+	rig_ask(rig_http, request, out, sizeof(out));
+	refused_as(out, 403, "egress.own");
+	rig_stop(&s);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM egress_flow WHERE state = 'done'"
+					   " AND addresses = '[\"" NETNS_SITE "\"]'"),
+	    1);
+}
+
+/* What is denied while it is open ends then. */
+static void
+a_rule_that_goes_ends_what_it_allowed(void **state)
+{
+	int client, server;
+
+	(void)state;
+	begin(NULL);
+	client = say_to(rig_http, "CONNECT " NETNS_SITE ":%u HTTP/1.1\r\n\r\n");
+	server = rig_accept(site);
+	assert_int_equal(rig_hear_until(client, "\r\n\r\n", out, sizeof(out)), 0);
+	assert_int_equal(
+	    scratch_sql(&s, "UPDATE egress_rule SET state = 'dropped', dropped_at = now_ms()"), 0);
+	rig_awaken();
+	assert_int_equal(rig_hear(client, out, sizeof(out)), 0);
+	assert_int_equal(rig_hear(server, out, sizeof(out)), 0);
+	close(client);
+	close(server);
+	rig_until(&s, 1,
+	    "SELECT count(*) FROM egress_flow WHERE state = 'failed' AND code = 'egress.denied'");
+	rig_stop(&s);
+}
+
+/* Rows of connections go when their time is over, and not before. */
+static void
+old_rows_go(void **state)
+{
+	(void)state;
+	begin(NULL);
+	rig_ask(rig_http, "CONNECT " NETNS_SITE ":9 HTTP/1.1\r\n\r\n", out, sizeof(out));
+	rig_ask(rig_http, "CONNECT " NETNS_SITE ":9 HTTP/1.1\r\n\r\n", out, sizeof(out));
+	rig_until(&s, 2, "SELECT count(*) FROM egress_flow WHERE state = 'failed'");
+	scratch_refused(&s, "retention.kept", "DELETE FROM egress_flow WHERE id = 1");
+	assert_int_equal(
+	    scratch_sql(&s, "UPDATE setting SET value = 0 WHERE name = 'egress.keep_days'"), 0);
+	rig_awaken();
+	rig_until(&s, 1, "SELECT count(*) FROM egress_flow");
+	assert_int_equal(scratch_value(&s, "SELECT id FROM egress_flow"), 2);
+	rig_stop(&s);
+}
+
+/* A socket that its owner closed names nobody, whoever it was: root least of all. */
+static void
+a_closed_socket_is_nobodys(void **state)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)},
+			   from;
+	socklen_t len = sizeof(at);
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), diag = who_open(), fd, there;
+	uid_t uid = 77;
+
+	(void)state;
+	assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(listener, 4), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &len), 0);
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_not_equal(there = accept(listener, (struct sockaddr *)&from, &len), -1);
+	assert_int_equal(who_tcp(diag, &at, &from, &uid), 0);
+	assert_int_equal(uid, getuid());
+	close(fd);
+	assert_int_equal(who_tcp(diag, &at, &from, &uid), -1);
+	close(there);
+	close(listener);
+	close(diag);
+}
+
+/* An address that this machine gets is its own from then on. */
+static void
+a_new_address_is_known(void **state)
+{
+	static const char *const add[] = {
+	    "ip", "addr", "add", "203.0.113.77/32", "dev", "lo", NULL};
+	static const char *const del[] = {
+	    "ip", "addr", "del", "203.0.113.77/32", "dev", "lo", NULL};
+	pid_t pid;
+
+	(void)state;
+	begin("UPDATE setting SET value = 300 WHERE name = 'egress.dial_ms'");
+	rig_ask(rig_http, "CONNECT 203.0.113.77:9 HTTP/1.1\r\n\r\n", out, sizeof(out));
+	refused_as(out, 502, "egress.dial");
+	if ((pid = fork()) == 0) {
+		execvp(add[0], (char *const *)(uintptr_t)add);
+		_exit(1);
+	}
+	waitpid(pid, NULL, 0);
+	rig_until(&s, 1,
+	    "SELECT count(*) > 0 FROM own_address WHERE first = address_bytes('203.0.113.77')");
+	rig_ask(rig_http, "CONNECT 203.0.113.77:9 HTTP/1.1\r\n\r\n", out, sizeof(out));
+	refused_as(out, 403, "egress.own");
+	if ((pid = fork()) == 0) {
+		execvp(del[0], (char *const *)(uintptr_t)del);
+		_exit(1);
+	}
+	waitpid(pid, NULL, 0);
+	rig_stop(&s);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(a_tunnel_carries_both_ways, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(the_row_comes_before_the_first_byte, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(a_plain_request_is_written_anew, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(a_second_request_reaches_nobody, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(a_body_ends_where_it_ends, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(this_machine_is_not_reached, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(refusals_say_why, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(what_is_no_request_is_closed, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(broken_answers_are_not_passed_on, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(ends_come_through, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(socks_tunnels, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(socks_speaks_little, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(socks_names_are_read_strictly, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(slow_heads_are_closed, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(idle_tunnels_end, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(one_too_many_is_told, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(one_users_connections_are_capped, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(the_kernel_says_who_asks, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(much_goes_through_unchanged, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(names_lead_to_vetted_addresses, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(names_that_lead_inside_are_refused, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(rebinding_gains_nothing, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(
+		a_rule_that_goes_ends_what_it_allowed, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(old_rows_go, set_up, tear_down),
+	    cmocka_unit_test(a_closed_socket_is_nobodys),
+	    cmocka_unit_test_setup_teardown(a_new_address_is_known, set_up, tear_down),
+	};
+
+	isolated = netns_enter();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
