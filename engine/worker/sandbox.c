@@ -315,8 +315,9 @@ hear(struct sandbox *box, struct sandbox_status *st)
 	    .msg_controllen = sizeof(control.buf)};
 	ssize_t n = recvmsg(box->status_fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 
-	if (n == 0)
-		return 0;
+	if (n == 0 || n == -1)
+		return (int)n;
+	errno = EPROTO;
 	if (n != (ssize_t)sizeof(*st))
 		return -1;
 	take_effects(box, &m);
@@ -338,36 +339,42 @@ keep_report(struct sandbox *box, const struct sandbox_status *st)
 }
 
 int
-sandbox_ready(struct sandbox *box, int ms, struct refusal *refusal)
+sandbox_hear(struct sandbox *box, struct refusal *refusal)
 {
-	struct pollfd p = {.fd = box->status_fd, .events = POLLIN};
-	int64_t deadline = tool_now_ms() + ms, left = ms;
 	struct sandbox_status st;
-	bool ready = false;
 	int n;
 
-	for (;;) {
-		if ((n = poll(&p, 1, (int)left)) == 0)
-			return refusal_set(
-			    refusal, "sandbox.late", "the sandbox did not start in time");
-		if (n == 1 && (n = hear(box, &st)) != 1)
-			break;
-		if (n == 1 && st.stage != STAGE_READY)
+	while ((n = hear(box, &st)) == 1) {
+		if (st.stage != STAGE_READY)
 			return refuse_status(&st, refusal);
-		if (n == 1) {
-			ready = true;
-			keep_report(box, &st);
-		}
-		left = deadline - tool_now_ms();
-		left = left > 0 ? left : 0;
+		box->placed = true;
+		keep_report(box, &st);
 	}
+	if (n == -1 && errno == EAGAIN)
+		return 0;
 	close(box->status_fd);
 	close(box->go_fd);
 	box->status_fd = box->go_fd = -1;
 	/* The program's exec closed the last copy of the other end. */
-	if (n == 0 && ready)
-		return 0;
+	if (n == 0 && box->placed)
+		return 1;
 	return refusal_set(refusal, START, "the sandbox died while it was made");
+}
+
+int
+sandbox_ready(struct sandbox *box, int ms, struct refusal *refusal)
+{
+	struct pollfd p = {.fd = box->status_fd, .events = POLLIN};
+	int64_t deadline = tool_now_ms() + ms, left;
+	int rc;
+
+	while ((rc = sandbox_hear(box, refusal)) == 0) {
+		if ((left = deadline - tool_now_ms()) <= 0)
+			return refusal_set(
+			    refusal, "sandbox.late", "the sandbox did not start in time");
+		poll(&p, 1, (int)left);
+	}
+	return rc == 1 ? 0 : -1;
 }
 
 /*

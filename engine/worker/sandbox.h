@@ -84,6 +84,7 @@ struct sandbox {
 	int pidfd;
 	int status_fd; /* readable when it started or could not; see sandbox_ready */
 	int go_fd;
+	bool placed; /* all is in place, and the program about to start */
 	struct cgroup group;
 	struct sandbox_report report;
 	int effect_fd[SANDBOX_EFFECTS]; /* what changed, in the order of the plan's EFFECTs */
@@ -113,6 +114,13 @@ int sandbox_start(const struct sandbox_plan *plan, struct sandbox *box, struct r
  * inside) or sandbox.late: then sandbox_end is what is left to do.
  */
 int sandbox_ready(struct sandbox *box, int ms, struct refusal *refusal);
+
+/**
+ * sandbox_hear(box, refusal):
+ * As sandbox_ready, without waiting: return 1 if the program runs, 0 if that is not said yet, or
+ * -1.
+ */
+int sandbox_hear(struct sandbox *box, struct refusal *refusal);
 
 /**
  * sandbox_end(box, status):

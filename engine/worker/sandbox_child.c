@@ -45,7 +45,7 @@ struct child {
 	struct sandbox_job *job;
 	struct sandbox_status status;
 	int root;
-	dev_t root_dev;
+	dev_t root_dev, scratch_dev; /* where we may make what something is mounted on */
 	int device[DEVICES];
 	int effect[SANDBOX_EFFECTS];
 };
@@ -272,14 +272,15 @@ attach(int mount, int at)
 	return move_mount(mount, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
 }
 
-/* Open the entry ${name} of ${dir}, made where it is missing and ${dir} is on our own root. */
+/* Open the entry ${name} of ${dir}, made where it is missing and ${dir} is ours. */
 static int
 step_in(struct child *c, int dir, const char *name, bool folder)
 {
 	struct stat st;
 	int fd = openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 
-	if (fd == -1 && errno == ENOENT && fstat(dir, &st) == 0 && st.st_dev == c->root_dev) {
+	if (fd == -1 && errno == ENOENT && fstat(dir, &st) == 0 &&
+	    (st.st_dev == c->root_dev || st.st_dev == c->scratch_dev)) {
 		if (folder)
 			mkdirat(dir, name, 0755);
 		else
@@ -399,8 +400,13 @@ make_scratch(struct child *c)
 {
 	const struct option options[] = {{"mode", "01777"}, {"size", c->job->scratch_size},
 	    {"nr_inodes", c->job->files}, {NULL, NULL}};
+	struct stat st;
+	int fd;
 
-	must(c, STAGE_SCRATCH, mount_at(c, make_fs("tmpfs", options, PLAIN), "/tmp", 4, true));
+	must(c, STAGE_SCRATCH, fd = make_fs("tmpfs", options, PLAIN));
+	must(c, STAGE_SCRATCH, fstat(fd, &st));
+	c->scratch_dev = st.st_dev;
+	must(c, STAGE_SCRATCH, mount_at(c, fd, "/tmp", 4, true));
 }
 
 /*
@@ -469,8 +475,10 @@ make_effects(struct child *c)
 	close(at);
 	for (i = 0; i < c->job->step_count; i++) {
 		c->status.step = (uint32_t)i;
-		if (c->job->steps[i].kind == STEP_EFFECT)
-			make_effect(c, &c->job->steps[i], effects, n++);
+		if (c->job->steps[i].kind != STEP_EFFECT)
+			continue;
+		make_effect(c, &c->job->steps[i], effects, c->job->steps[i].effect);
+		n++;
 	}
 	close(effects);
 	c->status.effects = (uint32_t)n;

@@ -242,6 +242,18 @@ new_step(struct compiler *k, enum sandbox_step_kind kind, const char *target, si
 	return s;
 }
 
+/* Which of the plan's gathered folders ${p} is, as the caller counts them. */
+static size_t
+effect_number(const struct compiler *k, const struct sandbox_path *p)
+{
+	const struct sandbox_path *q;
+	size_t n = 0;
+
+	for (q = k->plan->paths; q < p && q < k->plan->paths + k->plan->path_count; q++)
+		n += q->kind == SANDBOX_EFFECT;
+	return n;
+}
+
 static int
 bind_step(struct compiler *k, const struct sandbox_path *p)
 {
@@ -260,6 +272,7 @@ bind_step(struct compiler *k, const struct sandbox_path *p)
 	if ((s = new_step(k, kinds[p->kind], p->target, strlen(p->target))) == NULL)
 		return -1;
 	s->source = p->source;
+	s->effect = effect_number(k, p);
 	s->folder = S_ISDIR(st.st_mode);
 	s->dev = st.st_dev;
 	s->ino = st.st_ino;
@@ -382,6 +395,8 @@ inner_wanted(struct compiler *k, const struct sandbox_path *p, struct stat *st)
 {
 	bool hidden = is_hidden(k, p);
 
+	if (bind_of(k, p->target) == NULL)
+		return 0;
 	if (look(k, p, st) == -1) {
 		if (errno != ENOENT && errno != ENOTDIR)
 			return refusal_errno(k->refusal, CODE, p->target);

@@ -26,7 +26,8 @@ struct sandbox_step {
 	enum sandbox_step_kind kind;
 	const char *source;
 	const char *target;
-	size_t len; /* of ${target} */
+	size_t len;    /* of ${target} */
+	size_t effect; /* which of the gathered folders it is */
 	bool folder;
 	bool exact; /* what lies at ${target} must be ${dev} and ${ino} */
 	dev_t dev;

@@ -1,6 +1,7 @@
 /* sandbox_system.c: folders that Linux systems have in common. */
 #include <sys/stat.h>
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,6 +15,14 @@ static const char *const seen[] = {
 static const char *const hidden[] = {"/etc/bastion", "/etc/shadow", "/etc/shadow-", "/etc/gshadow",
     "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssh", "/etc/ssl/private",
     "/etc/krb5.keytab", "/etc/wireguard", "/etc/NetworkManager/system-connections"};
+
+/* What programs keep keys, tokens and passwords in, below a user's home. */
+static const char *const secrets[] = {".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker",
+    ".netrc", ".npmrc", ".pypirc", ".pgpass", ".my.cnf", ".git-credentials", ".config/gh",
+    ".config/gcloud", ".config/git/credentials", ".config/rclone", ".config/sops",
+    ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials", ".terraform.d",
+    ".password-store", ".local/share/keyrings", ".mozilla", ".config/google-chrome",
+    ".config/chromium", ".thunderbird", ".bash_history", ".zsh_history", ".local/state/bastion"};
 
 static void
 add(struct sandbox_system *s, enum sandbox_kind kind, const char *source, const char *target)
@@ -53,4 +62,12 @@ sandbox_system(struct sandbox_system *s)
 	for (i = 0; i < sizeof(hidden) / sizeof(hidden[0]); i++)
 		if (lstat(hidden[i], &st) == 0 && !S_ISLNK(st.st_mode))
 			add(s, SANDBOX_HIDE, NULL, hidden[i]);
+}
+
+int
+sandbox_secrets(const char *home, size_t i, char *out, size_t size)
+{
+	if (i >= sizeof(secrets) / sizeof(secrets[0]))
+		return -1;
+	return snprintf(out, size, "%s/%s", home, secrets[i]) < (int)size ? 0 : -1;
 }

@@ -4,7 +4,7 @@
 
 #include "engine/worker/sandbox.h"
 
-#define SANDBOX_SYSTEM_MAX 32
+#define SANDBOX_SYSTEM_MAX 48
 
 struct sandbox_system {
 	struct sandbox_path paths[SANDBOX_SYSTEM_MAX];
@@ -18,5 +18,12 @@ struct sandbox_system {
  * what only some users may read is hidden.  ${s} holds the texts: it must outlive the plan.
  */
 void sandbox_system(struct sandbox_system *s);
+
+/**
+ * sandbox_secrets(home, i, out, size):
+ * Store the ${i}-th path below the folder ${home} that programs keep keys, tokens and passwords in
+ * in ${out}.  Return 0, or -1 past the last.
+ */
+int sandbox_secrets(const char *home, size_t i, char *out, size_t size);
 
 #endif
