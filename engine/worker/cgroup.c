@@ -33,10 +33,31 @@ struct hierarchy {
 
 static const char *proc_root = "";
 
+/* Where the hierarchies are, once they were looked for: reading all mounts for each run costs more
+ * than making a group. */
+static struct {
+	const char *controller;
+	bool known, found;
+	struct hierarchy h;
+} places[] = {
+    {.controller = ""}, {.controller = "pids"}, {.controller = "memory"}, {.controller = "cpu"}};
+
+#define PLACES (sizeof(places) / sizeof(places[0]))
+
+static void
+forget_places(void)
+{
+	size_t i;
+
+	for (i = 0; i < PLACES; i++)
+		places[i].known = false;
+}
+
 void
 cgroup_root(const char *root)
 {
 	proc_root = root != NULL ? root : "";
+	forget_places();
 }
 
 /*
@@ -123,9 +144,9 @@ below(const char *own, const char *root)
 	return NULL;
 }
 
-/* Find the hierarchy of ${controller} in version 1, or the unified one for "". */
+/* Look for the hierarchy of ${controller} in version 1, or the unified one for "". */
 static int
-find_mounted(const char *controller, struct hierarchy *h)
+look_for(const char *controller, struct hierarchy *h)
 {
 	char line[LINE_MAX_], own[CGROUP_PATH_MAX], *root, *place, *type, *options;
 	bool unified = controller[0] == '\0', found = false;
@@ -146,6 +167,22 @@ find_mounted(const char *controller, struct hierarchy *h)
 	fclose(f);
 	h->unified = unified;
 	return found ? 0 : -1;
+}
+
+/* As look_for, remembered. */
+static int
+find_mounted(const char *controller, struct hierarchy *h)
+{
+	size_t i = 0;
+
+	while (strcmp(places[i].controller, controller) != 0)
+		i++;
+	if (!places[i].known) {
+		places[i].found = look_for(controller, &places[i].h) == 0;
+		places[i].known = true;
+	}
+	*h = places[i].h;
+	return places[i].found ? 0 : -1;
 }
 
 /*
@@ -234,6 +271,7 @@ delegate(const char *at, const char *controller)
 	if (mkdir(beside, 0755) == -1 && errno != EEXIST)
 		return false;
 	move_all(at, beside);
+	forget_places();
 	return write_file(at, "cgroup.subtree_control", plus) == 0;
 }
 
@@ -361,6 +399,12 @@ cgroup_make(struct cgroup *c, const struct cgroup_limits *limits)
 	name_it(c);
 	errno = 0;
 	cap_tasks(c, limits->tasks);
+	/* Somebody moved this process since: look again. */
+	if (!c->tasks && errno == ENOENT) {
+		forget_places();
+		c->tasks_note[0] = '\0';
+		cap_tasks(c, limits->tasks);
+	}
 	cap_memory(c, limits->memory);
 	cap_cpu(c, limits->cpu_percent);
 }
@@ -507,13 +551,12 @@ sweep_in(const char *at)
 int
 cgroup_sweep(void)
 {
-	static const char *const controllers[] = {"", "pids", "memory", "cpu"};
 	struct hierarchy h;
 	size_t i;
 	int count = 0;
 
-	for (i = 0; i < sizeof(controllers) / sizeof(controllers[0]); i++)
-		if (find_mounted(controllers[i], &h) == 0)
+	for (i = 0; i < PLACES; i++)
+		if (find_mounted(places[i].controller, &h) == 0)
 			count += sweep_in(h.at);
 	return count;
 }

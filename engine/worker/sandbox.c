@@ -174,36 +174,19 @@ clone_child(const struct sandbox_plan *plan, struct sandbox *box)
 	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 }
 
-/* The child waits for this: its place in the groups, its user, and the word to go. */
+/* What the child waits for: its user, if we are root, and then its place in the groups. */
 static int
 let_go(struct sandbox *box, const struct sandbox_job *job, struct refusal *refusal)
 {
+	if (job->privileged && (write_proc(box->pid, "uid_map", job->uid_map) != 0 ||
+				   write_proc(box->pid, "gid_map", job->gid_map) != 0 ||
+				   send(box->status_fd, "", 1, MSG_NOSIGNAL) != 1))
+		return refusal_errno(refusal, START, doing[STAGE_MAP]);
 	if (cgroup_attach(&box->group, box->pid) != 0)
 		return refusal_errno(refusal, START, "its group cannot be entered");
-	if (job->privileged && (write_proc(box->pid, "uid_map", job->uid_map) != 0 ||
-				   write_proc(box->pid, "gid_map", job->gid_map) != 0))
-		return refusal_errno(refusal, START, doing[STAGE_MAP]);
-	if (write(box->go_fd, "", 1) != 1)
+	/* Where it gave up, it says why itself. */
+	if (send(box->status_fd, "", 1, MSG_NOSIGNAL) != 1 && errno != EPIPE)
 		return refusal_errno(refusal, START, "it died before it began");
-	return 0;
-}
-
-static int
-open_channels(struct sandbox *box, struct sandbox_job *job, struct refusal *refusal)
-{
-	int go[2], status[2];
-
-	if (pipe2(go, O_CLOEXEC) == -1)
-		return refusal_errno(refusal, START, "there is no pipe to start it with");
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, status) == -1) {
-		close(go[0]);
-		close(go[1]);
-		return refusal_errno(refusal, START, "there is no socket to hear it with");
-	}
-	box->go_fd = go[1];
-	box->status_fd = status[0];
-	job->go_fd = go[0];
-	job->status_fd = status[1];
 	return 0;
 }
 
@@ -211,18 +194,18 @@ static int
 spawn(const struct sandbox_plan *plan, struct sandbox *box, struct sandbox_job *job,
     struct refusal *refusal)
 {
-	int rc;
+	int pair[2], rc;
 
-	if (open_channels(box, job, refusal) != 0)
-		return -1;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == -1)
+		return refusal_errno(refusal, START, "there is no socket to hear it with");
+	box->status_fd = pair[0];
+	job->status_fd = pair[1];
 	if ((box->pid = clone_child(plan, box)) == 0) {
-		/* Its parent's ends would keep it from noticing that the parent died. */
-		close(box->go_fd);
+		/* Its parent's end would keep it from noticing that the parent died. */
 		close(box->status_fd);
 		sandbox_child(job);
 	}
 	rc = errno;
-	close(job->go_fd);
 	close(job->status_fd);
 	if (box->pid == -1)
 		return refuse_userns(refusal, rc);
@@ -254,7 +237,7 @@ sandbox_start(const struct sandbox_plan *plan, struct sandbox *box, struct refus
 	int rc = -1;
 
 	memset(box, 0, sizeof(*box));
-	box->pid = box->pidfd = box->status_fd = box->go_fd = -1;
+	box->pid = box->pidfd = box->status_fd = -1;
 	box->group.fd = box->group.tasks_fd = -1;
 	if ((job = malloc(sizeof(*job))) == NULL)
 		return refusal_set(refusal, START, "out of memory");
@@ -353,8 +336,7 @@ sandbox_hear(struct sandbox *box, struct refusal *refusal)
 	if (n == -1 && errno == EAGAIN)
 		return 0;
 	close(box->status_fd);
-	close(box->go_fd);
-	box->status_fd = box->go_fd = -1;
+	box->status_fd = -1;
 	/* The program's exec closed the last copy of the other end. */
 	if (n == 0 && box->placed)
 		return 1;
@@ -414,10 +396,8 @@ sandbox_free(struct sandbox *box)
 		close(box->pidfd);
 	if (box->status_fd != -1)
 		close(box->status_fd);
-	if (box->go_fd != -1)
-		close(box->go_fd);
 	for (i = 0; i < box->effect_count; i++)
 		close(box->effect_fd[i]);
-	box->pidfd = box->status_fd = box->go_fd = -1;
+	box->pidfd = box->status_fd = -1;
 	box->effect_count = 0;
 }

@@ -83,8 +83,7 @@ struct sandbox {
 	    pid; /* of the first process inside, whose end is the end of all; the caller reaps it */
 	int pidfd;
 	int status_fd; /* readable when it started or could not; see sandbox_ready */
-	int go_fd;
-	bool placed; /* all is in place, and the program about to start */
+	bool placed;   /* all is in place, and the program about to start */
 	struct cgroup group;
 	struct sandbox_report report;
 	int effect_fd[SANDBOX_EFFECTS]; /* what changed, in the order of the plan's EFFECTs */

@@ -106,6 +106,7 @@ write_text(const char *path, const char *text)
  * Who we are.
  */
 
+/* Wait for the parent's next word. */
 static void
 wait_go(struct child *c)
 {
@@ -113,7 +114,7 @@ wait_go(struct child *c)
 	char go;
 
 	do
-		n = read(c->job->go_fd, &go, 1);
+		n = recv(c->job->status_fd, &go, 1, 0);
 	while (n == -1 && errno == EINTR);
 	if (n != 1)
 		_exit(126);
@@ -123,10 +124,10 @@ wait_go(struct child *c)
 static void
 die_with_parent(struct child *c)
 {
-	struct pollfd p = {.fd = c->job->go_fd, .events = POLLIN};
+	struct pollfd p = {.fd = c->job->status_fd};
 
 	must(c, STAGE_USER, prctl(PR_SET_PDEATHSIG, SIGKILL));
-	if (poll(&p, 1, 0) != 0)
+	if (poll(&p, 1, 0) != 0 && (p.revents & POLLHUP) != 0)
 		_exit(126);
 }
 
@@ -135,8 +136,10 @@ die_with_parent(struct child *c)
 static void
 map_user(struct child *c)
 {
-	if (c->job->privileged)
+	if (c->job->privileged) {
+		wait_go(c);
 		return;
+	}
 	prctl(PR_SET_DUMPABLE, 1);
 	must(c, STAGE_MAP, write_text("/proc/self/setgroups", "deny"));
 	must(c, STAGE_MAP, write_text("/proc/self/uid_map", c->job->uid_map));
@@ -156,6 +159,18 @@ become_user(struct child *c)
 	}
 	/* What the program could read of us is a copy of our parent. */
 	must(c, STAGE_USER, prctl(PR_SET_DUMPABLE, 0));
+}
+
+/*
+ * The parent moves this process into its group meanwhile, which may wait long for the kernel
+ * (version 1); nothing of the program runs before that is done and seen from here.
+ */
+static void
+enter_group(struct child *c)
+{
+	wait_go(c);
+	c->status.capped = cgroup_holds(c->job->group, c->job->tasks_max);
+	must(c, STAGE_BEGIN, unshare(CLONE_NEWCGROUP));
 }
 
 static uint64_t
@@ -882,14 +897,11 @@ sandbox_child(struct sandbox_job *job)
 	/* A handler of the parent's is no business of this process; the default would lose SIGCHLD.
 	 */
 	signal(SIGCHLD, SIG_DFL);
-	wait_go(&c);
-	map_user(&c);
-	c.status.capped = cgroup_holds(job->group, job->tasks_max);
 	c.status.user_ns = identity("/proc/self/ns/user");
 	c.status.pid_ns = identity("/proc/self/ns/pid");
-	must(&c, STAGE_BEGIN, unshare(CLONE_NEWCGROUP));
 	open_sources(&c);
 	open_devices(&c);
+	map_user(&c);
 	become_user(&c);
 	die_with_parent(&c);
 	/* One of several layers: a container may keep it from being set. */
@@ -905,6 +917,7 @@ sandbox_child(struct sandbox_job *job)
 	loopback_up(&c);
 	must(&c, STAGE_NET, sethostname("sandbox", 7));
 	must(&c, STAGE_CWD, chdir(job->plan->cwd));
+	enter_group(&c);
 	set_limits(&c);
 	drop_rights(&c);
 	close_doors(&c);

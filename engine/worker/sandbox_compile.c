@@ -571,7 +571,7 @@ sandbox_compile(const struct sandbox_plan *plan, struct sandbox_job *job,
 
 	memset(job, 0, sizeof(*job));
 	job->plan = plan;
-	job->go_fd = job->status_fd = -1;
+	job->status_fd = -1;
 	if (check_plan(&k) != 0 || compile_paths(&k) != 0 || compile_programs(&k) != 0)
 		return -1;
 	compile_texts(&k);

@@ -49,7 +49,7 @@ struct sandbox_job {
 	const struct sock_fprog *filter;
 	struct cgroup *group;
 	int64_t tasks_max; /* of the group: with our first process */
-	int go_fd, status_fd;
+	int status_fd;     /* both ways: how far it came, and the parent's word to go on */
 };
 
 /* How far the child came; the last is no failure. */

@@ -33,7 +33,7 @@ count(char *const *list)
 {
 	uint32_t n = 0;
 
-	while (list[n] != NULL && n <= SANDBOX_WORDS_MAX)
+	while (n <= SANDBOX_WORDS_MAX && list[n] != NULL)
 		n++;
 	return n;
 }
