@@ -220,6 +220,26 @@ find_user(struct attempt *a)
 	return 0;
 }
 
+/* The command begins in this folder if it is there inside, else in the first that was named. */
+static void
+find_cwd(struct attempt *a)
+{
+	size_t i, n;
+
+	for (i = 0; i < a->path_count; i++) {
+		n = strlen(a->paths[i].target);
+		if (a->paths[i].kind <= SANDBOX_EFFECT &&
+		    strncmp(a->cwd, a->paths[i].target, n) == 0 &&
+		    (a->cwd[n] == '/' || a->cwd[n] == '\0'))
+			return;
+	}
+	for (i = 0; i < a->path_count; i++)
+		if (a->paths[i].kind == SANDBOX_EFFECT || a->paths[i].kind == SANDBOX_WRITE) {
+			snprintf(a->cwd, sizeof(a->cwd), "%s", a->paths[i].target);
+			return;
+		}
+}
+
 static int
 make_plan(struct attempt *a, char **argv)
 {
@@ -229,6 +249,7 @@ make_plan(struct attempt *a, char **argv)
 		return -1;
 	if (find_user(a) == -1 || hide_secrets(a) == -1 || add_system(a) == -1)
 		return -1;
+	find_cwd(a);
 	forbid(a);
 	a->plan.argv = argv;
 	a->plan.cwd = a->cwd;
