@@ -392,21 +392,31 @@ name_it(struct cgroup *c)
 }
 
 void
-cgroup_make(struct cgroup *c, const struct cgroup_limits *limits)
+cgroup_limit(struct cgroup *c, const struct cgroup_limits *limits)
 {
-	memset(c, 0, sizeof(*c));
-	c->fd = c->tasks_fd = -1;
-	name_it(c);
+	if (c->tasks_fd != -1)
+		close(c->tasks_fd);
+	c->tasks_fd = -1;
+	c->tasks = c->memory = c->cpu = false;
 	errno = 0;
 	cap_tasks(c, limits->tasks);
-	/* Somebody moved this process since: look again. */
-	if (!c->tasks && errno == ENOENT) {
+	/* Somebody moved this process since the hierarchies were looked for. */
+	if (!c->tasks && errno == ENOENT && c->tree_count == 0) {
 		forget_places();
 		c->tasks_note[0] = '\0';
 		cap_tasks(c, limits->tasks);
 	}
 	cap_memory(c, limits->memory);
 	cap_cpu(c, limits->cpu_percent);
+}
+
+void
+cgroup_make(struct cgroup *c, const struct cgroup_limits *limits)
+{
+	memset(c, 0, sizeof(*c));
+	c->fd = c->tasks_fd = -1;
+	name_it(c);
+	cgroup_limit(c, limits);
 }
 
 int

@@ -47,6 +47,13 @@ void cgroup_root(const char *root);
 void cgroup_make(struct cgroup *c, const struct cgroup_limits *limits);
 
 /**
+ * cgroup_limit(c, limits):
+ * Set other ${limits} for the group ${c}.  Where that takes a further hierarchy, who is in ${c} has
+ * to be attached again.
+ */
+void cgroup_limit(struct cgroup *c, const struct cgroup_limits *limits);
+
+/**
  * cgroup_attach(c, pid):
  * Move ${pid} into the groups of ${c} that it was not born in.  Return 0 or -1.
  */

@@ -67,7 +67,9 @@ struct zygote {
 	struct sock_fprog seal;
 	pid_t spare; /* the child that stands ready, or 0 */
 	int spare_fd;
-	int spare_died; /* unused: do not try again before somebody asks */
+	int spare_died;            /* unused: do not try again before somebody asks */
+	struct sandbox *spare_box; /* the sandbox that stands ready, or NULL */
+	bool wants_box;            /* since the last one was taken, none was made */
 	struct run runs[RUNS_MAX];
 	int gone; /* the worker is */
 };
@@ -399,16 +401,56 @@ give_fds(struct sandbox_wire *w, const int *fds, size_t n)
 	return 0;
 }
 
+/* In a quiet moment after a sandbox was asked for: have the next one stand ready. */
+static void
+make_spare_box(struct zygote *z)
+{
+	struct refusal refusal;
+
+	z->wants_box = false;
+	if (z->spare_box != NULL || (z->spare_box = malloc(sizeof(*z->spare_box))) == NULL)
+		return;
+	if (sandbox_spare(z->spare_box, &refusal) == 0)
+		return;
+	free(z->spare_box);
+	z->spare_box = NULL;
+}
+
+static void
+drop_spare_box(struct zygote *z)
+{
+	if (z->spare_box == NULL)
+		return;
+	sandbox_end(z->spare_box, NULL);
+	sandbox_free(z->spare_box);
+	free(z->spare_box);
+	z->spare_box = NULL;
+}
+
+/* Start ${plan}, in the sandbox that stands ready if there is one. */
+static int
+start_plan(
+    struct zygote *z, const struct sandbox_plan *plan, struct sandbox *box, struct refusal *refusal)
+{
+	z->wants_box = true;
+	if (z->spare_box == NULL)
+		return sandbox_start(plan, box, refusal);
+	*box = *z->spare_box;
+	free(z->spare_box);
+	z->spare_box = NULL;
+	return sandbox_start_spare(plan, box, refusal);
+}
+
 /* Start the sandbox of the plan in ${fds}[0].  Return it, or NULL with ${refusal}. */
 static struct sandbox *
-make_box(const int *fds, size_t n, struct refusal *refusal)
+make_box(struct zygote *z, const int *fds, size_t n, struct refusal *refusal)
 {
 	struct sandbox *box = malloc(sizeof(*box));
 	struct sandbox_wire w = {0};
 
 	refusal_set(refusal, "sandbox.plan", "the plan was damaged on its way");
 	if (box != NULL && n > 0 && sandbox_wire_read(fds[0], &w) == 0 &&
-	    give_fds(&w, fds, n) == 0 && sandbox_start(&w.plan, box, refusal) == 0) {
+	    give_fds(&w, fds, n) == 0 && start_plan(z, &w.plan, box, refusal) == 0) {
 		sandbox_wire_free(&w);
 		return box;
 	}
@@ -427,7 +469,7 @@ start_box(struct zygote *z, const struct runner_wire_request *q, const int *fds,
 	if (run == NULL)
 		refusal_set(&refusal, "runner.busy", "the process that starts runs has no place");
 	else
-		box = make_box(fds, n, &refusal);
+		box = make_box(z, fds, n, &refusal);
 	if (box == NULL) {
 		refuse_box(z, q->id, &refusal);
 		return;
@@ -510,6 +552,10 @@ reap(struct zygote *z)
 		}
 		if (run != NULL)
 			kill(target(run), SIGKILL);
+		if (z->spare_box != NULL && z->spare_box->pid == info.si_pid) {
+			drop_spare_box(z);
+			continue;
+		}
 		if (z->spare == info.si_pid) {
 			z->spare_died = 1;
 			drop_spare(z);
@@ -590,7 +636,8 @@ loop(struct zygote *z)
 
 	while (!z->gone) {
 		wait = step(z, &unsaid);
-		if (z->spare == 0 && !z->spare_died && (wait == -1 || wait > SPARE_MS))
+		if (((z->spare == 0 && !z->spare_died) || z->wants_box) &&
+		    (wait == -1 || wait > SPARE_MS))
 			wait = SPARE_MS;
 		p[0].events = unsaid ? POLLIN | POLLOUT : POLLIN;
 		boxes = watch_boxes(z, p + 2, of);
@@ -600,6 +647,8 @@ loop(struct zygote *z)
 		 */
 		if (n == 0 && !z->spare_died)
 			make_spare(z);
+		if (n == 0 && z->wants_box)
+			make_spare_box(z);
 		if (n <= 0)
 			continue;
 		for (i = 0; i < boxes; i++)
@@ -634,6 +683,7 @@ end_boxes(struct zygote *z)
 	for (i = 0; i < RUNS_MAX; i++)
 		if (z->runs[i].box != NULL && z->runs[i].phase != RUN_OVER)
 			sandbox_end(z->runs[i].box, NULL);
+	drop_spare_box(z);
 }
 
 static int

@@ -14,7 +14,9 @@
 #include <unistd.h>
 
 #include "engine/worker/sandbox.h"
+#include "engine/worker/runner_wire.h"
 #include "engine/worker/sandbox_job.h"
+#include "engine/worker/sandbox_wire.h"
 #include "engine/worker/tool.h"
 
 #define START  "sandbox.start"
@@ -122,13 +124,18 @@ refuse_status(const struct sandbox_status *st, struct refusal *refusal)
 	bool denied = st->error == EPERM || st->error == EACCES;
 
 	errno = st->error;
+	if (st->stage == STAGE_PLAN && memchr(st->refusal.why, '\0', REFUSAL_WHY_MAX) != NULL &&
+	    memchr(st->refusal.code, '\0', REFUSAL_CODE_MAX) != NULL) {
+		*refusal = st->refusal;
+		return -1;
+	}
 	if (st->stage == STAGE_EXEC)
 		return refusal_errno(refusal, "sandbox.program", doing[STAGE_EXEC]);
 	/* AppArmor lets the namespace be made and takes its rights away. */
 	if (denied && (st->stage == STAGE_MAP || st->stage == STAGE_ROOT) &&
 	    read_number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == 1)
 		return refuse_userns(refusal, st->error);
-	if (st->stage >= STAGE_READY)
+	if (st->stage >= STAGE_PLAN)
 		return refusal_set(refusal, START, "the sandbox said what it never says");
 	if (names_step(st->stage))
 		return refusal_set(refusal, START, "the path %.*s of the plan %s: %s",
@@ -156,7 +163,7 @@ write_proc(pid_t pid, const char *name, const char *text)
 }
 
 static pid_t
-clone_child(const struct sandbox_plan *plan, struct sandbox *box)
+clone_child(struct sandbox *box, enum sandbox_net net)
 {
 	struct clone_args args = {
 	    .flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS |
@@ -165,7 +172,7 @@ clone_child(const struct sandbox_plan *plan, struct sandbox *box)
 	    .exit_signal = SIGCHLD,
 	};
 
-	if (plan->net != SANDBOX_NET_HOST)
+	if (net != SANDBOX_NET_HOST)
 		args.flags |= CLONE_NEWNET;
 	if (box->group.fd != -1) {
 		args.flags |= CLONE_INTO_CGROUP;
@@ -174,15 +181,22 @@ clone_child(const struct sandbox_plan *plan, struct sandbox *box)
 	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 }
 
-/* What the child waits for: its user, if we are root, and then its place in the groups. */
+/* What the child waits for: its user, if we are root. */
 static int
-let_go(struct sandbox *box, const struct sandbox_job *job, struct refusal *refusal)
+map_child(struct sandbox *box, const struct sandbox_job *job, struct refusal *refusal)
 {
 	if (job->privileged && (write_proc(box->pid, "uid_map", job->uid_map) != 0 ||
 				   write_proc(box->pid, "gid_map", job->gid_map) != 0 ||
 				   send(box->status_fd, "", 1, MSG_NOSIGNAL) != 1))
 		return refusal_errno(refusal, START, doing[STAGE_MAP]);
-	if (cgroup_attach(&box->group, box->pid) != 0)
+	return 0;
+}
+
+/* And then its place in the groups. */
+static int
+let_go(struct sandbox *box, bool attach, struct refusal *refusal)
+{
+	if (attach && cgroup_attach(&box->group, box->pid) != 0)
 		return refusal_errno(refusal, START, "its group cannot be entered");
 	/* Where it gave up, it says why itself. */
 	if (send(box->status_fd, "", 1, MSG_NOSIGNAL) != 1 && errno != EPIPE)
@@ -190,26 +204,28 @@ let_go(struct sandbox *box, const struct sandbox_job *job, struct refusal *refus
 	return 0;
 }
 
+/* Clone the first process: for ${job}, or, where that is NULL, for one that comes later. */
 static int
-spawn(const struct sandbox_plan *plan, struct sandbox *box, struct sandbox_job *job,
-    struct refusal *refusal)
+spawn(struct sandbox *box, struct sandbox_job *job, enum sandbox_net net,
+    const struct sandbox_caller *caller, struct refusal *refusal)
 {
 	int pair[2], rc;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == -1)
 		return refusal_errno(refusal, START, "there is no socket to hear it with");
 	box->status_fd = pair[0];
-	job->status_fd = pair[1];
-	if ((box->pid = clone_child(plan, box)) == 0) {
+	if (job != NULL)
+		job->status_fd = pair[1];
+	if ((box->pid = clone_child(box, net)) == 0) {
 		/* Its parent's end would keep it from noticing that the parent died. */
-		close(box->status_fd);
+		close(pair[0]);
+		if (job == NULL)
+			sandbox_child_waits(pair[1], &box->group, caller);
 		sandbox_child(job);
 	}
 	rc = errno;
-	close(job->status_fd);
-	if (box->pid == -1)
-		return refuse_userns(refusal, rc);
-	return let_go(box, job, refusal);
+	close(pair[1]);
+	return box->pid != -1 ? 0 : refuse_userns(refusal, rc);
 }
 
 static void
@@ -229,32 +245,132 @@ note_caps(struct sandbox *box, const struct sandbox_plan *plan)
 		sandbox_note(&box->report, "the share of processors is not capped");
 }
 
-int
-sandbox_start(const struct sandbox_plan *plan, struct sandbox *box, struct refusal *refusal)
+static void
+empty(struct sandbox *box)
 {
-	struct cgroup_limits caps = plan->limits.group;
-	struct sandbox_job *job;
-	int rc = -1;
-
 	memset(box, 0, sizeof(*box));
 	box->pid = box->pidfd = box->status_fd = -1;
 	box->group.fd = box->group.tasks_fd = -1;
+}
+
+/* What of a failed start is left to do. */
+static int
+failed(struct sandbox *box)
+{
+	sandbox_end(box, NULL);
+	sandbox_free(box);
+	return -1;
+}
+
+static int
+start_new(const struct sandbox_plan *plan, struct sandbox_job *job, struct sandbox *box,
+    const struct sandbox_caller *caller, struct refusal *refusal)
+{
+	struct cgroup_limits caps = plan->limits.group;
+
+	caps.tasks = job->tasks_max;
+	cgroup_make(&box->group, &caps);
+	note_caps(box, plan);
+	job->group = &box->group;
+	if (spawn(box, job, plan->net, caller, refusal) != 0 || map_child(box, job, refusal) != 0)
+		return -1;
+	return let_go(box, true, refusal);
+}
+
+int
+sandbox_start(const struct sandbox_plan *plan, struct sandbox *box, struct refusal *refusal)
+{
+	struct sandbox_caller caller = {geteuid(), getegid()};
+	struct sandbox_job *job;
+	int rc = -1;
+
+	empty(box);
 	if ((job = malloc(sizeof(*job))) == NULL)
 		return refusal_set(refusal, START, "out of memory");
-	if (sandbox_compile(plan, job, &box->report, refusal) == 0) {
-		caps.tasks = job->tasks_max;
-		cgroup_make(&box->group, &caps);
-		note_caps(box, plan);
-		job->group = &box->group;
-		rc = spawn(plan, box, job, refusal);
+	if (sandbox_compile(plan, &caller, job, &box->report, refusal) == 0)
+		rc = start_new(plan, job, box, &caller, refusal);
+	sandbox_job_free(job);
+	free(job);
+	return rc == 0 ? 0 : failed(box);
+}
+
+/*
+ * One that stands ready.
+ */
+
+int
+sandbox_spare(struct sandbox *box, struct refusal *refusal)
+{
+	struct sandbox_caller caller = {geteuid(), getegid()};
+	struct sandbox_limits limits;
+
+	empty(box);
+	if (sandbox_filter() == NULL)
+		return refusal_set(refusal, START, "the filter of system calls cannot be made");
+	sandbox_limits(&limits);
+	cgroup_make(&box->group, &limits.group);
+	if (spawn(box, NULL, SANDBOX_NET_NONE, &caller, refusal) != 0)
+		return failed(box);
+	if (cgroup_attach(&box->group, box->pid) == 0)
+		return 0;
+	refusal_errno(refusal, START, "its group cannot be entered");
+	return failed(box);
+}
+
+/* Hand ${plan} to the child that waits.  Return 0, or -1 if it is not there any more. */
+static int
+send_plan(const struct sandbox_plan *plan, const struct sandbox *box, struct refusal *refusal)
+{
+	int fds[WIRE_FDS_MAX], rc;
+	size_t i;
+
+	if ((fds[0] = sandbox_wire_write(plan, refusal)) == -1)
+		return -1;
+	for (i = 0; i < 3 + plan->fd_count; i++)
+		fds[1 + i] = i < 3 ? plan->stdio[i] : plan->fds[i - 3];
+	rc = runner_wire_send_all(box->status_fd, "", 1, fds, 4 + plan->fd_count);
+	close(fds[0]);
+	return rc;
+}
+
+static int
+start_waiting(const struct sandbox_plan *plan, const struct sandbox_job *job, struct sandbox *box,
+    struct refusal *refusal)
+{
+	struct cgroup_limits caps = plan->limits.group;
+	int trees = box->group.tree_count;
+
+	caps.tasks = job->tasks_max;
+	cgroup_limit(&box->group, &caps);
+	note_caps(box, plan);
+	if (send_plan(plan, box, refusal) != 0 || map_child(box, job, refusal) != 0)
+		return -1;
+	return let_go(box, box->group.tree_count != trees, refusal);
+}
+
+int
+sandbox_start_spare(const struct sandbox_plan *plan, struct sandbox *box, struct refusal *refusal)
+{
+	struct sandbox_caller caller = {geteuid(), getegid()};
+	struct sandbox_job *job;
+	int rc = -1;
+
+	if ((job = malloc(sizeof(*job))) == NULL) {
+		refusal_set(refusal, START, "out of memory");
+		return failed(box);
+	}
+	/* Checked here too: what is wrong with a plan is said at once. */
+	if (sandbox_compile(plan, &caller, job, &box->report, refusal) == 0) {
+		rc = plan->net != SANDBOX_NET_HOST ? start_waiting(plan, job, box, refusal) : -1;
+		if (rc != 0) {
+			failed(box);
+			empty(box);
+			rc = start_new(plan, job, box, &caller, refusal);
+		}
 	}
 	sandbox_job_free(job);
 	free(job);
-	if (rc != 0) {
-		sandbox_end(box, NULL);
-		sandbox_free(box);
-	}
-	return rc;
+	return rc == 0 ? 0 : failed(box);
 }
 
 /*

@@ -107,6 +107,22 @@ void sandbox_limits(struct sandbox_limits *limits);
 int sandbox_start(const struct sandbox_plan *plan, struct sandbox *box, struct refusal *refusal);
 
 /**
+ * sandbox_spare(box, refusal):
+ * Have a sandbox stand ready in ${box}, without a plan: its namespaces and its group are made,
+ * which is most of what a start waits for.  Only for callers with one thread.  Return 0 or -1; end
+ * it with sandbox_end and sandbox_free, as any other.
+ */
+int sandbox_spare(struct sandbox *box, struct refusal *refusal);
+
+/**
+ * sandbox_start_spare(plan, box, refusal):
+ * As sandbox_start, in the sandbox that stands ready in ${box}.  One for which it does not fit (the
+ * machine's network), or that died meanwhile, is made anew.
+ */
+int sandbox_start_spare(
+    const struct sandbox_plan *plan, struct sandbox *box, struct refusal *refusal);
+
+/**
  * sandbox_ready(box, ms, refusal):
  * Wait at most ${ms} until the program runs, and complete box->report and box->effect_fd.  Return
  * 0, or -1 with ${refusal} sandbox.start, sandbox.userns, sandbox.program (there is no such program

@@ -30,7 +30,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/worker/runner_wire.h"
 #include "engine/worker/sandbox_job.h"
+#include "engine/worker/sandbox_wire.h"
 
 #define PLAIN   (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 #define WHOLE   (AT_EMPTY_PATH | AT_RECURSIVE)
@@ -885,6 +887,17 @@ static void __attribute__((noreturn)) reap(pid_t pid, const sigset_t *all)
 	}
 }
 
+/* A signal is for the program, and it is not there yet; its end is ours to see. */
+static void
+quiet(sigset_t *all)
+{
+	sigfillset(all);
+	sigprocmask(SIG_SETMASK, all, NULL);
+	/* A handler of the parent's is no business of this process; the default would lose SIGCHLD.
+	 */
+	signal(SIGCHLD, SIG_DFL);
+}
+
 void
 sandbox_child(struct sandbox_job *job)
 {
@@ -892,11 +905,7 @@ sandbox_child(struct sandbox_job *job)
 	sigset_t all;
 	pid_t pid;
 
-	sigfillset(&all);
-	sigprocmask(SIG_SETMASK, &all, NULL);
-	/* A handler of the parent's is no business of this process; the default would lose SIGCHLD.
-	 */
-	signal(SIGCHLD, SIG_DFL);
+	quiet(&all);
 	c.status.user_ns = identity("/proc/self/ns/user");
 	c.status.pid_ns = identity("/proc/self/ns/pid");
 	open_sources(&c);
@@ -927,4 +936,43 @@ sandbox_child(struct sandbox_job *job)
 	if (pid == 0)
 		program(&c);
 	reap(pid, &all);
+}
+
+/* Take the plan and its descriptors from the parent; there is none where it closes the socket. */
+static void
+take_plan(int status_fd, struct sandbox_wire *w)
+{
+	int fds[WIRE_FDS_MAX];
+	size_t i, n;
+	char byte;
+
+	if (runner_wire_receive_all(status_fd, &byte, 1, fds, &n, 0) != 1 || n < 4 ||
+	    sandbox_wire_read(fds[0], w) != 0 || n != 4 + w->plan.fd_count)
+		_exit(126);
+	for (i = 0; i < 3; i++)
+		w->plan.stdio[i] = fds[1 + i];
+	for (i = 0; i < w->plan.fd_count; i++)
+		w->fds[i] = fds[4 + i];
+}
+
+void
+sandbox_child_waits(int status_fd, struct cgroup *group, const struct sandbox_caller *caller)
+{
+	static struct sandbox_job job;
+	static struct sandbox_wire w;
+	struct sandbox_status st = {.stage = STAGE_PLAN};
+	struct sandbox_report report = {0};
+	sigset_t all;
+
+	quiet(&all);
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == -1)
+		_exit(126);
+	take_plan(status_fd, &w);
+	if (sandbox_compile(&w.plan, caller, &job, &report, &st.refusal) != 0) {
+		send(status_fd, &st, sizeof(st), MSG_NOSIGNAL);
+		_exit(126);
+	}
+	job.group = group;
+	job.status_fd = status_fd;
+	sandbox_child(&job);
 }

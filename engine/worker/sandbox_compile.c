@@ -20,6 +20,7 @@ static const char *const ours[] = {"/proc", "/dev", "/.effect"};
 
 struct compiler {
 	const struct sandbox_plan *plan;
+	const struct sandbox_caller *caller;
 	struct sandbox_job *job;
 	struct sandbox_report *report;
 	struct refusal *refusal;
@@ -184,7 +185,7 @@ check_plan(struct compiler *k)
 	if (strcmp(plan->cwd, "/") != 0 && !is_plain(plan->cwd))
 		return refusal_set(
 		    k->refusal, CODE, "the working directory is not absolute and plain");
-	if (geteuid() != 0 && (plan->uid != geteuid() || plan->gid != getegid()))
+	if (k->caller->uid != 0 && (plan->uid != k->caller->uid || plan->gid != k->caller->gid))
 		return refusal_set(k->refusal, CODE, "only root can run something as another user");
 	if (l->group.tasks < 1 || l->scratch_bytes < 4096 || l->effect_bytes < 4096 ||
 	    l->effect_files < 16 || l->open_files < 16 || l->file_bytes < 0)
@@ -559,15 +560,16 @@ compile_texts(struct compiler *k)
 	snprintf(job->scratch_size, sizeof(job->scratch_size), "%lld", (long long)l->scratch_bytes);
 	snprintf(job->effect_size, sizeof(job->effect_size), "%lld", (long long)l->effect_bytes);
 	snprintf(job->files, sizeof(job->files), "%lld", (long long)l->effect_files);
-	job->privileged = geteuid() == 0;
+	job->privileged = k->caller->uid == 0;
 	job->tasks_max = l->group.tasks + 1;
 }
 
 int
-sandbox_compile(const struct sandbox_plan *plan, struct sandbox_job *job,
-    struct sandbox_report *report, struct refusal *refusal)
+sandbox_compile(const struct sandbox_plan *plan, const struct sandbox_caller *caller,
+    struct sandbox_job *job, struct sandbox_report *report, struct refusal *refusal)
 {
-	struct compiler k = {.plan = plan, .job = job, .report = report, .refusal = refusal};
+	struct compiler k = {
+	    .plan = plan, .caller = caller, .job = job, .report = report, .refusal = refusal};
 
 	memset(job, 0, sizeof(*job));
 	job->plan = plan;

@@ -75,6 +75,7 @@ enum sandbox_stage {
 	STAGE_FORK,
 	STAGE_FDS,
 	STAGE_EXEC,
+	STAGE_PLAN, /* one that stood ready refuses the plan: ${refusal} says why */
 	STAGE_READY,
 };
 
@@ -87,15 +88,23 @@ struct sandbox_status {
 	uint32_t effects;
 	uint64_t user_ns, pid_ns;
 	char path[128]; /* of the step that failed, cut */
+	struct refusal refusal;
+};
+
+/* Who asks, as they are outside: inside, before it is mapped, every user is nobody. */
+struct sandbox_caller {
+	uid_t uid;
+	gid_t gid;
 };
 
 /**
- * sandbox_compile(plan, job, report, refusal):
- * Check ${plan} and fill the steps, programs and texts of ${job}.  Things worth knowing go to
- * ${report}'s notes.  Return 0, or -1 with ${refusal}; sandbox_job_free in both cases.
+ * sandbox_compile(plan, caller, job, report, refusal):
+ * Check ${plan} of ${caller} and fill the steps, programs and texts of ${job}.  Things worth
+ * knowing go to ${report}'s notes.  Return 0, or -1 with ${refusal}; sandbox_job_free in both
+ * cases.
  */
-int sandbox_compile(const struct sandbox_plan *plan, struct sandbox_job *job,
-    struct sandbox_report *report, struct refusal *refusal);
+int sandbox_compile(const struct sandbox_plan *plan, const struct sandbox_caller *caller,
+    struct sandbox_job *job, struct sandbox_report *report, struct refusal *refusal);
 
 /**
  * sandbox_job_free(job):
@@ -129,5 +138,13 @@ int sandbox_landlock(const struct sandbox_job *job);
  * Be the first process inside.
  */
 void sandbox_child(struct sandbox_job *job) __attribute__((noreturn));
+
+/**
+ * sandbox_child_waits(status_fd, group, caller):
+ * As sandbox_child, for a plan that comes by ${status_fd} later: a message of one byte with the
+ * plan (sandbox_wire) and its descriptors.
+ */
+void sandbox_child_waits(int status_fd, struct cgroup *group, const struct sandbox_caller *caller)
+    __attribute__((noreturn));
 
 #endif

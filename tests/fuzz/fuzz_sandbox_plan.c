@@ -13,6 +13,7 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct sandbox_job job;
+	struct sandbox_caller caller = {1000, 1000};
 	struct sandbox_report report = {0};
 	struct sandbox_wire w;
 	struct refusal refusal;
@@ -24,7 +25,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			w.plan.stdio[i] = (int)i;
 		for (i = 0; i < w.plan.fd_count; i++)
 			w.fds[i] = 0;
-		sandbox_compile(&w.plan, &job, &report, &refusal);
+		sandbox_compile(&w.plan, &caller, &job, &report, &refusal);
 		sandbox_job_free(&job);
 	}
 	sandbox_wire_free(&w);
