@@ -30,9 +30,7 @@ static const char *const doing[] = {
     [STAGE_CHANGED] = "is not what it was a moment ago",
     [STAGE_USER] = "its user cannot be changed",
     [STAGE_ROOT] = "its root cannot be made",
-    [STAGE_PROC] =
-	"its /proc cannot be mounted: where parts of /proc are covered, as in a container, "
-	"the kernel forbids it",
+    [STAGE_PROC] = "its /proc cannot be mounted, as where parts of /proc are covered (a container)",
     [STAGE_DEV] = "its /dev cannot be made",
     [STAGE_SCRATCH] = "its /tmp cannot be made",
     [STAGE_EFFECT] = "cannot be overlaid, so its changes could not be gathered",
@@ -271,6 +269,7 @@ start_new(const struct sandbox_plan *plan, struct sandbox_job *job, struct sandb
 	caps.tasks = job->tasks_max;
 	cgroup_make(&box->group, &caps);
 	note_caps(box, plan);
+	box->net = plan->net;
 	job->group = &box->group;
 	if (spawn(box, job, plan->net, caller, refusal) != 0 || map_child(box, job, refusal) != 0)
 		return -1;
@@ -430,6 +429,9 @@ keep_report(struct sandbox *box, const struct sandbox_status *st)
 	box->report.tasks_capped = st->capped != 0;
 	box->report.user_ns = st->user_ns;
 	box->report.pid_ns = st->pid_ns;
+	if (box->net == SANDBOX_NET_HOST && st->landlock < 6)
+		sandbox_note(&box->report,
+		    "on the machine's network, and this kernel's Landlock does not hold abstract sockets");
 	if (st->landlock == 0)
 		sandbox_note(&box->report, "this kernel has no Landlock: one layer less");
 	if (box->group.tasks && !st->capped)

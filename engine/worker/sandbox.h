@@ -84,6 +84,7 @@ struct sandbox {
 	int pidfd;
 	int status_fd; /* readable when it started or could not; see sandbox_ready */
 	bool placed;   /* all is in place, and the program about to start */
+	enum sandbox_net net;
 	struct cgroup group;
 	struct sandbox_report report;
 	int effect_fd[SANDBOX_EFFECTS]; /* what changed, in the order of the plan's EFFECTs */
