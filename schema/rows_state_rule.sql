@@ -93,4 +93,10 @@ INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('box_witness', 'forked', 'accepted'),
     ('box_witness', 'accepted', 'followed'),
     ('tls_identity', '', 'current'),
-    ('tls_identity', 'current', 'past');
+    ('tls_identity', 'current', 'past'),
+    ('sandbox_run', '', 'starting'),
+    ('sandbox_run', 'starting', 'running'),
+    ('sandbox_run', 'starting', 'failed'),
+    ('sandbox_run', 'starting', 'lost'),
+    ('sandbox_run', 'running', 'ended'),
+    ('sandbox_run', 'running', 'lost');
