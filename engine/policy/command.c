@@ -508,6 +508,11 @@ command_script(struct look *l, const char *text, size_t len, enum shell_dialect 
 		l->report->categories |= RISK_UNSEEN_SCRIPT;
 		return;
 	}
+	if (len > l->script) {
+		l->report->categories |= RISK_UNPARSEABLE;
+		return;
+	}
+	l->script -= len;
 	if ((script = shell_parse(text, len, dialect, l->limits)) == NULL) {
 		l->failed = true;
 		return;
@@ -545,6 +550,7 @@ command_look(
 		l.limits = limits;
 		l.dialect = dialects[i];
 		l.budget = 8 * len + 65536;
+		l.script = 2 * len + 65536;
 		command_script(&l, text, len, dialects[i]);
 		while ((h = l.held) != NULL) {
 			l.held = h->next;

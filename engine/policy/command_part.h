@@ -53,6 +53,7 @@ struct look {
 	enum shell_dialect dialect;
 	unsigned deep, inner; /* scripts in scripts, commands in commands */
 	bool failed;          /* no memory */
+	size_t script;        /* bytes of scripts that may still be read: the time is linear */
 	size_t budget; /* bytes that expansions may take, or the text counts as unparseable */
 	/* Of the command that is looked at: */
 	bool fed;      /* its input is a pipe or a file */
