@@ -83,4 +83,7 @@ INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('box_witness', 'forked', 'followed'),
     ('box_witness', 'forked', 'behind'),
     ('box_witness', 'forked', 'accepted'),
-    ('box_witness', 'accepted', 'followed');
+    ('box_witness', 'accepted', 'followed'),
+    ('tool_grant', '', 'active'),
+    ('tool_grant', 'active', 'replaced'),
+    ('tool_grant', 'active', 'revoked');

@@ -19,6 +19,7 @@ static const struct {
     {"grant", "bastion-grant-1", KEY_GRANT},
     {"audit", "bastion-audit-1", KEY_IDENTITY},
     {"folder", "bastion-folder-1", KEY_GRANT},
+    {"tool_grant", "bastion-tool-grant-1", KEY_GRANT},
 };
 
 int64_t

@@ -1,0 +1,439 @@
+-- policy.sql: whether a tool of an agent may do what it asks for: the policy, what a person always
+-- allows or denies, and each decision with what every gate said.
+
+-- What the policy is made of, and what holds where nobody said anything. hardens: a layer other than
+-- the person at the machine may only turn it on.
+CREATE TABLE policy_field (
+    name     TEXT    PRIMARY KEY CHECK (length(name) BETWEEN 1 AND 64),
+    kind     TEXT    NOT NULL CHECK (kind IN ('mode', 'network', 'autonomy', 'answer', 'bool')),
+    fallback TEXT    NOT NULL,
+    hardens  INTEGER NOT NULL CHECK (hardens IN (0, 1)),
+    doc      TEXT    NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- What somebody said. The text may be anything: policy_now says what it comes to.
+CREATE TABLE policy_value (
+    name  TEXT    NOT NULL REFERENCES policy_field (name),
+    layer TEXT    NOT NULL CHECK (layer IN ('config', 'person')),
+    value TEXT    NOT NULL CHECK (length(value) <= 64 AND instr(value, char(0)) = 0),
+    PRIMARY KEY (name, layer)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE policy_domain (
+    kind   TEXT NOT NULL CHECK (kind IN ('allow', 'deny')),
+    domain TEXT NOT NULL CHECK (length(domain) BETWEEN 1 AND 253 AND domain = lower(trim(domain))
+                AND instr(domain, char(0)) = 0 AND domain NOT GLOB '*[:/ ]*' AND domain NOT GLOB '*.'
+                AND domain NOT GLOB '.*'),
+    PRIMARY KEY (kind, domain)
+) STRICT, WITHOUT ROWID;
+
+-- Entries as they were written: one that leads nowhere sleeps until it leads somewhere again.
+-- write_root: a directory beside the workspace.
+CREATE TABLE policy_path (
+    kind TEXT NOT NULL
+         CHECK (kind IN ('allow_read', 'deny_read', 'allow_write', 'deny_write', 'write_root')),
+    path TEXT NOT NULL CHECK (length(path) BETWEEN 1 AND 4095 AND trim(path) = path
+              AND instr(path, char(0)) = 0),
+    PRIMARY KEY (kind, path)
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER policy_path_count BEFORE INSERT ON policy_path
+BEGIN
+    SELECT RAISE(ABORT, 'policy.full|this list of paths is as long as it may be')
+     WHERE (SELECT count(*) FROM policy_path WHERE kind = NEW.kind)
+           >= (SELECT value FROM setting WHERE name = 'policy.paths');
+END;
+
+-- The policy in force. The person's word is taken as it is where it is one; the layer below may
+-- harden, never soften. A ceiling that is no level is the lowest one.
+CREATE VIEW policy_now AS
+SELECT f.name, f.kind,
+       CASE f.kind
+       WHEN 'autonomy' THEN CASE
+           WHEN p.value <> '' THEN iif(p.value IN ('low', 'medium', 'high'), p.value, 'low')
+           WHEN c.value <> '' THEN iif(c.value IN ('low', 'medium', 'high'), c.value, 'low')
+           ELSE f.fallback END
+       WHEN 'mode' THEN iif(p.value IN ('enforce', 'disabled'), p.value, f.fallback)
+       WHEN 'answer' THEN iif(p.value IN ('deny', 'prompt'), p.value, f.fallback)
+       WHEN 'network' THEN CASE
+           WHEN p.value IN ('deny', 'allow', 'scoped') THEN p.value
+           WHEN c.value IN ('deny', 'allow') THEN c.value
+           ELSE f.fallback END
+       ELSE CASE
+           WHEN f.hardens AND c.value = '1' THEN '1'
+           WHEN p.value IN ('0', '1') THEN p.value
+           ELSE f.fallback END
+       END AS value,
+       CASE WHEN p.value IS NOT NULL THEN 'person' WHEN c.value IS NOT NULL THEN 'config'
+            ELSE 'default' END AS source,
+       f.doc
+  FROM policy_field AS f
+  LEFT JOIN (SELECT name, lower(trim(value)) AS value FROM policy_value WHERE layer = 'person') AS p
+         ON p.name = f.name
+  LEFT JOIN (SELECT name, lower(trim(value)) AS value FROM policy_value WHERE layer = 'config') AS c
+         ON c.name = f.name;
+
+-- The same as one object, which decisions keep.
+CREATE VIEW policy_json AS
+SELECT json_group_object(name, value) AS policy
+  FROM (SELECT name, value FROM policy_now ORDER BY name);
+
+CREATE TRIGGER policy_value_audit AFTER INSERT ON policy_value
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'policy', NEW.name, 'set', '',
+            json_object('value', NEW.value, 'layer', NEW.layer));
+END;
+
+CREATE TRIGGER policy_value_audit_change AFTER UPDATE ON policy_value
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'policy', NEW.name, 'set', '',
+            json_object('value', NEW.value, 'layer', NEW.layer, 'was', OLD.value));
+END;
+
+CREATE TRIGGER policy_value_audit_end AFTER DELETE ON policy_value
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'policy', OLD.name, 'unset', '',
+            json_object('layer', OLD.layer, 'was', OLD.value));
+END;
+
+CREATE TRIGGER policy_path_audit AFTER INSERT ON policy_path
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'policy', NEW.kind, 'added', '', json_object('path', NEW.path));
+END;
+
+CREATE TRIGGER policy_path_audit_end AFTER DELETE ON policy_path
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'policy', OLD.kind, 'removed', '', json_object('path', OLD.path));
+END;
+
+CREATE TRIGGER policy_domain_audit AFTER INSERT ON policy_domain
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'policy', 'domain', 'added', '',
+            json_object('kind', NEW.kind, 'domain', NEW.domain));
+END;
+
+CREATE TRIGGER policy_domain_audit_end AFTER DELETE ON policy_domain
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'policy', 'domain', 'removed', '',
+            json_object('kind', OLD.kind, 'domain', OLD.domain));
+END;
+
+-- Always allow, always deny: a tool, or a tool for one file, or for one directory and all below it.
+CREATE TABLE tool_grant (
+    id           INTEGER PRIMARY KEY,
+    tool         TEXT    NOT NULL CHECK (length(tool) BETWEEN 1 AND 128
+                         AND tool NOT GLOB '*[^A-Za-z0-9._-]*' AND instr(tool, char(0)) = 0),
+    scope_kind   TEXT    NOT NULL CHECK (scope_kind IN ('', 'file', 'dir')),
+    scope        TEXT    NOT NULL CHECK (length(scope) <= 4095 AND instr(scope, char(0)) = 0),
+    decision     TEXT    NOT NULL CHECK (decision IN ('allow', 'deny')),
+    max_autonomy TEXT    NOT NULL CHECK (max_autonomy IN ('low', 'medium', 'high')),
+    reason       TEXT    NOT NULL CHECK (length(reason) <= 512 AND instr(reason, char(0)) = 0),
+    approved_at  INTEGER NOT NULL,
+    -- The bytes under the seal: an allow that another tool edited holds nothing.
+    seal_text    TEXT    GENERATED ALWAYS AS
+                 (json_array('tool_grant', tool, scope_kind, scope, decision, max_autonomy,
+                             approved_at)) VIRTUAL,
+    seal         BLOB    NOT NULL CHECK (length(seal) = 64),
+    state        TEXT    NOT NULL DEFAULT 'active'
+                 CHECK (state IN ('active', 'replaced', 'revoked')),
+    ended_at     INTEGER,
+    CHECK ((scope_kind = '') = (scope = '')),
+    CHECK (scope = '' OR scope GLOB '/*'),
+    CHECK ((state = 'active') = (ended_at IS NULL))
+) STRICT;
+
+CREATE UNIQUE INDEX tool_grant_one ON tool_grant (tool, scope_kind, scope) WHERE state = 'active';
+
+CREATE TRIGGER tool_grant_born BEFORE INSERT ON tool_grant
+BEGIN
+    SELECT RAISE(ABORT, 'tool_grant.tool|a tool has letters, digits, dots, dashes and underscores')
+     WHERE length(NEW.tool) NOT BETWEEN 1 AND 128 OR NEW.tool GLOB '*[^A-Za-z0-9._-]*'
+        OR instr(NEW.tool, char(0)) > 0;
+    SELECT RAISE(ABORT, 'tool_grant.terms|it is allow or deny, up to low, medium or high')
+     WHERE NEW.decision NOT IN ('allow', 'deny')
+        OR NEW.max_autonomy NOT IN ('low', 'medium', 'high');
+    SELECT RAISE(ABORT, 'tool_grant.seal|the seal of this grant is not of this machine')
+     WHERE seal_ok('tool_grant', NEW.seal_text, NEW.seal) IS NOT 1;
+    SELECT RAISE(ABORT, 'tool_grant.transition|a grant begins as active')
+     WHERE NEW.state <> 'active';
+    SELECT RAISE(ABORT, 'tool_grant.full|as many tool grants are held as may be')
+     WHERE (SELECT count(*) FROM tool_grant WHERE state = 'active')
+           >= (SELECT value FROM setting WHERE name = 'policy.tool_grants');
+    -- Granting the same again takes the place of what was granted.
+    UPDATE tool_grant SET state = 'replaced', ended_at = NEW.approved_at
+     WHERE state = 'active' AND tool = NEW.tool AND scope_kind = NEW.scope_kind
+       AND scope = NEW.scope;
+END;
+
+CREATE TRIGGER tool_grant_moves BEFORE UPDATE ON tool_grant
+BEGIN
+    SELECT RAISE(ABORT, 'tool_grant.final|an ended grant stays ended')
+     WHERE NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'tool_grant' AND from_state = OLD.state AND to_state = NEW.state);
+    SELECT RAISE(ABORT, 'tool_grant.fixed|the terms of a grant never change')
+     WHERE NEW.id IS NOT OLD.id OR NEW.tool IS NOT OLD.tool OR NEW.scope_kind IS NOT OLD.scope_kind
+        OR NEW.scope IS NOT OLD.scope OR NEW.decision IS NOT OLD.decision
+        OR NEW.max_autonomy IS NOT OLD.max_autonomy OR NEW.reason IS NOT OLD.reason
+        OR NEW.approved_at IS NOT OLD.approved_at OR NEW.seal IS NOT OLD.seal;
+END;
+
+CREATE TRIGGER tool_grant_stays BEFORE DELETE ON tool_grant
+BEGIN
+    SELECT RAISE(ABORT, 'tool_grant.kept|a grant is revoked, not deleted');
+END;
+
+CREATE TRIGGER tool_grant_audit_birth AFTER INSERT ON tool_grant
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'tool_grant', NEW.id, NEW.state, '',
+            json_object('tool', NEW.tool, 'scope', NEW.scope, 'kind', NEW.scope_kind,
+                        'decision', NEW.decision, 'max_autonomy', NEW.max_autonomy,
+                        'reason', NEW.reason));
+END;
+
+CREATE TRIGGER tool_grant_audit_move AFTER UPDATE OF state ON tool_grant
+WHEN NEW.state IS NOT OLD.state
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'tool_grant', NEW.id, NEW.state, '',
+            json_object('tool', NEW.tool, 'scope', NEW.scope));
+END;
+
+CREATE VIEW live_tool_grants AS
+SELECT id, tool, scope_kind, scope, decision, max_autonomy, approved_at, reason
+  FROM tool_grant WHERE state = 'active';
+
+-- One ask of a tool: what was asked, and what was found out about it without doing it. What becomes
+-- of it is in decision_gate, by the triggers below; both are history.
+CREATE TABLE decision (
+    id             INTEGER PRIMARY KEY,
+    at             INTEGER NOT NULL,
+    session        TEXT    NOT NULL DEFAULT '' CHECK (length(session) <= 128),
+    workspace      TEXT    NOT NULL DEFAULT '' CHECK (length(workspace) <= 4095),
+    tool           TEXT    NOT NULL CHECK (length(tool) BETWEEN 1 AND 128),
+    side_effect    TEXT    NOT NULL CHECK (side_effect IN
+                   ('read', 'write', 'shell', 'network', 'out_of_workspace', 'none')),
+    permission     TEXT    NOT NULL CHECK (permission IN ('allow', 'prompt', 'deny')),
+    granted        INTEGER NOT NULL CHECK (granted IN (0, 1)),    -- a person answered yes already
+    mode           TEXT    NOT NULL CHECK (mode IN ('auto', 'ask', 'unsafe')),
+    autonomy       TEXT    NOT NULL CHECK (length(autonomy) <= 64), -- as it was written
+    args_sha256    BLOB    NOT NULL CHECK (length(args_sha256) = 32),
+    path           TEXT    NOT NULL DEFAULT '',     -- what a grant for a file or directory would name
+    real_path      TEXT    NOT NULL DEFAULT '',     -- where that leads
+    risk_level     TEXT    NOT NULL CHECK (risk_level IN ('low', 'medium', 'high', 'critical')),
+    categories     TEXT    NOT NULL CHECK (json_valid(categories) AND json_type(categories) = 'array'),
+    violation_code TEXT    CHECK (violation_code IN
+                   ('outside_workspace', 'symlink_traversal', 'policy_denied')),
+    violation_path TEXT,
+    violation_why  TEXT,
+    cancelled      INTEGER NOT NULL CHECK (cancelled IN (0, 1)),
+    confined       INTEGER NOT NULL CHECK (confined IN (0, 1)),   -- a sandbox of ours would hold it
+    scoped         INTEGER NOT NULL CHECK (scoped IN (0, 1)),     -- and its way out goes by domains
+    policy         TEXT    NOT NULL CHECK (json_valid(policy)),   -- as it was at that time
+    CHECK ((violation_code IS NULL) = (violation_why IS NULL))
+) STRICT;
+
+-- What each gate said, in order: the first that says allow, deny or prompt decides, those behind it
+-- were not asked.
+CREATE TABLE decision_gate (
+    decision_id INTEGER NOT NULL REFERENCES decision (id),
+    ord         INTEGER NOT NULL CHECK (ord BETWEEN 1 AND 16),
+    gate        TEXT    NOT NULL,
+    action      TEXT    CHECK (action IN ('allow', 'deny', 'prompt')),  -- NULL: it let it by
+    code        TEXT    CHECK (code IN ('context_canceled', 'denied_permission', 'outside_workspace',
+                        'symlink_traversal', 'network', 'destructive_command', 'persistent_deny',
+                        'policy_denied')),
+    why         TEXT    NOT NULL,
+    grant_id    INTEGER REFERENCES tool_grant (id),
+    PRIMARY KEY (decision_id, ord),
+    CHECK ((code IS NOT NULL) = (action IS 'deny'))
+) STRICT, WITHOUT ROWID;
+
+-- low, medium, high are 0, 1, 2; nothing is low; what is no level is above all of them.
+CREATE VIEW autonomy_rank AS
+SELECT '' AS name, 0 AS rank UNION ALL SELECT 'low', 0 UNION ALL SELECT 'medium', 1
+UNION ALL SELECT 'high', 2;
+
+-- A policy that names no domain, or a sandbox that cannot hold it to them, leaves no way out.
+CREATE VIEW policy_network AS
+SELECT p.value AS asked, s.scoped,
+       iif(p.value = 'scoped' AND (NOT s.scoped
+           OR NOT EXISTS (SELECT 1 FROM policy_domain WHERE kind = 'allow')), 'deny', p.value) AS value
+  FROM policy_now AS p, (SELECT 0 AS scoped UNION ALL SELECT 1) AS s
+ WHERE p.name = 'network';
+
+-- The grants that cover a decision, the one that counts first: any deny; then the allow for a file,
+-- for the deepest directory, for the tool. An allow covers a path by all of its names and only under
+-- its seal; a deny by any, and always.
+CREATE VIEW decision_grant AS
+SELECT d.id AS decision_id, g.id AS grant_id, g.decision,
+       row_number() OVER (PARTITION BY d.id ORDER BY g.decision = 'deny' DESC,
+           g.scope_kind = 'file' DESC, g.scope_kind = 'dir' DESC, length(g.scope) DESC,
+           g.approved_at DESC, g.id DESC) AS n
+  FROM decision AS d JOIN tool_grant AS g ON g.tool = d.tool AND g.state = 'active'
+ WHERE iif(g.decision = 'deny',
+           g.scope_kind = '' OR d.path = g.scope OR d.real_path = g.scope
+           OR (g.scope_kind = 'dir' AND d.path <> ''
+               AND (substr(d.path, 1, length(g.scope) + 1) = rtrim(g.scope, '/') || '/'
+                    OR substr(d.real_path, 1, length(g.scope) + 1) = rtrim(g.scope, '/') || '/'
+                    OR g.scope = '/')),
+           seal_ok('tool_grant', g.seal_text, g.seal) IS 1
+           AND coalesce((SELECT rank FROM autonomy_rank WHERE name = lower(trim(d.autonomy))), 2)
+               <= (SELECT rank FROM autonomy_rank WHERE name = g.max_autonomy)
+           AND (g.scope_kind = '' OR (d.path <> '' AND d.real_path = g.scope)
+                OR (g.scope_kind = 'dir' AND d.path <> '' AND (g.scope = '/'
+                    OR substr(d.real_path, 1, length(g.scope) + 1) = g.scope || '/'))));
+
+-- What every gate would say of a decision now, if it came to it.
+CREATE VIEW gate_says AS
+WITH d AS (
+    SELECT d.*,
+           d.policy ->> '$.mode' AS policy_mode,
+           (SELECT value FROM policy_network WHERE scoped = d.scoped) AS network,
+           EXISTS (SELECT 1 FROM json_each(d.categories) WHERE value = 'network') AS is_network,
+           EXISTS (SELECT 1 FROM json_each(d.categories) WHERE value = 'destructive')
+               AS is_destructive,
+           EXISTS (SELECT 1 FROM json_each(d.categories) WHERE value IN
+               ('unparseable_command', 'piped_installer', 'unseen_script', 'unknown_program'))
+               AS is_unclear,
+           coalesce((SELECT rank FROM autonomy_rank WHERE name = lower(trim(d.autonomy))), 3)
+               > (SELECT rank FROM autonomy_rank WHERE name = d.policy ->> '$.max_autonomy')
+               AS is_above,
+           (SELECT grant_id FROM decision_grant WHERE decision_id = d.id AND n = 1) AS grant_id,
+           (SELECT decision FROM decision_grant WHERE decision_id = d.id AND n = 1) AS grant_says
+      FROM decision AS d)
+SELECT id AS decision_id, 1 AS ord, 'cancelled' AS gate, iif(cancelled, 'deny', NULL) AS action,
+       iif(cancelled, 'context_canceled', NULL) AS code,
+       iif(cancelled, 'the ask was cancelled', 'the ask still stands') AS why, NULL AS grant_id FROM d
+UNION ALL
+SELECT id, 3, 'autonomy', NULL, NULL,
+       CASE WHEN autonomy = '' THEN 'none was named: low'
+            WHEN lower(trim(autonomy)) IN ('low', 'medium', 'high') THEN lower(trim(autonomy))
+            ELSE 'no such level: it counts as above every ceiling' END, NULL FROM d
+UNION ALL
+SELECT id, 4, 'risk', NULL, NULL,
+       risk_level || iif(categories = '[]', '', ' risk: '
+           || (SELECT group_concat(value, ', ') FROM json_each(categories))), NULL FROM d
+UNION ALL
+SELECT id, 5, 'mode', iif(policy_mode = 'disabled', 'allow', NULL), NULL,
+       iif(policy_mode = 'disabled', 'the policy is disabled', 'the policy is enforced'), NULL FROM d
+UNION ALL
+SELECT id, 6, 'permission', iif(permission = 'deny', 'deny', NULL),
+       iif(permission = 'deny', 'denied_permission', NULL),
+       'the tool itself is set to ' || permission, NULL FROM d
+UNION ALL
+SELECT id, 7, 'paths', iif(violation_code IS NULL, NULL, 'deny'), violation_code,
+       coalesce(violation_path || ': ' || violation_why, 'no path breaks the lists or leaves the workspace'),
+       NULL FROM d
+UNION ALL
+SELECT id, 8, 'network',
+       CASE WHEN NOT is_network OR network <> 'deny' THEN NULL
+            WHEN side_effect = 'network' AND policy ->> '$.enforce_tool_network' = '0' THEN NULL
+            WHEN policy ->> '$.on_network' = 'prompt' THEN iif(granted, NULL, 'prompt')
+            ELSE 'deny' END,
+       iif(is_network AND network = 'deny' AND policy ->> '$.on_network' = 'deny'
+           AND NOT (side_effect = 'network' AND policy ->> '$.enforce_tool_network' = '0'),
+           'network', NULL),
+       CASE WHEN NOT is_network THEN 'it does not use the network'
+            WHEN network <> 'deny' THEN 'the policy says ' || network
+            WHEN side_effect = 'network' AND policy ->> '$.enforce_tool_network' = '0'
+            THEN 'a network tool that the policy leaves alone'
+            ELSE 'it uses the network, and the policy has no way out' END, NULL FROM d
+UNION ALL
+SELECT id, 9, 'destructive',
+       CASE WHEN NOT is_destructive OR policy ->> '$.deny_destructive_shell' = '0' THEN NULL
+            WHEN policy ->> '$.on_destructive' = 'prompt' THEN iif(granted, NULL, 'prompt')
+            ELSE 'deny' END,
+       iif(is_destructive AND policy ->> '$.deny_destructive_shell' = '1'
+           AND policy ->> '$.on_destructive' = 'deny', 'destructive_command', NULL),
+       CASE WHEN NOT is_destructive THEN 'nothing in it destroys'
+            WHEN policy ->> '$.deny_destructive_shell' = '0' THEN 'it destroys, which the policy allows'
+            ELSE 'it destroys what cannot be brought back' END, NULL FROM d
+UNION ALL
+SELECT id, 10, 'denied', iif(grant_says = 'deny', 'deny', NULL),
+       iif(grant_says = 'deny', 'persistent_deny', NULL),
+       iif(grant_says = 'deny', 'a person always denies this: tool grant ' || grant_id,
+           'nobody always denies it'), iif(grant_says = 'deny', grant_id, NULL) FROM d
+UNION ALL
+SELECT id, 11, 'unclear',
+       iif(is_unclear AND policy ->> '$.ask_unclear' = '1' AND NOT granted, 'prompt', NULL), NULL,
+       CASE WHEN NOT is_unclear THEN 'its text says what it runs'
+            WHEN policy ->> '$.ask_unclear' = '0' THEN 'what it runs is not in its text, which the policy takes'
+            WHEN granted THEN 'what it runs is not in its text, and a person said yes'
+            ELSE 'what it runs is not in its text' END, NULL FROM d
+UNION ALL
+SELECT id, 12, 'allowed', iif(grant_says = 'allow', iif(is_above, 'prompt', 'allow'), NULL), NULL,
+       CASE WHEN grant_says IS NOT 'allow' THEN 'nobody always allows it'
+            WHEN is_above THEN 'above the policy ceiling'
+            ELSE 'a person always allows this: tool grant ' || grant_id END,
+       iif(grant_says = 'allow', grant_id, NULL) FROM d
+UNION ALL
+SELECT id, 13, 'tool', iif(permission = 'allow', 'allow', NULL), NULL,
+       'the tool itself is set to ' || permission, NULL FROM d
+UNION ALL
+SELECT id, 14, 'sandboxed',
+       iif(side_effect = 'shell' AND confined AND policy ->> '$.auto_allow_shell' = '1',
+           iif(is_above, 'prompt', 'allow'), NULL), NULL,
+       CASE WHEN side_effect <> 'shell' THEN 'it is no shell command'
+            WHEN NOT confined THEN 'no sandbox would hold it'
+            WHEN policy ->> '$.auto_allow_shell' = '0' THEN 'a sandbox would hold it, but the policy asks'
+            WHEN is_above THEN 'above the policy ceiling'
+            ELSE 'a sandbox holds it' END, NULL FROM d
+UNION ALL
+SELECT id, 15, 'answered', iif(granted OR mode = 'unsafe', iif(is_above, 'prompt', 'allow'), NULL), NULL,
+       CASE WHEN NOT granted AND mode <> 'unsafe' THEN 'nobody said yes to it'
+            WHEN is_above THEN 'above the policy ceiling'
+            WHEN granted THEN 'a person said yes' ELSE 'the session asks nobody (unsafe)' END, NULL FROM d
+UNION ALL
+SELECT id, 16, 'otherwise', 'prompt', NULL, 'a person decides', NULL FROM d;
+
+CREATE TRIGGER decision_by_this_policy BEFORE INSERT ON decision
+BEGIN
+    SELECT RAISE(ABORT, 'policy.snapshot|a decision goes by the policy that is in force')
+     WHERE NEW.policy IS NOT (SELECT policy FROM policy_json);
+END;
+
+-- The gates are asked in their order, up to the one that decides.
+CREATE TRIGGER decision_passes_gates AFTER INSERT ON decision
+BEGIN
+    INSERT INTO decision_gate (decision_id, ord, gate, action, code, why, grant_id)
+    SELECT decision_id, ord, gate, action, code, why, grant_id FROM gate_says
+     WHERE decision_id = NEW.id
+       AND ord <= (SELECT min(ord) FROM gate_says WHERE decision_id = NEW.id AND action IS NOT NULL);
+END;
+
+CREATE TRIGGER decision_is_history BEFORE UPDATE ON decision
+BEGIN
+    SELECT RAISE(ABORT, 'policy.history|a decision is history');
+END;
+
+CREATE TRIGGER decision_stays BEFORE DELETE ON decision
+BEGIN
+    SELECT RAISE(ABORT, 'policy.history|a decision is history');
+END;
+
+CREATE TRIGGER decision_gate_is_history BEFORE UPDATE ON decision_gate
+BEGIN
+    SELECT RAISE(ABORT, 'policy.history|a decision is history');
+END;
+
+CREATE TRIGGER decision_gate_stays BEFORE DELETE ON decision_gate
+BEGIN
+    SELECT RAISE(ABORT, 'policy.history|a decision is history');
+END;
+
+-- What became of each ask, and by which gate.
+CREATE VIEW decision_made AS
+SELECT d.id, d.at, d.session, d.tool, d.side_effect, d.autonomy, d.risk_level, d.categories,
+       g.action, g.gate, g.code, g.why, g.grant_id,
+       g.gate = 'sandboxed' AND g.action = 'allow' AS auto_allowed,
+       g.code IS 'persistent_deny' AS recoverable,
+       d.violation_path AS path
+  FROM decision AS d JOIN decision_gate AS g ON g.decision_id = d.id AND g.action IS NOT NULL;
