@@ -82,10 +82,11 @@ static const char IS_VALUE[] =
     "  FROM policy_field WHERE name = :name";
 
 static const char SET[] =
-    "INSERT INTO policy_value (name, layer, value) VALUES (:name, 'person', :value)"
+    "INSERT INTO policy_value (name, layer, value) VALUES (:name, iif(:config, 'config', 'person'), :value)"
     " ON CONFLICT (name, layer) DO UPDATE SET value = excluded.value";
 
-static const char UNSET[] = "DELETE FROM policy_value WHERE name = :name AND layer = 'person'";
+static const char UNSET[] = "DELETE FROM policy_value WHERE name = :name"
+			    "   AND layer = iif(:config, 'config', 'person')";
 
 static const char PATH_ADD[] =
     "INSERT INTO policy_path (kind, path) VALUES (:kind, :entry) ON CONFLICT DO NOTHING"
@@ -422,7 +423,7 @@ policy_host(struct store *db, const char *host, bool scoped, bool *allowed, char
 }
 
 int
-policy_set(struct store *db, const char *name, const char *value)
+policy_set(struct store *db, const char *name, bool config, const char *value)
 {
 	struct stmt *q;
 	int64_t known;
@@ -433,7 +434,8 @@ policy_set(struct store *db, const char *name, const char *value)
 		return store_rollback(db);
 	stmt_text(q, ":name", name);
 	stmt_text(q, ":value", value);
-	if ((known = stmt_value(q, -1)) != 1) {
+	known = stmt_value(q, -1);
+	if (known == -1 || (known == 0 && !config)) {
 		if (known == -1)
 			refusal_set(store_refusal(db), "policy.field",
 			    "the policy has no field of this name");
@@ -445,12 +447,13 @@ policy_set(struct store *db, const char *name, const char *value)
 	if ((q = store_sql(db, SET)) == NULL)
 		return store_rollback(db);
 	stmt_text(q, ":name", name);
+	stmt_int(q, ":config", config);
 	stmt_text(q, ":value", value);
 	return stmt_run(q) == 0 ? store_commit(db) : store_rollback(db);
 }
 
 int
-policy_unset(struct store *db, const char *name)
+policy_unset(struct store *db, const char *name, bool config)
 {
 	struct stmt *q;
 
@@ -459,6 +462,7 @@ policy_unset(struct store *db, const char *name)
 	if ((q = store_sql(db, UNSET)) == NULL)
 		return store_rollback(db);
 	stmt_text(q, ":name", name);
+	stmt_int(q, ":config", config);
 	return stmt_run(q) == 0 ? store_commit(db) : store_rollback(db);
 }
 

@@ -61,12 +61,12 @@ int policy_exclusions(
 int policy_host(struct store *db, const char *host, bool scoped, bool *allowed, char mode[8]);
 
 /**
- * policy_set(db, name, value), policy_unset(db, name):
- * Put the person's word for the field ${name}, or take it back.  Return 0, or -1: policy.field,
- * policy.value.
+ * policy_set(db, name, config, value), policy_unset(db, name, config):
+ * Put the person's word for the field ${name}, or with ${config} that of a configuration: it may
+ * say anything, and only hardens.  Or take it back.  Return 0, or -1: policy.field, policy.value.
  */
-int policy_set(struct store *db, const char *name, const char *value);
-int policy_unset(struct store *db, const char *name);
+int policy_set(struct store *db, const char *name, bool config, const char *value);
+int policy_unset(struct store *db, const char *name, bool config);
 
 /**
  * policy_entry(db, list, entry, add, changed):
