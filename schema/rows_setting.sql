@@ -5,7 +5,6 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('actor.steady_ms', 10000, 'ms', 1, 3600000, 'an actor that ran this long starts its backoff anew'),
     ('actor.drain_ms', 5000, 'ms', 1, 600000, 'how long actors may take to finish at shutdown'),
     ('agents.command', 256, 'characters', 16, 4096, 'of the command line of an agent that are shown'),
-    ('agents.depth', 16, 'levels', 4, 64, 'how deep the files are read that clients declare tool servers in'),
     ('agents.file', 1048576, 'bytes', 4096, 16777216, 'largest such file that is read'),
     ('agents.files', 1000, 'files', 1, 100000, 'such files that are looked at, of all accounts'),
     ('agents.processes', 32768, 'rows', 256, 1048576, 'processes that a scan looks at'),
