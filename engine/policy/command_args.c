@@ -195,10 +195,13 @@ int
 args_build(struct look *l, const struct shell *script, const struct shell_command *command,
     struct args *args)
 {
-	const struct shell_word *word = script->words + command->first;
+	const struct shell_word *word;
 	uint32_t i;
 
 	args->count = 0;
+	if (command->count == 0)
+		return 0;
+	word = script->words + command->first;
 	for (i = 0; i < command->assigned; i++)
 		know(l, shell_text(script, &word[i]), word[i].len, word[i].flags);
 	for (; i < command->count; i++)

@@ -45,7 +45,7 @@ look_around(struct look *l, const char *text, size_t len, size_t at)
 	char words[AROUND][COMMAND_NAME], name[COMMAND_NAME];
 	const struct program *program;
 	struct arg argv[AROUND], word;
-	bool ended = false, piped;
+	bool ended = false, piped = false;
 	size_t n = 0;
 
 	while (
@@ -117,7 +117,6 @@ command_text(struct look *l, const char *text, size_t len)
 		l->report->categories |= RISK_DESTRUCTIVE;
 	for (;;) {
 		begin = at;
-		piped = false;
 		if (!next_word(text, len, &at, &word, &ended, &piped))
 			break;
 		look_target(l, text + begin, &word);
@@ -126,7 +125,10 @@ command_text(struct look *l, const char *text, size_t len)
 			continue;
 		if (fetched && piped && (program->kind & PROGRAM_SHELL) != 0)
 			l->report->categories |= RISK_PIPED_INSTALLER;
-		fetched = fetched || (program->kind & PROGRAM_FETCH) != 0;
+		if ((program->kind & PROGRAM_FETCH) != 0) {
+			fetched = true;
+			piped = false;
+		}
 		look_around(l, text, len, (size_t)(word.s - text));
 	}
 }

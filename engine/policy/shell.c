@@ -446,6 +446,7 @@ static int
 read_pipeline(struct shell_reader *r)
 {
 	uint32_t stage;
+	int c;
 
 	shell_skip(r);
 	for (;;) {
@@ -454,6 +455,9 @@ read_pipeline(struct shell_reader *r)
 				return 0;
 		} else if (take_keyword(r, KEY_NOT)) {
 			shell_skip(r);
+			c = peek(r, 0);
+			if (r->dialect == SHELL_BASH && (c == -1 || c == '\n' || c == ';'))
+				return 0;
 		} else {
 			break;
 		}
