@@ -549,7 +549,7 @@ command_look(
 		l.report = report;
 		l.limits = limits;
 		l.dialect = dialects[i];
-		l.budget = 8 * len + 65536;
+		l.budget = 8 * len + (1 << 20);
 		l.script = 2 * len + 65536;
 		command_script(&l, text, len, dialects[i]);
 		while ((h = l.held) != NULL) {

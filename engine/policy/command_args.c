@@ -7,7 +7,6 @@
 /* A word that is longer, or becomes more words, is not expanded: its program counts as unknown. */
 #define BRACE_LENGTH 512
 #define BRACE_WORDS  64
-#define KNOWN_LENGTH 256
 
 static char *
 hold(struct look *l, size_t size)
@@ -134,14 +133,14 @@ add_braces(struct look *l, struct args *args, const char *s, size_t len, uint32_
 	return 0;
 }
 
-static const struct arg *
-known_value(const struct look *l, const char *name, size_t len)
+static struct known *
+known_find(struct look *l, const char *name, size_t len)
 {
 	size_t i;
 
 	for (i = 0; i < l->known_count; i++)
-		if (l->known[i].name.len == len && memcmp(l->known[i].name.s, name, len) == 0)
-			return &l->known[i].value;
+		if (strncmp(l->known[i].name, name, len) == 0 && l->known[i].name[len] == '\0')
+			return &l->known[i];
 	return NULL;
 }
 
@@ -150,42 +149,54 @@ static void
 know(struct look *l, const char *s, size_t len, uint32_t flags)
 {
 	const char *is = memchr(s, '=', len);
-	struct arg name, value;
-	size_t i;
+	size_t name = is == NULL ? 0 : (size_t)(is - s), value = len - name - 1;
+	struct known *k;
 
-	if (is == NULL || is == s)
+	if (name == 0 || name >= COMMAND_NAME)
 		return;
-	name = (struct arg){s, (uint32_t)(is - s), 0};
-	value = (struct arg){is + 1, (uint32_t)(len - name.len - 1), flags};
-	for (i = 0; i < l->known_count; i++)
-		if (l->known[i].name.len == name.len &&
-		    memcmp(l->known[i].name.s, s, name.len) == 0)
-			break;
-	if (i == sizeof(l->known) / sizeof(l->known[0]))
-		return;
-	if ((flags & WORD_DYNAMIC) != 0 || value.len > KNOWN_LENGTH) {
-		if (i < l->known_count)
-			l->known[i] = l->known[--l->known_count];
+	k = known_find(l, s, name);
+	if ((flags & WORD_DYNAMIC) != 0 || value >= COMMAND_VALUE) {
+		if (k != NULL)
+			*k = l->known[--l->known_count];
 		return;
 	}
-	l->known_count += i == l->known_count;
-	l->known[i] = (struct known){name, value};
+	if (k == NULL && l->known_count == sizeof(l->known) / sizeof(l->known[0]))
+		return;
+	if (k == NULL)
+		k = &l->known[l->known_count++];
+	memcpy(k->name, s, name);
+	k->name[name] = '\0';
+	memcpy(k->value, is + 1, value);
+	k->value[value] = '\0';
+	k->flags = flags;
+}
+
+/* The value of a variable, in as many words as it becomes. */
+static int
+add_value(struct look *l, struct args *args, const struct known *k, uint32_t flags)
+{
+	size_t len = strlen(k->value);
+	char *copy;
+
+	if ((flags & WORD_UNQUOTED) != 0)
+		return add_fields(l, args, k->value, len, " \t\n", k->flags);
+	if ((copy = hold(l, len + 1)) == NULL)
+		return -1;
+	memcpy(copy, k->value, len + 1);
+	return args_add(l, args, copy, len, k->flags);
 }
 
 static int
 add_word(struct look *l, struct args *args, const char *s, const struct shell_word *word)
 {
-	const struct arg *value;
+	const struct known *k;
 	size_t left = BRACE_WORDS;
 
 	if ((word->flags & WORD_FIELDS) != 0)
 		return add_fields(l, args, s, word->len, "\x1f", word->flags);
 	if ((word->flags & (WORD_DYNAMIC | WORD_LITERAL)) == WORD_DYNAMIC && word->len > 1 &&
-	    (value = known_value(l, s + 1, word->len - 1)) != NULL) {
-		if ((word->flags & WORD_UNQUOTED) != 0)
-			return add_fields(l, args, value->s, value->len, " \t\n", value->flags);
-		return args_add(l, args, value->s, value->len, value->flags);
-	}
+	    word->len <= COMMAND_NAME && (k = known_find(l, s + 1, word->len - 1)) != NULL)
+		return add_value(l, args, k, word->flags);
 	if ((word->flags & WORD_BRACE) != 0 && word->len <= BRACE_LENGTH)
 		return add_braces(l, args, s, word->len, word->flags, 0, &left);
 	return args_add(l, args, s, word->len, word->flags);

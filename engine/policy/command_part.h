@@ -7,6 +7,9 @@
 /* How deep a script in a script, or a command in a command, is looked at. */
 #define COMMAND_DEEP 4
 
+/* The longest value of a variable that is remembered, with its NUL. */
+#define COMMAND_VALUE 256
+
 struct arg {
 	const char *s;
 	uint32_t len, flags; /* WORD_... */
@@ -59,9 +62,10 @@ struct look {
 	bool fed;      /* its input is a pipe or a file */
 	unsigned kind; /* of what it runs in the end */
 	bool bare;     /* a shell without a script in its arguments */
-	/* NAME=literal, the newest for each name. */
+	/* NAME=literal, the newest for each name: copies, since a script inside is gone before. */
 	struct known {
-		struct arg name, value;
+		char name[COMMAND_NAME], value[COMMAND_VALUE];
+		uint32_t flags;
 	} known[16];
 	size_t known_count;
 	struct held {

@@ -286,6 +286,7 @@ hidden_commands_are_found(void **state)
 	    {"a['$(rm -rf /)']=1", D},
 	    {"echo \"$\\\n(rm -rf /)\"", D},
 	    {"trap 'rm -rf /' EXIT", D},
+	    {"eval 'a=rm'; $a -rf /", D},
 	    {"alias ls='rm -rf /'", D},
 	    {"f() { rm -rf /; }; f", D},
 	    {"if rm -rf /; then :; fi", D},
