@@ -206,6 +206,13 @@ BEGIN
             json_object('tool', NEW.tool, 'scope', NEW.scope));
 END;
 
+-- What was revoked since a copy was made does not come back with it; what was denied stays denied.
+CREATE TRIGGER restore_takes_back_tool_grants AFTER INSERT ON restore
+BEGIN
+    UPDATE tool_grant SET state = 'revoked', ended_at = now_ms()
+     WHERE state = 'active' AND decision = 'allow';
+END;
+
 CREATE VIEW live_tool_grants AS
 SELECT id, tool, scope_kind, scope, decision, max_autonomy, approved_at, reason
   FROM tool_grant WHERE state = 'active';

@@ -170,12 +170,12 @@ agents_option(void *ctx, int val, const char *arg)
  *
  * usage: bastion agents [--servers] [--json]
  *
- * List the AI agents that run on this machine, and as whom: a person, a service or the system; an
- * administrator or not; logged in or not. What cannot be found out is unknown, never no. What this
- * bastion started itself is left out. With --servers, the tool servers (MCP) that the clients of
- * all accounts declare in their files, whether they run, and those that run undeclared. Of
- * variables and headers the names are shown, values never; nothing is started or dialled. Root
- * sees all accounts, others what they may read.
+ * List the AI agents that run on this machine, and as whom. Each stands with its account: a person,
+ * a service or the system; an administrator or not; logged in or not. What cannot be found out is
+ * unknown, never no. What this bastion started itself is left out. With --servers, the tool servers
+ * (MCP) that the clients of all accounts declare in their files, whether they run, and those that
+ * run undeclared. Of variables and headers the names are shown, values never; nothing is started or
+ * dialled. Root sees all accounts, others what they may read.
  */
 int
 verb_agents(struct cli *cli, int argc, char **argv)

@@ -183,8 +183,8 @@ change(struct cli *cli, const char *name, const char *value, bool config)
  *        bastion sandbox policy unset NAME [--config]
  *        bastion sandbox policy add|remove LIST ENTRY
  *
- * Show the policy by which tools of agents are held, who said so, and its lists of paths and
- * domains; or change it. With --effective, what it comes to in the directory DIR, by default this
+ * Show the policy by which tools of agents are held, with its paths and domains, or change it. Each
+ * field says who set it. With --effective, what it comes to in the directory DIR, by default this
  * one: a network that nothing could hold is denied, a directory that is gone is no root. With
  * --config it is the word of a configuration, which may only harden what a person said; of two
  * words the person's counts otherwise.

@@ -264,3 +264,16 @@ SELECT 'folder of a dropped factor' AS name, 'context_ask ' || c.id AS detail
 -- Endpoints: a revoked pairing has none.
 SELECT 'endpoint of a revoked pairing' AS name, 'pairing ' || p.id AS detail
   FROM pairing_endpoint AS e JOIN pairing AS p ON p.id = e.pairing_id WHERE p.state = 'revoked';
+
+-- Every ask of a tool was decided by one gate, the last that was asked.
+SELECT 'ask without one decision' AS name, d.id AS detail FROM decision AS d
+ WHERE (SELECT count(*) FROM decision_gate AS g WHERE g.decision_id = d.id AND g.action IS NOT NULL) <> 1
+    OR (SELECT max(ord) FROM decision_gate AS g WHERE g.decision_id = d.id)
+       <> (SELECT ord FROM decision_gate AS g WHERE g.decision_id = d.id AND g.action IS NOT NULL);
+
+SELECT 'denied for what it is not' AS name, d.id AS detail
+  FROM decision AS d JOIN decision_gate AS g ON g.decision_id = d.id
+ WHERE (g.code = 'network' AND NOT EXISTS (SELECT 1 FROM json_each(d.categories) WHERE value = 'network'))
+    OR (g.code = 'destructive_command'
+        AND NOT EXISTS (SELECT 1 FROM json_each(d.categories) WHERE value = 'destructive'))
+    OR (g.code = 'persistent_deny') <> (g.action = 'deny' AND g.grant_id IS NOT NULL);

@@ -286,6 +286,22 @@ edited_grants_allow_nothing(void **state)
 	IS("deny", "w", "{}");
 }
 
+/* A copy brings back no allow that was revoked since, and loses no deny. */
+static void
+an_allow_does_not_come_back_with_a_restore(void **state)
+{
+	(void)state;
+	give("w", NULL, NULL, "allow", "low");
+	give("v", NULL, NULL, "deny", "low");
+	assert_int_equal(
+	    scratch_sql(&s,
+		"INSERT INTO restore (restored_at, seq, head, keep_grants, keep_factors)"
+		" SELECT now_ms(), seq, hash, 1, 1 FROM audit ORDER BY seq DESC LIMIT 1"),
+	    0);
+	IS("prompt", "w", "{}");
+	IS("deny", "v", "{}");
+}
+
 static void
 has(const char *text, const char *what)
 {
@@ -478,6 +494,7 @@ main(void)
 	    CASE(scopes_from_arguments),
 	    CASE(scopes_are_absolute),
 	    CASE(edited_grants_allow_nothing),
+	    CASE(an_allow_does_not_come_back_with_a_restore),
 	    CASE(the_verb_of_grants),
 	    CASE(the_verb_of_the_policy),
 	    CASE(help_opens_nothing),

@@ -81,6 +81,11 @@ static const struct {
     {"op_output", {"W", "", "K"}},
     {"folder_walk", {"W", "W", ""}},
     {"mcp_token", {"P", "P", ""}},
+    {"policy_value", {"P", "P", "P"}},
+    {"policy_domain", {"P", "", "P"}},
+    {"policy_path", {"P", "", "P"}},
+    {"tool_grant", {"P", "P", ""}},
+    {"decision", {"PN", "", ""}},
     {"refused", {"NP", "", ""}},
     {"audit_seal", {"KP", "", ""}},
     {"audit_sink", {"", "PK", ""}},
@@ -115,6 +120,8 @@ static const struct {
     {"audit_gap", {"", "", ""}},
     {"grant_use", {"", "", ""}},
     {"beat_request", {"", "", ""}},
+    {"policy_field", {"", "", ""}},
+    {"decision_gate", {"", "", ""}},
 };
 
 #define DUTIES (sizeof(duties) / sizeof(duties[0]))
