@@ -73,22 +73,14 @@ is_assignment(const struct arg *arg)
 static size_t
 option_words(const struct wrapper *w, const struct arg *arg)
 {
-	char padded[40];
 	const char *c;
 
-	if (arg->s[1] != '-') {
-		for (c = arg->s + 1; *c != '\0'; c++)
-			if (strchr(w->values, *c) != NULL)
-				return c[1] == '\0' ? 2 : 1;
-		return 1;
-	}
-	if (arg->len + 3 > sizeof(padded))
-		return 1;
-	padded[0] = ' ';
-	memcpy(padded + 1, arg->s, arg->len);
-	padded[arg->len + 1] = ' ';
-	padded[arg->len + 2] = '\0';
-	return strstr(w->longs, padded) != NULL ? 2 : 1;
+	if (arg->s[1] == '-')
+		return strchr(arg->s, '=') == NULL && option_long(arg, w->longs) ? 2 : 1;
+	for (c = arg->s + 1; *c != '\0'; c++)
+		if (strchr(w->values, *c) != NULL)
+			return c[1] == '\0' ? 2 : 1;
+	return 1;
 }
 
 static void
@@ -99,6 +91,16 @@ join_and_look(struct look *l, const struct arg *argv, size_t n, enum shell_diale
 
 	if (n > 0 && args_join(l, argv, n, &text, &len) == 0)
 		command_script(l, text, len, dialect);
+}
+
+/* Some words of a wrapper's own may be left out: then the program stands there already. */
+static bool
+is_program(const struct arg *arg)
+{
+	char name[COMMAND_NAME];
+
+	program_name(arg, name);
+	return program_named(name) != NULL || wrapper_named(name) != NULL;
 }
 
 /* Behind the wrapper argv[i]: the index of its command, or ${n} where there is none to look at. */
@@ -124,7 +126,7 @@ skip_wrapper(struct look *l, const struct wrapper *w, const struct arg *argv, si
 				return n;
 			}
 			i += option_words(w, &argv[i]) - 1;
-		} else if (own > 0) {
+		} else if (own > 0 && !is_program(&argv[i])) {
 			own--;
 		} else if (!is_unknown(&argv[i]) && !is_number(&argv[i]) &&
 			   !(w->assigns && is_assignment(&argv[i]))) {
@@ -134,15 +136,23 @@ skip_wrapper(struct look *l, const struct wrapper *w, const struct arg *argv, si
 	return n;
 }
 
-/* The script behind -c of su, script, flock and runuser. */
+/* The script behind -c of su, script, flock and runuser: -c S, -lc S, --command=S. */
 static void
 look_at_c(struct look *l, const struct arg *argv, size_t n)
 {
+	const char *is;
 	size_t i;
 
-	for (i = 1; i + 1 < n; i++)
-		if (arg_is(&argv[i], "-c") || arg_is(&argv[i], "--command"))
+	for (i = 1; i < n; i++) {
+		if (argv[i].len < 2 || argv[i].s[0] != '-')
+			continue;
+		is = strchr(argv[i].s, '=');
+		if (argv[i].s[1] == '-' && is != NULL && option_long(&argv[i], " --command "))
+			command_script(l, is + 1, strlen(is + 1), l->dialect);
+		else if (i + 1 < n && (argv[i].s[1] == '-' ? option_long(&argv[i], " --command ")
+							   : argv[i].s[argv[i].len - 1] == 'c'))
 			command_script(l, argv[i + 1].s, argv[i + 1].len, l->dialect);
+	}
 }
 
 /* The arguments of a shell: -c SCRIPT, also -lc and -c -x; a file; or nothing. */

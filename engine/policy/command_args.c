@@ -51,6 +51,21 @@ arg_is(const struct arg *arg, const char *text)
 	return strlen(text) == arg->len && memcmp(arg->s, text, arg->len) == 0;
 }
 
+bool
+option_long(const struct arg *arg, const char *longs)
+{
+	size_t n = strcspn(arg->s, "=");
+	const char *at;
+
+	/* getopt_long(3) takes any beginning: --rec is --recursive. */
+	if (n < 3 || n > 40)
+		return false;
+	for (at = longs; (at = strstr(at, " --")) != NULL; at++)
+		if (strncmp(at + 1, arg->s, n) == 0)
+			return true;
+	return false;
+}
+
 /* The parts of ${s} between characters of ${at}; each becomes an argument of its own. */
 static int
 add_fields(

@@ -99,6 +99,9 @@ int args_join(struct look *l, const struct arg *argv, size_t n, char **out, size
 /* Whether ${arg} is exactly ${text}. */
 bool arg_is(const struct arg *arg, const char *text);
 
+/* Whether ${arg} is, or abbreviates, one of the options ${longs}: " --user --group ". */
+bool option_long(const struct arg *arg, const char *longs);
+
 /**
  * command_argv(l, argv, n):
  * Look at a command: through its wrappers, at its program and what that is told to do.

@@ -77,22 +77,16 @@ static const struct {
 static bool
 option_is(const struct arg *arg, const char *letters, const char *longs)
 {
-	char padded[64];
-	size_t i, n;
+	size_t i;
 
 	if (arg->len < 2 || arg->s[0] != '-')
 		return false;
-	if (arg->s[1] != '-') {
-		for (i = 1; i < arg->len; i++)
-			if (arg->s[i] != '\0' && strchr(letters, arg->s[i]) != NULL)
-				return true;
-		return false;
-	}
-	n = strcspn(arg->s, "=");
-	if (n + 3 > sizeof(padded))
-		return false;
-	snprintf(padded, sizeof(padded), " %.*s ", (int)n, arg->s);
-	return strstr(longs, padded) != NULL;
+	if (arg->s[1] == '-')
+		return option_long(arg, longs);
+	for (i = 1; i < arg->len; i++)
+		if (arg->s[i] != '\0' && strchr(letters, arg->s[i]) != NULL)
+			return true;
+	return false;
 }
 
 /* The word number ${nth} of the arguments that is no option, or NULL. */
