@@ -246,11 +246,28 @@ CREATE TABLE decision (
     CHECK ((violation_code IS NULL) = (violation_why IS NULL))
 ) STRICT;
 
+-- What was found out about it in the database: the way out that is left, the tool grant that covers it.
+CREATE TABLE decision_found (
+    decision_id INTEGER PRIMARY KEY REFERENCES decision (id),
+    network     TEXT    NOT NULL CHECK (network IN ('deny', 'allow', 'scoped')),
+    above       INTEGER NOT NULL CHECK (above IN (0, 1)),     -- more autonomy than the policy's ceiling
+    grant_id    INTEGER REFERENCES tool_grant (id),
+    grant_says  TEXT    CHECK (grant_says IN ('allow', 'deny')),
+    CHECK ((grant_id IS NULL) = (grant_says IS NULL))
+) STRICT;
+
+-- The gates, in the order in which they are asked.
+CREATE TABLE gate (
+    ord  INTEGER PRIMARY KEY CHECK (ord BETWEEN 1 AND 16),
+    name TEXT    NOT NULL UNIQUE,
+    asks TEXT    NOT NULL
+) STRICT;
+
 -- What each gate said, in order: the first that says allow, deny or prompt decides, those behind it
 -- were not asked.
 CREATE TABLE decision_gate (
     decision_id INTEGER NOT NULL REFERENCES decision (id),
-    ord         INTEGER NOT NULL CHECK (ord BETWEEN 1 AND 16),
+    ord         INTEGER NOT NULL REFERENCES gate (ord),
     gate        TEXT    NOT NULL,
     action      TEXT    CHECK (action IN ('allow', 'deny', 'prompt')),  -- NULL: it let it by
     code        TEXT    CHECK (code IN ('context_canceled', 'denied_permission', 'outside_workspace',
@@ -275,130 +292,133 @@ SELECT p.value AS asked, s.scoped,
   FROM policy_now AS p, (SELECT 0 AS scoped UNION ALL SELECT 1) AS s
  WHERE p.name = 'network';
 
--- The grants that cover a decision, the one that counts first: any deny; then the allow for a file,
--- for the deepest directory, for the tool. An allow covers a path by all of its names and only under
--- its seal; a deny by any, and always.
+-- The grants that cover a decision: any deny; else allows, up to their autonomy. An allow covers a
+-- path by all of its names and only under its seal; a deny by any, and always.
 CREATE VIEW decision_grant AS
-SELECT d.id AS decision_id, g.id AS grant_id, g.decision,
-       row_number() OVER (PARTITION BY d.id ORDER BY g.decision = 'deny' DESC,
-           g.scope_kind = 'file' DESC, g.scope_kind = 'dir' DESC, length(g.scope) DESC,
-           g.approved_at DESC, g.id DESC) AS n
+SELECT d.id AS decision_id, g.id AS grant_id, g.decision, g.scope_kind, g.scope, g.approved_at
   FROM decision AS d JOIN tool_grant AS g ON g.tool = d.tool AND g.state = 'active'
- WHERE iif(g.decision = 'deny',
-           g.scope_kind = '' OR d.path = g.scope OR d.real_path = g.scope
-           OR (g.scope_kind = 'dir' AND d.path <> ''
-               AND (substr(d.path, 1, length(g.scope) + 1) = rtrim(g.scope, '/') || '/'
-                    OR substr(d.real_path, 1, length(g.scope) + 1) = rtrim(g.scope, '/') || '/'
-                    OR g.scope = '/')),
-           seal_ok('tool_grant', g.seal_text, g.seal) IS 1
-           AND coalesce((SELECT rank FROM autonomy_rank WHERE name = lower(trim(d.autonomy))), 2)
-               <= (SELECT rank FROM autonomy_rank WHERE name = g.max_autonomy)
-           AND (g.scope_kind = '' OR (d.path <> '' AND d.real_path = g.scope)
-                OR (g.scope_kind = 'dir' AND d.path <> '' AND (g.scope = '/'
-                    OR substr(d.real_path, 1, length(g.scope) + 1) = g.scope || '/'))));
+ WHERE CASE
+       WHEN g.decision = 'deny' THEN g.scope_kind = '' OR d.path = g.scope OR d.real_path = g.scope
+            OR (g.scope_kind = 'dir' AND d.path <> '' AND (g.scope = '/'
+                OR substr(d.path, 1, length(g.scope) + 1) = g.scope || '/'
+                OR substr(d.real_path, 1, length(g.scope) + 1) = g.scope || '/'))
+       WHEN g.scope_kind = '' OR (d.path <> '' AND d.real_path = g.scope)
+            OR (g.scope_kind = 'dir' AND d.real_path <> '' AND (g.scope = '/'
+                OR substr(d.real_path, 1, length(g.scope) + 1) = g.scope || '/'))
+            THEN coalesce((SELECT rank FROM autonomy_rank WHERE name = lower(trim(d.autonomy))), 2)
+                 <= (SELECT rank FROM autonomy_rank WHERE name = g.max_autonomy)
+                 AND seal_ok('tool_grant', g.seal_text, g.seal) IS 1
+       ELSE 0 END;
 
--- What every gate would say of a decision now, if it came to it.
+CREATE VIEW decision_finds AS
+SELECT d.id AS decision_id, n.value AS network,
+       coalesce((SELECT rank FROM autonomy_rank WHERE name = lower(trim(d.autonomy))), 3)
+           > (SELECT rank FROM autonomy_rank WHERE name = d.policy ->> '$.max_autonomy') AS above,
+       -- The file goes before its directory, the deepest of these before the tool.
+       (SELECT g.grant_id FROM decision_grant AS g WHERE g.decision_id = d.id
+         ORDER BY g.decision = 'deny' DESC, g.scope_kind = 'file' DESC, g.scope_kind = 'dir' DESC,
+                  length(g.scope) DESC, g.approved_at DESC, g.grant_id DESC LIMIT 1) AS grant_id
+  FROM decision AS d JOIN policy_network AS n ON n.scoped = d.scoped;
+
+-- What every gate says of a decision.
 CREATE VIEW gate_says AS
-WITH d AS (
-    SELECT d.*,
-           d.policy ->> '$.mode' AS policy_mode,
-           (SELECT value FROM policy_network WHERE scoped = d.scoped) AS network,
-           EXISTS (SELECT 1 FROM json_each(d.categories) WHERE value = 'network') AS is_network,
-           EXISTS (SELECT 1 FROM json_each(d.categories) WHERE value = 'destructive')
-               AS is_destructive,
-           EXISTS (SELECT 1 FROM json_each(d.categories) WHERE value IN
-               ('unparseable_command', 'piped_installer', 'unseen_script', 'unknown_program'))
-               AS is_unclear,
-           coalesce((SELECT rank FROM autonomy_rank WHERE name = lower(trim(d.autonomy))), 3)
-               > (SELECT rank FROM autonomy_rank WHERE name = d.policy ->> '$.max_autonomy')
-               AS is_above,
-           (SELECT grant_id FROM decision_grant WHERE decision_id = d.id AND n = 1) AS grant_id,
-           (SELECT decision FROM decision_grant WHERE decision_id = d.id AND n = 1) AS grant_says
-      FROM decision AS d)
-SELECT id AS decision_id, 1 AS ord, 'cancelled' AS gate, iif(cancelled, 'deny', NULL) AS action,
-       iif(cancelled, 'context_canceled', NULL) AS code,
-       iif(cancelled, 'the ask was cancelled', 'the ask still stands') AS why, NULL AS grant_id FROM d
-UNION ALL
-SELECT id, 3, 'autonomy', NULL, NULL,
-       CASE WHEN autonomy = '' THEN 'none was named: low'
-            WHEN lower(trim(autonomy)) IN ('low', 'medium', 'high') THEN lower(trim(autonomy))
-            ELSE 'no such level: it counts as above every ceiling' END, NULL FROM d
-UNION ALL
-SELECT id, 4, 'risk', NULL, NULL,
-       risk_level || iif(categories = '[]', '', ' risk: '
-           || (SELECT group_concat(value, ', ') FROM json_each(categories))), NULL FROM d
-UNION ALL
-SELECT id, 5, 'mode', iif(policy_mode = 'disabled', 'allow', NULL), NULL,
-       iif(policy_mode = 'disabled', 'the policy is disabled', 'the policy is enforced'), NULL FROM d
-UNION ALL
-SELECT id, 6, 'permission', iif(permission = 'deny', 'deny', NULL),
-       iif(permission = 'deny', 'denied_permission', NULL),
-       'the tool itself is set to ' || permission, NULL FROM d
-UNION ALL
-SELECT id, 7, 'paths', iif(violation_code IS NULL, NULL, 'deny'), violation_code,
-       coalesce(violation_path || ': ' || violation_why, 'no path breaks the lists or leaves the workspace'),
-       NULL FROM d
-UNION ALL
-SELECT id, 8, 'network',
-       CASE WHEN NOT is_network OR network <> 'deny' THEN NULL
-            WHEN side_effect = 'network' AND policy ->> '$.enforce_tool_network' = '0' THEN NULL
-            WHEN policy ->> '$.on_network' = 'prompt' THEN iif(granted, NULL, 'prompt')
-            ELSE 'deny' END,
-       iif(is_network AND network = 'deny' AND policy ->> '$.on_network' = 'deny'
-           AND NOT (side_effect = 'network' AND policy ->> '$.enforce_tool_network' = '0'),
-           'network', NULL),
-       CASE WHEN NOT is_network THEN 'it does not use the network'
-            WHEN network <> 'deny' THEN 'the policy says ' || network
-            WHEN side_effect = 'network' AND policy ->> '$.enforce_tool_network' = '0'
+SELECT d.id AS decision_id, g.ord, g.name AS gate,
+       CASE g.name
+       WHEN 'cancelled' THEN iif(d.cancelled, 'deny', NULL)
+       WHEN 'mode' THEN iif(d.policy ->> '$.mode' = 'disabled', 'allow', NULL)
+       WHEN 'permission' THEN iif(d.permission = 'deny', 'deny', NULL)
+       WHEN 'paths' THEN iif(d.violation_code IS NULL, NULL, 'deny')
+       WHEN 'network' THEN CASE
+            WHEN NOT EXISTS (SELECT 1 FROM json_each(d.categories) WHERE value = 'network')
+              OR f.network <> 'deny' THEN NULL
+            WHEN d.side_effect = 'network' AND d.policy ->> '$.enforce_tool_network' = '0' THEN NULL
+            WHEN d.policy ->> '$.on_network' = 'prompt' THEN iif(d.granted, NULL, 'prompt')
+            ELSE 'deny' END
+       WHEN 'destructive' THEN CASE
+            WHEN NOT EXISTS (SELECT 1 FROM json_each(d.categories) WHERE value = 'destructive')
+              OR d.policy ->> '$.deny_destructive_shell' = '0' THEN NULL
+            WHEN d.policy ->> '$.on_destructive' = 'prompt' THEN iif(d.granted, NULL, 'prompt')
+            ELSE 'deny' END
+       WHEN 'denied' THEN iif(f.grant_says = 'deny', 'deny', NULL)
+       WHEN 'unclear' THEN iif(d.policy ->> '$.ask_unclear' = '1' AND NOT d.granted
+            AND EXISTS (SELECT 1 FROM json_each(d.categories) WHERE value IN ('unparseable_command',
+                        'piped_installer', 'unseen_script', 'unknown_program')), 'prompt', NULL)
+       WHEN 'allowed' THEN iif(f.grant_says = 'allow', iif(f.above, 'prompt', 'allow'), NULL)
+       WHEN 'tool' THEN iif(d.permission = 'allow', 'allow', NULL)
+       WHEN 'sandboxed' THEN iif(d.side_effect = 'shell' AND d.confined
+            AND d.policy ->> '$.auto_allow_shell' = '1', iif(f.above, 'prompt', 'allow'), NULL)
+       WHEN 'answered' THEN
+            iif(d.granted OR d.mode = 'unsafe', iif(f.above, 'prompt', 'allow'), NULL)
+       WHEN 'otherwise' THEN 'prompt'
+       END AS action,
+       CASE g.name
+       WHEN 'cancelled' THEN iif(d.cancelled, 'context_canceled', NULL)
+       WHEN 'permission' THEN iif(d.permission = 'deny', 'denied_permission', NULL)
+       WHEN 'paths' THEN d.violation_code
+       WHEN 'network' THEN iif(f.network = 'deny' AND d.policy ->> '$.on_network' = 'deny'
+            AND NOT (d.side_effect = 'network' AND d.policy ->> '$.enforce_tool_network' = '0')
+            AND EXISTS (SELECT 1 FROM json_each(d.categories) WHERE value = 'network'),
+            'network', NULL)
+       WHEN 'destructive' THEN iif(d.policy ->> '$.deny_destructive_shell' = '1'
+            AND d.policy ->> '$.on_destructive' = 'deny'
+            AND EXISTS (SELECT 1 FROM json_each(d.categories) WHERE value = 'destructive'),
+            'destructive_command', NULL)
+       WHEN 'denied' THEN iif(f.grant_says = 'deny', 'persistent_deny', NULL)
+       END AS code,
+       CASE g.name
+       WHEN 'cancelled' THEN iif(d.cancelled, 'the ask was cancelled', 'the ask still stands')
+       WHEN 'autonomy' THEN CASE
+            WHEN d.autonomy = '' THEN 'none was named: low'
+            WHEN lower(trim(d.autonomy)) IN ('low', 'medium', 'high') THEN lower(trim(d.autonomy))
+            ELSE 'no such level: it counts as above every ceiling' END
+       WHEN 'risk' THEN d.risk_level || iif(d.categories = '[]', '', ' risk: '
+            || (SELECT group_concat(value, ', ') FROM json_each(d.categories)))
+       WHEN 'mode' THEN 'the policy is ' || iif(d.policy ->> '$.mode' = 'disabled', 'disabled', 'enforced')
+       WHEN 'permission' THEN 'the tool itself is set to ' || d.permission
+       WHEN 'paths' THEN coalesce(d.violation_path || ': ' || d.violation_why,
+            'no path breaks the lists or leaves the workspace')
+       WHEN 'network' THEN CASE
+            WHEN NOT EXISTS (SELECT 1 FROM json_each(d.categories) WHERE value = 'network')
+            THEN 'it does not use the network'
+            WHEN f.network <> 'deny' THEN 'the policy says ' || f.network
+            WHEN d.side_effect = 'network' AND d.policy ->> '$.enforce_tool_network' = '0'
             THEN 'a network tool that the policy leaves alone'
-            ELSE 'it uses the network, and the policy has no way out' END, NULL FROM d
-UNION ALL
-SELECT id, 9, 'destructive',
-       CASE WHEN NOT is_destructive OR policy ->> '$.deny_destructive_shell' = '0' THEN NULL
-            WHEN policy ->> '$.on_destructive' = 'prompt' THEN iif(granted, NULL, 'prompt')
-            ELSE 'deny' END,
-       iif(is_destructive AND policy ->> '$.deny_destructive_shell' = '1'
-           AND policy ->> '$.on_destructive' = 'deny', 'destructive_command', NULL),
-       CASE WHEN NOT is_destructive THEN 'nothing in it destroys'
-            WHEN policy ->> '$.deny_destructive_shell' = '0' THEN 'it destroys, which the policy allows'
-            ELSE 'it destroys what cannot be brought back' END, NULL FROM d
-UNION ALL
-SELECT id, 10, 'denied', iif(grant_says = 'deny', 'deny', NULL),
-       iif(grant_says = 'deny', 'persistent_deny', NULL),
-       iif(grant_says = 'deny', 'a person always denies this: tool grant ' || grant_id,
-           'nobody always denies it'), iif(grant_says = 'deny', grant_id, NULL) FROM d
-UNION ALL
-SELECT id, 11, 'unclear',
-       iif(is_unclear AND policy ->> '$.ask_unclear' = '1' AND NOT granted, 'prompt', NULL), NULL,
-       CASE WHEN NOT is_unclear THEN 'its text says what it runs'
-            WHEN policy ->> '$.ask_unclear' = '0' THEN 'what it runs is not in its text, which the policy takes'
-            WHEN granted THEN 'what it runs is not in its text, and a person said yes'
-            ELSE 'what it runs is not in its text' END, NULL FROM d
-UNION ALL
-SELECT id, 12, 'allowed', iif(grant_says = 'allow', iif(is_above, 'prompt', 'allow'), NULL), NULL,
-       CASE WHEN grant_says IS NOT 'allow' THEN 'nobody always allows it'
-            WHEN is_above THEN 'above the policy ceiling'
-            ELSE 'a person always allows this: tool grant ' || grant_id END,
-       iif(grant_says = 'allow', grant_id, NULL) FROM d
-UNION ALL
-SELECT id, 13, 'tool', iif(permission = 'allow', 'allow', NULL), NULL,
-       'the tool itself is set to ' || permission, NULL FROM d
-UNION ALL
-SELECT id, 14, 'sandboxed',
-       iif(side_effect = 'shell' AND confined AND policy ->> '$.auto_allow_shell' = '1',
-           iif(is_above, 'prompt', 'allow'), NULL), NULL,
-       CASE WHEN side_effect <> 'shell' THEN 'it is no shell command'
-            WHEN NOT confined THEN 'no sandbox would hold it'
-            WHEN policy ->> '$.auto_allow_shell' = '0' THEN 'a sandbox would hold it, but the policy asks'
-            WHEN is_above THEN 'above the policy ceiling'
-            ELSE 'a sandbox holds it' END, NULL FROM d
-UNION ALL
-SELECT id, 15, 'answered', iif(granted OR mode = 'unsafe', iif(is_above, 'prompt', 'allow'), NULL), NULL,
-       CASE WHEN NOT granted AND mode <> 'unsafe' THEN 'nobody said yes to it'
-            WHEN is_above THEN 'above the policy ceiling'
-            WHEN granted THEN 'a person said yes' ELSE 'the session asks nobody (unsafe)' END, NULL FROM d
-UNION ALL
-SELECT id, 16, 'otherwise', 'prompt', NULL, 'a person decides', NULL FROM d;
+            ELSE 'it uses the network, and the policy has no way out' END
+       WHEN 'destructive' THEN CASE
+            WHEN NOT EXISTS (SELECT 1 FROM json_each(d.categories) WHERE value = 'destructive')
+            THEN 'nothing in it destroys'
+            WHEN d.policy ->> '$.deny_destructive_shell' = '0' THEN 'it destroys, which the policy allows'
+            ELSE 'it destroys what cannot be brought back' END
+       WHEN 'denied' THEN iif(f.grant_says = 'deny',
+            'a person always denies this: tool grant ' || f.grant_id, 'nobody always denies it')
+       WHEN 'unclear' THEN CASE
+            WHEN NOT EXISTS (SELECT 1 FROM json_each(d.categories) WHERE value IN
+                ('unparseable_command', 'piped_installer', 'unseen_script', 'unknown_program'))
+            THEN 'its text says what it runs'
+            WHEN d.policy ->> '$.ask_unclear' = '0'
+            THEN 'what it runs is not in its text, which the policy takes'
+            WHEN d.granted THEN 'what it runs is not in its text, and a person said yes'
+            ELSE 'what it runs is not in its text' END
+       WHEN 'allowed' THEN CASE
+            WHEN f.grant_says IS NOT 'allow' THEN 'nobody always allows it'
+            WHEN f.above THEN 'above the policy ceiling'
+            ELSE 'a person always allows this: tool grant ' || f.grant_id END
+       WHEN 'tool' THEN 'the tool itself is set to ' || d.permission
+       WHEN 'sandboxed' THEN CASE
+            WHEN d.side_effect <> 'shell' THEN 'it is no shell command'
+            WHEN NOT d.confined THEN 'no sandbox would hold it'
+            WHEN d.policy ->> '$.auto_allow_shell' = '0'
+            THEN 'a sandbox would hold it, but the policy asks'
+            WHEN f.above THEN 'above the policy ceiling'
+            ELSE 'a sandbox holds it' END
+       WHEN 'answered' THEN CASE
+            WHEN NOT d.granted AND d.mode <> 'unsafe' THEN 'nobody said yes to it'
+            WHEN f.above THEN 'above the policy ceiling'
+            WHEN d.granted THEN 'a person said yes' ELSE 'the session asks nobody (unsafe)' END
+       ELSE 'a person decides'
+       END AS why,
+       iif(g.name = iif(f.grant_says = 'deny', 'denied', 'allowed'), f.grant_id, NULL) AS grant_id
+  FROM decision AS d JOIN decision_found AS f ON f.decision_id = d.id CROSS JOIN gate AS g;
 
 CREATE TRIGGER decision_by_this_policy BEFORE INSERT ON decision
 BEGIN
@@ -409,6 +429,10 @@ END;
 -- The gates are asked in their order, up to the one that decides.
 CREATE TRIGGER decision_passes_gates AFTER INSERT ON decision
 BEGIN
+    INSERT INTO decision_found (decision_id, network, above, grant_id, grant_says)
+    SELECT f.decision_id, f.network, f.above, f.grant_id, g.decision
+      FROM decision_finds AS f LEFT JOIN tool_grant AS g ON g.id = f.grant_id
+     WHERE f.decision_id = NEW.id;
     INSERT INTO decision_gate (decision_id, ord, gate, action, code, why, grant_id)
     SELECT decision_id, ord, gate, action, code, why, grant_id FROM gate_says
      WHERE decision_id = NEW.id
@@ -435,6 +459,16 @@ BEGIN
     SELECT RAISE(ABORT, 'policy.history|a decision is history');
 END;
 
+CREATE TRIGGER decision_found_is_history BEFORE UPDATE ON decision_found
+BEGIN
+    SELECT RAISE(ABORT, 'policy.history|a decision is history');
+END;
+
+CREATE TRIGGER decision_found_stays BEFORE DELETE ON decision_found
+BEGIN
+    SELECT RAISE(ABORT, 'policy.history|a decision is history');
+END;
+
 -- What became of each ask, and by which gate.
 CREATE VIEW decision_made AS
 SELECT d.id, d.at, d.session, d.tool, d.side_effect, d.autonomy, d.risk_level, d.categories,
@@ -455,6 +489,23 @@ INSERT INTO policy_field (name, kind, fallback, hardens, doc) VALUES
     ('network', 'network', 'deny', 0, 'deny, allow, or scoped: to the allowed domains alone'),
     ('on_destructive', 'answer', 'deny', 0, 'deny or prompt: what becomes of a destructive command'),
     ('on_network', 'answer', 'deny', 0, 'deny or prompt: what becomes of a command that uses a network it may not');
+
+INSERT INTO gate (ord, name, asks) VALUES
+    (1, 'cancelled', 'whether the ask still stands'),
+    (3, 'autonomy', 'how much autonomy it is asked with'),
+    (4, 'risk', 'what it would do'),
+    (5, 'mode', 'whether the policy is enforced'),
+    (6, 'permission', 'whether the tool itself is denied'),
+    (7, 'paths', 'whether a path breaks the lists or leaves the workspace'),
+    (8, 'network', 'whether it uses a network that it may not'),
+    (9, 'destructive', 'whether it destroys'),
+    (10, 'denied', 'whether a person always denies it'),
+    (11, 'unclear', 'whether its text says what it runs'),
+    (12, 'allowed', 'whether a person always allows it'),
+    (13, 'tool', 'whether the tool itself is allowed'),
+    (14, 'sandboxed', 'whether a sandbox holds it, and the policy takes that'),
+    (15, 'answered', 'whether a person said yes to it, or the session asks nobody'),
+    (16, 'otherwise', 'nothing: a person is asked');
 
 INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('agents.command', 256, 'characters', 16, 4096, 'of the command line of an agent that are shown'),

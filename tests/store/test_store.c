@@ -122,6 +122,8 @@ static const struct {
     {"beat_request", {"", "", ""}},
     {"policy_field", {"", "", ""}},
     {"decision_gate", {"", "", ""}},
+    {"decision_found", {"", "", ""}},
+    {"gate", {"", "", ""}},
 };
 
 #define DUTIES (sizeof(duties) / sizeof(duties[0]))
