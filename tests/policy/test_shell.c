@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/policy/shell.h"
+#include "engine/policy/command.h"
 
 static const struct shell_limits limits = {1 << 20, 100, 100000};
 
@@ -129,6 +130,92 @@ what_dash_takes(void **state)
 {
 	(void)state;
 	compare("dash", SHELL_POSIX, 5);
+}
+
+/* Pieces of which random scripts are made that may run the function "mark". */
+static const char *const shards[] = {"'", "\"", "`", "$(", ")", "(", "{ ", "}", "\\", "\n", ";",
+    "&", "|", "#", "$", "$'", "$\"", "<<E\n", "\nE\n", "<<'E'\n", "$((", "))", "((", "${x:-", "]",
+    "[[ ", " ]]", "=", "a", "x", " ", " ", "mark", "mark", "\nmark\n", "$(mark)", "`mark`",
+    ";mark;", "<", "<(", "if ", "; then ", "; fi", "case a in a) ", ";; esac", "\\\n", "!", "*",
+    "{a,b}", "$x", "$IFS", "1", "<<-E\n\t", "<<<", "time ", "coproc ", "eval ", "x=", "a[", "]=1 ",
+    "&&", "||", "'mark'", "\"mark\"", "'$(mark)'", "\"$(mark)\"", "$'\\'", "'\\''"};
+
+/* Run ${script} in ${shell}, where nothing but builtins and "mark" can be run; whether that ran. */
+static bool
+marks(const char *shell, const char *script)
+{
+	char text[1024], byte;
+	int fds[2], null;
+	pid_t pid;
+	bool ran;
+
+	snprintf(text, sizeof(text), "PATH=/nonexistent\nmark() { echo x >&9; }\n%s", script);
+	assert_int_equal(pipe(fds), 0);
+	assert_true((pid = fork()) != -1);
+	if (pid == 0) {
+		setpgid(0, 0);
+		null = open("/dev/null", O_RDWR);
+		dup2(fds[1], 9);
+		dup2(null, 0);
+		dup2(null, 1);
+		dup2(null, 2);
+		close(fds[0]);
+		alarm(5);
+		if (chdir("/proc") == 0) /* where no redirection makes a file */
+			execlp(shell, shell, "-c", text, (char *)NULL);
+		_exit(127);
+	}
+	close(fds[1]);
+	assert_int_equal(waitpid(pid, &(int){0}, 0), pid);
+	/* What it left in the background holds the pipe open. */
+	kill(-pid, SIGKILL);
+	ran = read(fds[0], &byte, 1) == 1;
+	close(fds[0]);
+	return ran;
+}
+
+/* Whether the look at ${script} finds "mark", or says that it cannot tell. */
+static bool
+finds_mark(const char *script)
+{
+	struct command_report r;
+	size_t i;
+
+	assert_int_equal(command_look(script, strlen(script), &limits, &r), 0);
+	for (i = 0; i < r.program_count; i++)
+		if (strcmp(r.programs[i], "mark") == 0)
+			return true;
+	return (r.categories & (RISK_UNPARSEABLE | RISK_UNSEEN_SCRIPT | RISK_UNKNOWN_PROGRAM)) != 0;
+}
+
+/* What a real shell runs of a random script is found in its text, or the text is not clean. */
+static void
+what_shells_run_is_seen(void **state)
+{
+	static const char *const shells[] = {"bash", "dash"};
+	unsigned seed = 17;
+	char script[256];
+	int i, j, ran = 0;
+
+	(void)state;
+	if (!marks("bash", "mark") || !marks("dash", "mark"))
+		skip();
+	for (i = 0; i < 600; i++) {
+		script[0] = '\0';
+		for (j = 2 + rand_r(&seed) % 13; j > 0; j--)
+			strcat(script,
+			    shards[(unsigned)rand_r(&seed) % (sizeof(shards) / sizeof(shards[0]))]);
+		/* No function may get in the place of ours. */
+		if (strstr(script, "mark") == NULL || strstr(script, "mark(") != NULL ||
+		    strstr(script, "mark (") != NULL || finds_mark(script))
+			continue;
+		for (j = 0; j < 2; j++)
+			if (marks(shells[j], script))
+				fail_msg("%s runs mark in: %s", shells[j], script);
+		ran++;
+	}
+	assert_true(ran > 0);
+	assert_true(finds_mark("mark") && !finds_mark("echo mark"));
 }
 
 /* The scripts of this machine. */
@@ -273,6 +360,7 @@ main(void)
 	    cmocka_unit_test(nesting_is_bounded),
 	    cmocka_unit_test(what_bash_takes),
 	    cmocka_unit_test(what_dash_takes),
+	    cmocka_unit_test(what_shells_run_is_seen),
 	    cmocka_unit_test(scripts_of_this_machine),
 	};
 
