@@ -99,4 +99,7 @@ INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('sandbox_run', 'starting', 'failed'),
     ('sandbox_run', 'starting', 'lost'),
     ('sandbox_run', 'running', 'ended'),
-    ('sandbox_run', 'running', 'lost');
+    ('sandbox_run', 'running', 'lost'),
+    ('tool_grant', '', 'active'),
+    ('tool_grant', 'active', 'replaced'),
+    ('tool_grant', 'active', 'revoked');

@@ -347,3 +347,15 @@ SELECT 'connection without an audit row' AS name, 'egress_flow ' || f.id AS deta
 
 SELECT 'connection under an ended instance' AS name, 'egress_flow ' || id AS detail
   FROM egress_flow WHERE ended_at IS NULL AND asked_at < (SELECT max(ended_at) FROM instance);
+-- Every ask of a tool was decided by one gate, the last that was asked.
+SELECT 'ask without one decision' AS name, d.id AS detail FROM decision AS d
+ WHERE (SELECT count(*) FROM decision_gate AS g WHERE g.decision_id = d.id AND g.action IS NOT NULL) <> 1
+    OR (SELECT max(ord) FROM decision_gate AS g WHERE g.decision_id = d.id)
+       <> (SELECT ord FROM decision_gate AS g WHERE g.decision_id = d.id AND g.action IS NOT NULL);
+
+SELECT 'denied for what it is not' AS name, d.id AS detail
+  FROM decision AS d JOIN decision_gate AS g ON g.decision_id = d.id
+ WHERE (g.code = 'network' AND NOT EXISTS (SELECT 1 FROM json_each(d.categories) WHERE value = 'network'))
+    OR (g.code = 'destructive_command'
+        AND NOT EXISTS (SELECT 1 FROM json_each(d.categories) WHERE value = 'destructive'))
+    OR (g.code = 'persistent_deny') <> (g.action = 'deny' AND g.grant_id IS NOT NULL);

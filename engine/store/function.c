@@ -23,6 +23,7 @@ static const struct {
     {"folder", "bastion-folder-1", KEY_GRANT},
     {"contain", "bastion-contain-1", KEY_GRANT},
     {"order", "bastion-order-1", KEY_IDENTITY},
+    {"tool_grant", "bastion-tool-grant-1", KEY_GRANT},
 };
 
 int64_t

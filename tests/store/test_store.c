@@ -89,6 +89,7 @@ static const struct {
     {"host_address", {"P", "", "P"}},
     {"op_run", {"N", "NW", ""}},
     {"op_output", {"W", "", "K"}},
+    {"sandbox_run", {"PW", "PW", ""}},
     {"folder_walk", {"W", "W", ""}},
     {"mcp_token", {"P", "P", ""}},
     {"refused", {"NPL", "", ""}},
@@ -103,6 +104,11 @@ static const struct {
     {"contain_process", {"W", "", ""}},
     {"quarantine", {"", "PK", ""}},
     {"verb_probe", {"W", "W", ""}},
+    {"policy_value", {"P", "P", "P"}},
+    {"policy_domain", {"P", "", "P"}},
+    {"policy_path", {"P", "", "P"}},
+    {"tool_grant", {"P", "P", ""}},
+    {"decision", {"PN", "", ""}},
     {"audit_seal", {"KP", "", ""}},
     {"audit_sink", {"", "PK", ""}},
     {"audit_base", {"K", "", ""}},
@@ -146,6 +152,10 @@ static const struct {
     {"enforces", {"", "", ""}},
     {"strike", {"", "", ""}},
     {"refused_stretch", {"", "", ""}},
+    {"policy_field", {"", "", ""}},
+    {"decision_gate", {"", "", ""}},
+    {"decision_found", {"", "", ""}},
+    {"gate", {"", "", ""}},
 };
 
 #define DUTIES (sizeof(duties) / sizeof(duties[0]))

@@ -1,0 +1,215 @@
+/* verb_sandbox_policy.c: the policy of tools: what is in force, and changing it. */
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/policy/policy.h"
+#include "shell/cli.h"
+#include "shell/text.h"
+
+static const char LIST[] = "SELECT name, value, source, doc FROM policy_now ORDER BY name";
+
+static const char ENTRIES[] =
+    "SELECT kind AS list, path AS entry FROM policy_path"
+    " UNION ALL SELECT kind || '_domain', domain FROM policy_domain ORDER BY 1, 2";
+
+static const char ROOTS[] = "SELECT path FROM policy_path WHERE kind = 'write_root'";
+
+/* The fields in the order in which they are read, and what they come to. */
+static const char EFFECTIVE[] =
+    "SELECT name, value FROM (SELECT 1 AS n, 'mode' AS name,"
+    "        (SELECT value FROM policy_now WHERE name = 'mode') AS value"
+    "    UNION ALL SELECT 2, 'network', (SELECT value FROM policy_network WHERE scoped)"
+    "    UNION ALL SELECT 3, 'enforce_workspace',"
+    "        (SELECT value FROM policy_now WHERE name = 'enforce_workspace')"
+    "    UNION ALL SELECT 4, 'write_roots', :roots"
+    "    UNION ALL SELECT 5, 'write_roots_error', :error WHERE :error <> ''"
+    "    UNION ALL SELECT 6, 'deny_destructive_shell',"
+    "        (SELECT value FROM policy_now WHERE name = 'deny_destructive_shell')"
+    "    UNION ALL SELECT 7, name, value FROM policy_now WHERE name IN ('ask_unclear',"
+    "        'auto_allow_shell', 'enforce_tool_network', 'on_destructive', 'on_network')"
+    "    UNION ALL SELECT 8, 'max_autonomy',"
+    "        (SELECT value FROM policy_now WHERE name = 'max_autonomy')"
+    "    UNION ALL SELECT 9, 'interactive_command_guard', 'enabled'"
+    "    UNION ALL SELECT 10, 'destructive_shell_guard', iif((SELECT value FROM policy_now"
+    "        WHERE name = 'deny_destructive_shell') = '1', 'enabled', 'disabled')"
+    "    UNION ALL SELECT 11, 'network_guard', iif((SELECT value FROM policy_network"
+    "        WHERE scoped) = 'deny', 'enabled', 'disabled')"
+    "    UNION ALL SELECT 12, 'workspace_guard', iif((SELECT value FROM policy_now"
+    "        WHERE name = 'enforce_workspace') = '1', 'enabled', 'disabled')"
+    "    UNION ALL SELECT 13, 'tool_grants', (SELECT count(*) FROM live_tool_grants) || '')"
+    " ORDER BY n, name";
+
+struct options {
+	const char *workspace;
+	bool effective, config;
+};
+
+static int
+option(void *ctx, int val, const char *arg)
+{
+	struct options *o = ctx;
+
+	if (val == 'w')
+		o->workspace = arg;
+	else if (val == 'e')
+		o->effective = true;
+	else
+		o->config = true;
+	return 0;
+}
+
+static int
+list(struct cli *cli)
+{
+	struct stmt *q;
+	int rows;
+
+	if (cli_open(cli, ROLE_READER) != 0 || (q = store_sql(cli->db, LIST)) == NULL ||
+	    cli_show(cli, q) == -1)
+		return cli_refuse(cli);
+	if (cli->mode != CLI_TABLE)
+		return 0;
+	putchar('\n');
+	if ((q = store_sql(cli->db, ENTRIES)) == NULL || (rows = cli_show(cli, q)) == -1)
+		return cli_refuse(cli);
+	if (rows == 0)
+		printf("No path and no domain is listed.\n");
+	return 0;
+}
+
+/* The workspace and what the policy adds to it; the entries that lead nowhere in ${error}. */
+static int
+roots(struct cli *cli, const char *workspace, FILE *found, FILE *error)
+{
+	struct scope scope = {.count = 0};
+	char why[192], at[PLACE_MAX];
+	struct stmt *q;
+	size_t i;
+	int rc;
+
+	if (workspace[0] != '/' && getcwd(at, sizeof(at)) != NULL && strcmp(workspace, ".") != 0 &&
+	    strlen(at) + strlen(workspace) + 2 <= sizeof(at))
+		strcat(strcat(at, "/"), workspace);
+	else if (workspace[0] == '/')
+		snprintf(at, sizeof(at), "%s", workspace);
+	if (scope_add(&scope, at, getenv("HOME"), why, sizeof(why)) != 0)
+		return refusal_set(&cli->refusal, "policy.request", "%s", why);
+	if ((q = store_sql(cli->db, ROOTS)) == NULL)
+		return -1;
+	while ((rc = stmt_step(q)) == 1)
+		if (scope_add(&scope, stmt_get_text(q, 0), getenv("HOME"), why, sizeof(why)) != 0)
+			fprintf(error, "%s%s", ftell(error) > 0 ? "; " : "", why);
+	for (i = 0; i < scope.count; i++)
+		fprintf(found, "%s%s", i > 0 ? ", " : "", scope.roots[i]);
+	scope_free(&scope);
+	return rc;
+}
+
+static int
+effective(struct cli *cli, const char *workspace)
+{
+	char *found = NULL, *error = NULL;
+	size_t found_len, error_len;
+	FILE *f = open_memstream(&found, &found_len), *e = open_memstream(&error, &error_len);
+	struct stmt *q;
+	int rc = -1;
+
+	if (f != NULL && e != NULL && cli_open(cli, ROLE_READER) == 0)
+		rc = roots(cli, workspace, f, e);
+	if (f != NULL)
+		fclose(f);
+	if (e != NULL)
+		fclose(e);
+	if (rc == 0 && (q = store_sql(cli->db, EFFECTIVE)) != NULL) {
+		stmt_text(q, ":roots", found);
+		stmt_text(q, ":error", error);
+		rc = cli_show(cli, q) == -1 ? -1 : 0;
+	}
+	free(found);
+	free(error);
+	return rc == 0 ? 0 : cli_refuse(cli);
+}
+
+static bool
+is_list(const char *word)
+{
+	static const char *const lists[] = {"allow_read", "deny_read", "allow_write", "deny_write",
+	    "write_root", "allow_domain", "deny_domain"};
+	size_t i;
+
+	for (i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+		if (strcmp(word, lists[i]) == 0)
+			return true;
+	return false;
+}
+
+static int
+entry(struct cli *cli, const char *which, const char *text, bool add)
+{
+	bool changed;
+
+	if (!is_list(which))
+		return cli_usage(cli,
+		    "the lists are allow_read, deny_read, allow_write, deny_write, "
+		    "write_root, allow_domain and deny_domain");
+	if (cli_open(cli, ROLE_PERSON) != 0 ||
+	    policy_entry(cli->db, which, text, add, &changed) != 0)
+		return cli_refuse(cli);
+	if (!changed)
+		printf("Nothing changed: it %s there.\n", add ? "was" : "was not");
+	return 0;
+}
+
+static int
+change(struct cli *cli, const char *name, const char *value, bool config)
+{
+	if (cli_open(cli, ROLE_PERSON) != 0 ||
+	    (value != NULL ? policy_set(cli->db, name, config, value)
+			   : policy_unset(cli->db, name, config)) != 0)
+		return cli_refuse(cli);
+	return 0;
+}
+
+/*
+ * VERB: sandbox policy
+ *
+ * usage: bastion sandbox policy [--json]
+ *        bastion sandbox policy --effective [--workspace DIR] [--json]
+ *        bastion sandbox policy set NAME VALUE [--config]
+ *        bastion sandbox policy unset NAME [--config]
+ *        bastion sandbox policy add|remove LIST ENTRY
+ *
+ * Show the policy by which tools of agents are held, with its paths and domains, or change it. Each
+ * field says who set it. With --effective, what it comes to in the directory DIR, by default this
+ * one: a network that nothing could hold is denied, a directory that is gone is no root. With
+ * --config it is the word of a configuration, which may only harden what a person said; of two
+ * words the person's counts otherwise.
+ */
+int
+verb_sandbox_policy(struct cli *cli, int argc, char **argv)
+{
+	static const struct option longopts[] = {{"effective", no_argument, NULL, 'e'},
+	    {"workspace", required_argument, NULL, 'w'}, {"config", no_argument, NULL, 'c'},
+	    {NULL, 0, NULL, 0}};
+	struct options o = {".", false, false};
+	int first, words;
+
+	if ((first = cli_options(cli, argc, argv, longopts, option, &o)) < 0)
+		return first == -2 ? 0 : 2;
+	words = argc - first;
+	if (words == 0)
+		return o.effective ? effective(cli, o.workspace) : list(cli);
+	if (words == 3 && strcmp(argv[first], "set") == 0)
+		return change(cli, argv[first + 1], argv[first + 2], o.config);
+	if (words == 2 && strcmp(argv[first], "unset") == 0)
+		return change(cli, argv[first + 1], NULL, o.config);
+	if (words == 3 && strcmp(argv[first], "add") == 0)
+		return entry(cli, argv[first + 1], argv[first + 2], true);
+	if (words == 3 && strcmp(argv[first], "remove") == 0)
+		return entry(cli, argv[first + 1], argv[first + 2], false);
+	return cli_usage(cli, "unexpected word: %s", argv[first]);
+}
