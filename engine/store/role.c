@@ -44,6 +44,8 @@ static const struct {
     {"pairing_endpoint", INS | DEL, BIT(ROLE_PERSON)},
     {"listen", INS | DEL, BIT(ROLE_PERSON)},
     {"host_address", INS | DEL, BIT(ROLE_PERSON)},
+    {"box_line", INS | UPD, BIT(ROLE_NET)},
+    {"pairing_line", INS | UPD | DEL, BIT(ROLE_NET)},
     {"call", INS, BIT(ROLE_NET)},
     {"call", UPD, BIT(ROLE_NET) | BIT(ROLE_LINK) | BIT(ROLE_KEEPER)},
     {"call_output", INS, BIT(ROLE_LINK)},

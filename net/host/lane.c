@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/clock.h"
 #include "engine/state/approval.h"
 #include "engine/state/audit_proof.h"
 #include "engine/state/pairing.h"
@@ -116,16 +115,6 @@ struct ask {
  * Who asks.
  */
 
-static const char *
-header_needed(struct http_exchange *x, const char *name, struct refusal *r)
-{
-	const char *v;
-
-	if ((v = http_header(x, name)) == NULL)
-		refusal_set(r, "lane.signature", "the request has no header %s", name);
-	return v;
-}
-
 static int
 hex_only(const char *text, size_t len)
 {
@@ -136,43 +125,29 @@ int
 lane_who(struct net *net, struct http_exchange *x, const char *path, struct pairing *pairing,
     char nonce[SIGN_NONCE_HEX], struct refusal *r)
 {
-	struct sign_request request = {.method = http_method(x), .path = path};
-	const char *key, *time, *given, *signature;
-	unsigned char pk[32];
-	int64_t skew;
+	struct signed_request s;
 	int n;
 
-	if ((key = header_needed(x, "Bastion-Key", r)) == NULL ||
-	    (time = header_needed(x, "Bastion-Time", r)) == NULL ||
-	    (given = header_needed(x, "Bastion-Nonce", r)) == NULL ||
-	    (signature = header_needed(x, "Bastion-Signature", r)) == NULL)
+	if (signed_read(x, path, &s, r) != 0)
 		return -1;
-	if (hex_only(key, 64) != 0 || hex_only(given, SIGN_NONCE_HEX - 1) != 0)
-		return refusal_set(
-		    r, "lane.signature", "a header of the signature is not in its form");
-	sodium_hex2bin(pk, sizeof(pk), key, 64, NULL, NULL, NULL);
-	memcpy(nonce, given, SIGN_NONCE_HEX);
-	if ((n = pairing_find(net->env->db, pk, pairing)) != 1) {
+	memcpy(nonce, s.nonce, SIGN_NONCE_HEX);
+	if ((n = pairing_find(net->env->db, s.key, pairing)) != 1) {
 		if (n == -1)
 			*r = *store_refusal(net->env->db);
 		return n == -1
 			   ? -1
 			   : refusal_set(r, "lane.host", "no Host with this key is paired here");
 	}
-	request.nonce = nonce;
-	request.time = strtoll(time, NULL, 10);
-	request.body = http_body(x, &request.len);
-	if (sign_check(pk, &request, signature) != 0)
-		return refusal_set(r, "lane.signature",
-		    "the signature is not that of %s for this request", pairing->host);
+	if (signed_check(&s, pairing->host, r) != 0)
+		return -1;
 	if (strcmp(pairing->state, "invalid") == 0)
 		return refusal_set(r, "pairing.invalid", "this pairing is not served");
-	skew = request.time - clock_now();
-	if (skew > store_setting(net->env->db, "lane.skew_ms") ||
-	    skew < -store_setting(net->env->db, "lane.skew_ms"))
-		return refusal_set(r, "lane.time",
-		    "the request was signed %" PRId64 " s %s this machine's clock",
-		    (skew < 0 ? -skew : skew) / 1000, skew < 0 ? "behind" : "ahead of");
+	if (signed_now(&s, store_setting(net->env->db, "lane.skew_ms"), r) != 0)
+		return -1;
+	if (http_peer(x)->uid == HTTP_NOBODY && http_peer(x)->tag != pairing->id)
+		return refusal_set(r, "lane.line",
+		    "this connection is another Host's than that of %s, who signed the request",
+		    pairing->host);
 	if (http_peer(x)->uid != HTTP_NOBODY && (int64_t)http_peer(x)->uid != pairing->peer_uid)
 		return refusal_set(r, "lane.peer",
 		    "%s paired as another user than the one who asks", pairing->host);

@@ -8,6 +8,7 @@
 #include "net/host/anchor.h"
 #include "net/host/calls.h"
 #include "net/host/context.h"
+#include "net/host/line.h"
 #include "net/host/mcp_http.h"
 #include "net/host/net.h"
 #include "net/host/openapi.h"
@@ -24,11 +25,19 @@ const struct http_route net_routes[] = {
     {"GET", "/v1/status", SURFACE_CONTROL, 0, control_status, "what runs, and what waits"},
     {"GET", "/v1/approvals", SURFACE_CONTROL, 0, control_approvals,
 	"questions that wait for a person"},
-    {"GET", "/v1/ops", SURFACE_LANE, 0, lane_ops, "the op catalog"},
-    {"POST", "/v1/ops", SURFACE_LANE, 65536, lane_ask, "ask for an op; the answer is streamed"},
-    {"GET", "/v1/pairings", SURFACE_LANE, 0, anchor_list, "pairings here, as far as they are told"},
-    {"POST", "/v1/pairings", SURFACE_LANE, ANCHOR_BODY_MAX, anchor_sync,
+    {"GET", "/v1/ops", SURFACE_LANE | SURFACE_PEER, 0, lane_ops, "the op catalog"},
+    {"POST", "/v1/ops", SURFACE_LANE | SURFACE_PEER, 65536, lane_ask,
+	"ask for an op; the answer is streamed"},
+    {"GET", "/v1/pairings", SURFACE_LANE | SURFACE_PEER, 0, anchor_list,
+	"pairings here, as far as they are told"},
+    {"POST", "/v1/pairings", SURFACE_LANE | SURFACE_PEER, ANCHOR_BODY_MAX, anchor_sync,
 	"terms that the anchor signed"},
+    {"GET", "/v1/line", SURFACE_PEER, 0, lines_take,
+	"a box that dials in gives this connection to be asked on"},
+    {"GET", "/v1/boxes/{box}/{what}", SURFACE_LINES, 0, lines_relay,
+	"ask a box that dialled in, as on its lane"},
+    {"POST", "/v1/boxes/{box}/{what}", SURFACE_LINES, 65536, lines_relay,
+	"ask a box that dialled in, as on its lane"},
     {"GET", "/v1/folders", SURFACE_CONTEXT, 0, context_list, "what this user asked to share"},
     {"POST", "/v1/folders", SURFACE_CONTEXT, 65536, context_post,
 	"ask to share a folder with a Host"},
@@ -56,6 +65,7 @@ static const struct {
     {"control.sock", SURFACE_CONTROL, true, true},
     {"lane.sock", SURFACE_LANE, true, false},
     {"enroll.sock", SURFACE_ENROLL, false, true},
+    {"lines.sock", SURFACE_LINES, false, true},
 };
 
 /* What the table says of a code, as the members of an error that follow the code and the reason. */
@@ -199,9 +209,13 @@ net_stop(struct actor_env *env)
 	if (net == NULL)
 		return;
 	mcp_http_end(net);
+	dials_end(net);
+	lines_end(net);
 	http_server_free(net->server);
 	http_server_free(net->asks);
 	committer_stop(net->committer);
+	dials_free(net);
+	lines_free(net);
 	free(net);
 	env->ctx = NULL;
 }
@@ -223,6 +237,7 @@ net_start(struct actor_env *env, struct refusal *r)
 	    committer_start(env->home, ROLE_NET, &env->keys, "actor:net", env->loop, r);
 	if (net->committer != NULL &&
 	    (net->server = http_server_new(env->loop, &config, r)) != NULL &&
+	    (env->home->role == HOME_HOST ? lines_start(net, r) : dials_start(net, r)) == 0 &&
 	    net_listen(net, r) == 0 && mcp_http_start(net, r) == 0) {
 		/* Without a place for their socket users cannot ask; the box serves all the same.
 		 */
@@ -242,6 +257,8 @@ net_wake(struct actor_env *env)
 	lane_wake(env->ctx);
 	mcp_http_wake(env->ctx);
 	enroll_wake(env->ctx);
+	lines_wake(env->ctx);
+	dials_wake(env->ctx);
 }
 
 static void
@@ -260,6 +277,7 @@ net_drain(struct actor_env *env)
 
 	lane_drain(net);
 	mcp_http_end(net);
+	dials_drain(net);
 	net->serving = 1 + (net->asks != NULL);
 	http_server_drain(net->server, drained, net);
 	if (net->asks != NULL)

@@ -14,6 +14,9 @@
 #define SURFACE_ENROLL  4u  /* enroll.sock: boxes redeem an invitation of this Host */
 #define SURFACE_CONTEXT 8u  /* ask.sock: any user asks to share a folder */
 #define SURFACE_MCP     16u /* a port of the loopback address: agents with a token */
+#define SURFACE_GUEST   32u /* the port under TLS, without a certificate */
+#define SURFACE_PEER    64u /* the same, with that of a machine that is paired */
+#define SURFACE_LINES   128u /* lines.sock: this Host's own actor link asks boxes that dialled in */
 
 /* Who may speak to control.sock: the user of the daemon, and root. */
 #define NET_PEOPLE 2
@@ -34,6 +37,8 @@ struct net {
 	struct watch *watches; /* answers that are being streamed (watch.c) */
 	struct ask *held;      /* asks that wait for a person (lane.c) */
 	int64_t nheld;
+	struct lines *lines;   /* that boxes made (line_host.c); NULL on a box */
+	struct dials *dials;   /* that this box makes (line_box.c); NULL on a Host */
 	struct mcp_http *mcp; /* agents (mcp_http.c); NULL: not yet, or no more */
 	struct guest *guests; /* boxes that wait for a signature (enroll.c) */
 	struct net_person
@@ -67,8 +72,9 @@ int net_answer(struct net *net, struct http_exchange *x, struct stmt *q);
 /**
  * lane_who(net, x, path, pairing, nonce, r):
  * Find whose key signed this very request for ${path}, not long ago, from the user that it paired
- * as.  Return 0 with ${pairing} and the request's ${nonce}; or -1 with ${r}: lane.host,
- * lane.signature, lane.time, lane.peer; ${pairing} is filled then where the key is known.
+ * as, or on a connection under TLS that is its own.  Return 0 with ${pairing} and the request's
+ * ${nonce}; or -1 with ${r}: lane.host, lane.signature, lane.time, lane.peer, lane.line; ${pairing}
+ * is filled then where the key is known.
  */
 struct pairing;
 int lane_who(struct net *net, struct http_exchange *x, const char *path, struct pairing *pairing,

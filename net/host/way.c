@@ -1,6 +1,4 @@
 /* way.c: sign what goes to a box, and send it the way that the box is reached. */
-#include <inttypes.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,20 +71,18 @@ way_start(struct way *way, const struct way_request *asked, struct refusal *r)
 {
 	struct actor_env *env = way->ways->env;
 	const char *body = asked->body != NULL ? asked->body : "";
-	char signature[SIGN_BASE64], key[65], time[24], url[128];
+	struct sign_headers headers;
+	char url[128];
 	struct sign_request sign = {.method = asked->method,
 	    .path = asked->path,
 	    .time = clock_now(),
 	    .nonce = asked->nonce,
 	    .body = body,
 	    .len = strlen(body)};
-	const struct http_field headers[] = {{"Content-Type", "application/json"},
-	    {"Bastion-Key", key}, {"Bastion-Time", time}, {"Bastion-Nonce", asked->nonce},
-	    {"Bastion-Signature", signature}, {NULL, NULL}};
 	const struct http_request request = {.socket_path = way->socket,
 	    .method = asked->method,
 	    .url = url,
-	    .headers = headers,
+	    .headers = headers.fields,
 	    .body = asked->body,
 	    .body_len = sign.len,
 	    .connect_ms = store_setting(env->db, "call.connect_ms"),
@@ -97,12 +93,10 @@ way_start(struct way *way, const struct way_request *asked, struct refusal *r)
 	    .done = asked->done,
 	    .ctx = way};
 
-	if (sign_make(env->keys.secret, &sign, signature) != 0) {
+	if (sign_headers(env->keys.secret, env->keys.identity, &sign, &headers) != 0) {
 		refusal_set(r, "call.failed", "the request could not be signed");
 		return NULL;
 	}
-	sodium_bin2hex(key, sizeof(key), env->keys.identity, 32);
-	snprintf(time, sizeof(time), "%" PRId64, sign.time);
 	snprintf(url, sizeof(url), "http://bastion%s", asked->path);
 	return http_start(way->ways->client, &request, r);
 }

@@ -1,0 +1,126 @@
+-- 0005_lines.sql: lines between boxes and Hosts: which are up, and what may go over them.
+
+-- On a Host: the connections that a box of transport 'reverse' has made, and when it was heard of.
+CREATE TABLE box_line (
+    box_id     INTEGER PRIMARY KEY REFERENCES host_box (id),
+    up         INTEGER NOT NULL DEFAULT 0 CHECK (up >= 0),
+    changed_at INTEGER NOT NULL,
+    address    TEXT    CHECK (length(address) <= 64),          -- where the newest came from
+    beat_time  INTEGER,                                        -- of the last beat, as the box signed it
+    beat_at    INTEGER                                         -- when it came, by our clock
+) STRICT;
+
+CREATE TRIGGER box_line_born BEFORE INSERT ON box_line
+BEGIN
+    SELECT RAISE(ABORT, 'box.gone|the box is no longer paired with this Host')
+     WHERE (SELECT state FROM host_box WHERE id = NEW.box_id) IS NOT 'active';
+END;
+
+CREATE TRIGGER box_line_moves BEFORE UPDATE ON box_line
+BEGIN
+    SELECT RAISE(ABORT, 'box.gone|the box is no longer paired with this Host')
+     WHERE (NEW.up > 0 OR NEW.beat_at IS NOT OLD.beat_at)
+       AND (SELECT state FROM host_box WHERE id = NEW.box_id) IS NOT 'active';
+    SELECT RAISE(ABORT, 'beat.stale|a newer beat of this box was heard')
+     WHERE NEW.beat_time IS NOT OLD.beat_time AND NEW.beat_time <= OLD.beat_time;
+END;
+
+CREATE TRIGGER box_line_ends AFTER UPDATE OF state ON host_box
+WHEN NEW.state = 'gone' AND OLD.state = 'active'
+BEGIN
+    UPDATE box_line SET up = 0, changed_at = NEW.gone_at WHERE box_id = NEW.id AND up > 0;
+END;
+
+-- How each box is to be reached now. A box that beats is heard of three times before it counts as silent.
+CREATE VIEW box_lines AS
+SELECT b.id, b.name, b.transport, coalesce(l.up, 0) AS up, l.address,
+       CASE WHEN b.state = 'gone' THEN 'gone'
+            WHEN l.up > 0 THEN 'connected'
+            WHEN h.heard_at > now_ms() - 3 * (SELECT value FROM setting WHERE name = 'beat.every_ms')
+            THEN 'beating'
+            ELSE 'silent' END AS line,
+       h.heard_at, now_ms() - h.heard_at AS age_ms
+  FROM host_box AS b LEFT JOIN box_line AS l ON l.box_id = b.id
+  JOIN (SELECT i.id, nullif(max(coalesce(i.heard_at, 0), coalesce(k.beat_at, 0)), 0) AS heard_at
+          FROM host_box AS i LEFT JOIN box_line AS k ON k.box_id = i.id) AS h ON h.id = b.id;
+
+-- Asks that can leave now: over a line that the box made, no more at once than there are lines.
+CREATE VIEW call_ready AS
+SELECT c.id
+  FROM call AS c JOIN host_box AS b ON b.id = c.box_id
+ WHERE c.state IN ('asked', 'sent') AND c.state = 'asked'
+   AND (b.transport <> 'reverse'
+        OR (SELECT up FROM box_line WHERE box_id = b.id)
+         > (SELECT count(*) FROM call AS s
+             WHERE s.state IN ('asked', 'sent') AND s.state = 'sent' AND s.box_id = b.id));
+
+-- Those that wait for a line, until when, and what to say then.
+CREATE VIEW call_waits AS
+SELECT c.id, c.asked_at + (SELECT value FROM setting WHERE name = 'line.wait_ms') AS until,
+       iif(l.up > 0, 'reverse.busy', 'reverse.offline') AS code,
+       iif(l.up > 0, printf('every one of the %d connections of the box is in use', l.up),
+           'the box is not connected') AS why
+  FROM call AS c JOIN host_box AS b ON b.id = c.box_id LEFT JOIN box_line AS l ON l.box_id = b.id
+ WHERE c.state IN ('asked', 'sent') AND c.state = 'asked' AND b.transport = 'reverse';
+
+-- On a box: the connections to the Host of a pairing of transport 'reverse'. The row comes first, and
+-- with it the right to dial.
+CREATE TABLE pairing_line (
+    pairing_id INTEGER PRIMARY KEY REFERENCES pairing (id),
+    up         INTEGER NOT NULL DEFAULT 0 CHECK (up >= 0),
+    changed_at INTEGER NOT NULL,
+    endpoint   TEXT,                                           -- that is dialled, or was reached last
+    code       TEXT    CHECK (length(code) <= 64),             -- why the last was lost or not made
+    why        TEXT    CHECK (length(why) <= 512)
+) STRICT;
+
+CREATE TRIGGER pairing_line_is_served BEFORE INSERT ON pairing_line
+BEGIN
+    SELECT RAISE(ABORT, 'pairing.unserved|only a pairing that is active and valid is served')
+     WHERE NOT EXISTS (SELECT 1 FROM pairing_dialled WHERE pairing_id = NEW.pairing_id);
+END;
+
+CREATE TRIGGER pairing_line_stays_served BEFORE UPDATE ON pairing_line
+BEGIN
+    SELECT RAISE(ABORT, 'pairing.unserved|only a pairing that is active and valid is served')
+     WHERE NEW.up > OLD.up
+       AND NOT EXISTS (SELECT 1 FROM pairing_dialled WHERE pairing_id = NEW.pairing_id);
+END;
+
+CREATE TRIGGER pairing_line_ends AFTER UPDATE OF state ON pairing
+WHEN NEW.state = 'revoked' AND OLD.state <> 'revoked'
+BEGIN
+    DELETE FROM pairing_line WHERE pairing_id = NEW.id;
+END;
+
+-- Whose Host this box dials, where, and as whom: what differs is dialled anew.
+CREATE VIEW pairing_dialled AS
+SELECT s.id AS pairing_id, s.host,
+       (SELECT json_group_array(endpoint)
+          FROM (SELECT endpoint FROM pairing_endpoint WHERE pairing_id = s.id ORDER BY ord))
+         AS endpoints,
+       (SELECT printf('%d %s', i.id, lower(hex(t.fp)))
+          FROM tls_identity AS i JOIN pairing_tls AS t ON t.pairing_id = s.id
+         WHERE i.pairing_id = s.id AND i.state = 'current') AS identity
+  FROM pairing_status AS s
+ WHERE s.active AND s.transport = 'reverse'
+   AND EXISTS (SELECT 1 FROM pairing_endpoint WHERE pairing_id = s.id);
+
+INSERT INTO setting (name, value, unit, low, high, doc) VALUES
+    ('beat.every_ms', 60000, 'ms', 1000, 3600000, 'how often a box tells its Host how it is'),
+    ('beat.time_ms', 30000, 'ms', 100, 600000, 'how long a Host may take to answer that'),
+    ('line.answer_ms', 10000, 'ms', 100, 600000, 'how long a Host may take to accept a line, once it was reached'),
+    ('line.cap_ms', 60000, 'ms', 100, 3600000, 'longest wait before a Host that fails is dialled again'),
+    ('line.connect_ms', 10000, 'ms', 100, 600000, 'how long one endpoint of a Host may take to be reached'),
+    ('line.connections', 4, 'rows', 1, 64, 'lines that a box keeps up to each Host'),
+    ('line.first_ms', 1000, 'ms', 10, 3600000, 'first wait before a Host that fails is dialled again; it doubles'),
+    ('line.per_box', 8, 'rows', 1, 64, 'lines of one box that a Host takes'),
+    ('line.ping_ms', 20000, 'ms', 100, 3600000, 'how long a line may be idle before the box is asked for a sign of life'),
+    ('line.ping_wait_ms', 10000, 'ms', 100, 600000, 'how long that sign may take'),
+    ('line.steady_ms', 10000, 'ms', 100, 3600000, 'a line that lived that long was a good one, and is dialled anew at once'),
+    ('line.wait_ms', 10000, 'ms', 0, 3600000, 'how long an ask waits for a box that is to dial in, or for one of its lines');
+INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
+    ('beat.stale', 126, 409, 'set the clock of the box'),
+    ('beat.unknown', 126, 403, 'pair the box with this Host'),
+    ('lane.line', 126, 403, 'ask on a connection of your own'),
+    ('pairing.unserved', 126, 403, 'see bastion pairings for how it stands');

@@ -1,0 +1,62 @@
+/* line.h: connections that boxes make: kept up by the box, asked on by the Host. */
+#ifndef NET_HOST_LINE_H
+#define NET_HOST_LINE_H
+
+#include "net/host/net.h"
+
+/*
+ * On a Host the actor net holds what boxes dialled, and no key; the actor link signs, and asks on
+ * RUN/lines.sock, where each box has the paths of its lane.  What goes through is not looked into.
+ * Either may die at any instant: what was under way is cut off, and its row says so.
+ */
+struct lines; /* of a Host */
+
+/**
+ * lines_start(net, r), lines_end(net), lines_free(net):
+ * Begin without a line, and with none in the database; say no more of them there, before net's
+ * server is freed; free what is left, after its committer.  lines_start returns 0 or -1.
+ */
+int lines_start(struct net *net, struct refusal *r);
+void lines_end(struct net *net);
+void lines_free(struct net *net);
+
+/**
+ * lines_wake(net):
+ * Close the lines of boxes that are not paired any more.
+ */
+void lines_wake(struct net *net);
+
+/**
+ * lines_take(x, net):
+ * GET /v1/line: a box that is paired over a network, by its certificate, gives this connection to be
+ * asked on.
+ */
+int lines_take(struct http_exchange *x, void *net);
+
+/**
+ * lines_relay(x, net):
+ * GET, POST /v1/boxes/{box}/{what}: pass the request on to the path /v1/{what} of the box with that
+ * number, and its answer back.
+ */
+int lines_relay(struct http_exchange *x, void *net);
+
+struct dials; /* of a box */
+
+/**
+ * dials_start(net, r), dials_drain(net), dials_end(net), dials_free(net):
+ * Begin with the lines that this box makes; make no further ones; close them, before net's server
+ * is freed; free what is left, after its committer.  dials_start returns 0 or -1.
+ */
+int dials_start(struct net *net, struct refusal *r);
+void dials_drain(struct net *net);
+void dials_end(struct net *net);
+void dials_free(struct net *net);
+
+/**
+ * dials_wake(net):
+ * Dial the Hosts of new pairings, close what belongs to pairings that are not served any more, and
+ * dial anew where a pairing has other endpoints or another certificate.
+ */
+void dials_wake(struct net *net);
+
+#endif
