@@ -42,21 +42,20 @@ CREATE TABLE pairing_tls (
     pinned_at  INTEGER NOT NULL
 ) STRICT;
 
+-- Another authority is another Host, also where it has the key of the first.
 CREATE TRIGGER pairing_tls_born BEFORE INSERT ON pairing_tls
-WHEN (SELECT transport FROM pairing WHERE id = NEW.pairing_id AND state <> 'revoked') IS NOT NULL
- AND (SELECT transport FROM pairing WHERE id = NEW.pairing_id) = 'unix'
-BEGIN
-    SELECT RAISE(ABORT, 'pairing.transport|a pairing over a unix socket pins no authority');
-END;
-
--- Another authority is another Host until a person pairs it anew.
-CREATE TRIGGER pairing_tls_pinned BEFORE UPDATE ON pairing_tls
 BEGIN
     SELECT RAISE(ABORT, 'pairing.authority|a Host of this name is paired here with another authority')
-     WHERE NEW.pairing_id IS NOT OLD.pairing_id
-        OR (NEW.fp IS NOT OLD.fp
-            AND NOT EXISTS (SELECT 1 FROM pairing WHERE id = NEW.pairing_id
-                               AND (renewed_at = now_ms() OR since = now_ms())));
+     WHERE EXISTS (SELECT 1 FROM pairing_tls WHERE pairing_id = NEW.pairing_id AND fp <> NEW.fp);
+    SELECT RAISE(ABORT, 'pairing.transport|a pairing over a unix socket pins no authority')
+     WHERE (SELECT transport FROM pairing WHERE id = NEW.pairing_id) IS 'unix';
+    SELECT RAISE(ABORT, 'pairing.authority|the authority is not the one of this fingerprint')
+     WHERE sha256(NEW.authority) <> NEW.fp;
+END;
+
+CREATE TRIGGER pairing_tls_fixed BEFORE UPDATE ON pairing_tls
+BEGIN
+    SELECT RAISE(ABORT, 'pairing.authority|a pairing keeps the authority that it pinned');
 END;
 
 CREATE TRIGGER pairing_tls_stays BEFORE DELETE ON pairing_tls
@@ -72,14 +71,6 @@ BEGIN
     VALUES ('pairing', 'pairing_tls', NEW.pairing_id, 'pinned',
             (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
             json_object('fp', lower(hex(NEW.fp))));
-END;
-
-CREATE TRIGGER pairing_tls_audit_change AFTER UPDATE OF fp ON pairing_tls WHEN NEW.fp IS NOT OLD.fp
-BEGIN
-    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
-    VALUES ('pairing', 'pairing_tls', NEW.pairing_id, 'pinned',
-            (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
-            json_object('fp', lower(hex(NEW.fp)), 'from', lower(hex(OLD.fp))));
 END;
 
 -- The certificates that this machine shows, each with its key. Under its own authority (pairing_id
@@ -197,6 +188,8 @@ BEGIN
     SELECT RAISE(ABORT, 'box.gone|a certificate is for a box that is paired over a network')
      WHERE NOT EXISTS (SELECT 1 FROM host_box WHERE id = NEW.box_id AND state = 'active'
                           AND transport <> 'unix');
+    SELECT RAISE(ABORT, 'tls.busy|a certificate of this box is being issued')
+     WHERE EXISTS (SELECT 1 FROM box_certificate WHERE box_id = NEW.box_id AND cert IS NULL);
     SELECT RAISE(ABORT, 'tls.often|this box has had its certificates of today')
      WHERE (SELECT count(*) FROM box_certificate
              WHERE box_id = NEW.box_id AND asked_at > now_ms() - 86400000)
@@ -236,12 +229,24 @@ SELECT c.fp, c.box_id, b.name, c.not_after
    AND (SELECT count(*) FROM box_certificate AS n
          WHERE n.box_id = c.box_id AND n.fp IS NOT NULL AND n.id > c.id) < 2;
 
--- What is to be renewed by now.
+-- What is to be renewed by now: before its last third, and in time.
 CREATE VIEW tls_due AS
 SELECT i.id, i.use, i.pairing_id, i.not_after
   FROM tls_identity AS i
  WHERE i.state = 'current'
-   AND i.not_after - (SELECT value FROM setting WHERE name = 'tls.renew_ms') <= now_ms();
+   AND i.not_after - min((SELECT value FROM setting WHERE name = 'tls.renew_ms'),
+                         (i.not_after - i.not_before) / 3) <= now_ms();
+
+-- What this machine is to make under its own authority: it lacks it, or has not for long.
+CREATE VIEW tls_wanted AS
+SELECT w.use
+  FROM (SELECT 'server' AS use WHERE EXISTS (SELECT 1 FROM listen)
+        UNION ALL
+        SELECT 'client' WHERE EXISTS (SELECT 1 FROM host_box
+                                       WHERE state = 'active' AND transport = 'tls')) AS w
+ WHERE NOT EXISTS (SELECT 1 FROM tls_identity AS i
+                    WHERE i.use = w.use AND i.pairing_id IS NULL AND i.state = 'current'
+                      AND i.id NOT IN (SELECT id FROM tls_due));
 
 -- Where this machine listens on a network: a Host for boxes, a box for Hosts. '*' is every address.
 CREATE TABLE listen (

@@ -384,3 +384,49 @@ ca_issue(
 	c->ERR_clear_error();
 	return rc;
 }
+
+/* What is wrong with a certificate of others, or NULL. */
+static const char *
+fault_of(const struct openssl_crypto *c, X509 *authority, enum ca_use use, X509 *x, EVP_PKEY *key)
+{
+	if (c->X509_check_issued(authority, x) != X509_V_OK ||
+	    c->X509_verify(x, c->X509_get0_pubkey(authority)) != 1)
+		return "the pinned authority did not issue the certificate";
+	if (c->X509_check_purpose(
+		x, use == CA_SERVER ? X509_PURPOSE_SSL_SERVER : X509_PURPOSE_SSL_CLIENT, 0) != 1)
+		return "the certificate is for another use";
+	if (c->EVP_PKEY_eq(c->X509_get0_pubkey(x), key) != 1)
+		return "the certificate is for another key";
+	return NULL;
+}
+
+int
+ca_issued(const struct cert_blob *authority, enum ca_use use, const struct cert_blob *cert,
+    const struct cert_blob *key, struct refusal *r)
+{
+	const struct openssl_crypto *c;
+	const unsigned char *pa = authority->data, *px = cert->data;
+	const char *fault = "the certificate is not valid now";
+	struct cert above, facts;
+	EVP_PKEY *pkey;
+	X509 *a, *x;
+
+	if ((c = openssl_crypto(r)) == NULL ||
+	    cert_read(authority->data, authority->len, &above, r) == -1 ||
+	    cert_read(cert->data, cert->len, &facts, r) == -1 ||
+	    (pkey = cert_key_read(c, key, r)) == NULL)
+		return -1;
+	a = c->d2i_X509(NULL, &pa, (long)authority->len);
+	x = c->d2i_X509(NULL, &px, (long)cert->len);
+	if (!above.ca)
+		fault = "the pinned certificate is not an authority's";
+	else if (a == NULL || x == NULL)
+		fault = "no memory for a certificate";
+	else if (facts.not_before <= clock_now() && clock_now() < facts.not_after)
+		fault = fault_of(c, a, use, x, pkey);
+	c->X509_free(x);
+	c->X509_free(a);
+	c->EVP_PKEY_free(pkey);
+	c->ERR_clear_error();
+	return fault == NULL ? 0 : refusal_set(r, "tls.untrusted", "%s", fault);
+}

@@ -69,4 +69,13 @@ const struct cert *ca_cert(const struct ca *ca);
 int ca_issue(
     const struct ca *ca, const struct ca_order *order, struct cert_blob *cert, struct refusal *r);
 
+/**
+ * ca_issued(authority, use, cert, key, r):
+ * Check a certificate that came from outside: the authority ${authority} (DER) signed ${cert}, for
+ * ${use}, it is valid now, and ${key} (PKCS#8) is its key.  Return 0; or -1 with ${r} as cert_read,
+ * or tls.untrusted.
+ */
+int ca_issued(const struct cert_blob *authority, enum ca_use use, const struct cert_blob *cert,
+    const struct cert_blob *key, struct refusal *r);
+
 #endif

@@ -85,6 +85,7 @@ struct openssl_crypto {
 	typeof(&X509_VERIFY_PARAM_set_time) X509_VERIFY_PARAM_set_time;
 	typeof(&X509_add1_ext_i2d) X509_add1_ext_i2d;
 	typeof(&X509_add_ext) X509_add_ext;
+	typeof(&X509_check_issued) X509_check_issued;
 	typeof(&X509_check_purpose) X509_check_purpose;
 	typeof(&X509_free) X509_free;
 	typeof(&X509_get0_notAfter) X509_get0_notAfter;
@@ -104,6 +105,7 @@ struct openssl_crypto {
 	typeof(&X509_set_serialNumber) X509_set_serialNumber;
 	typeof(&X509_set_version) X509_set_version;
 	typeof(&X509_sign) X509_sign;
+	typeof(&X509_verify) X509_verify;
 	typeof(&X509_verify_cert) X509_verify_cert;
 	typeof(&X509_verify_cert_error_string) X509_verify_cert_error_string;
 	typeof(&d2i_AutoPrivateKey) d2i_AutoPrivateKey;

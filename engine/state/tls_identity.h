@@ -99,6 +99,30 @@ int tls_pairing_of(
     struct store *db, const uint8_t issuer_fp[CERT_FP_SIZE], const char *device, int64_t *pairing);
 
 /**
+ * tls_identity_keep(db, wire, use, pairing, cert, key):
+ * Make ${cert} with its ${key} (DER, plain; sealed here) what this machine shows as ${use}
+ * ("server", "client") for ${pairing} (0: under its own authority), in the place of what it showed
+ * before.  Within the caller's transaction.  Return 0, or -1 with the refusal of ${db}.
+ */
+int tls_identity_keep(struct store *db, const struct key *wire, const char *use, int64_t pairing,
+    const struct cert_blob *cert, const struct cert_blob *key);
+
+/**
+ * tls_request_of(db, key, request):
+ * Store a request (PKCS#10, DER) that names this machine, signed with ${key} (PKCS#8), in
+ * ${request}, for cert_blob_free.  Return 0, or -1 with the refusal of ${db}.
+ */
+int tls_request_of(struct store *db, const struct cert_blob *key, struct cert_blob *request);
+
+/**
+ * tls_certified(db, authority, cert, key):
+ * Check what a Host issued: ${authority} certifies this machine and ${key}, as a client, now.
+ * Return 0, or -1 with the refusal of ${db}: cert.*, tls.untrusted.
+ */
+int tls_certified(struct store *db, const struct cert_blob *authority, const struct cert_blob *cert,
+    const struct cert_blob *key);
+
+/**
  * tls_request(db, wire, pairing, request):
  * On a box: store a request (PKCS#10, DER) for the renewal of the certificate of ${pairing} in
  * ${request}: the same key, which is new with each pairing.  Which are due says the view tls_due.

@@ -40,7 +40,7 @@ static const struct {
     {"box_certificate", UPD, BIT(ROLE_LINK)},
     {"tls_authority", INS, BIT(ROLE_PERSON) | BIT(ROLE_LINK)},
     {"tls_identity", INS, BIT(ROLE_PERSON) | BIT(ROLE_LINK) | BIT(ROLE_NET)},
-    {"pairing_tls", INS | UPD, BIT(ROLE_PERSON)},
+    {"pairing_tls", INS, BIT(ROLE_PERSON)},
     {"pairing_endpoint", INS | DEL, BIT(ROLE_PERSON)},
     {"listen", INS | DEL, BIT(ROLE_PERSON)},
     {"host_address", INS | DEL, BIT(ROLE_PERSON)},

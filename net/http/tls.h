@@ -5,7 +5,7 @@
 #include "engine/crypto/cert.h"
 #include "engine/refusal.h"
 
-#define TLS_CAS_MAX 4
+#define TLS_CAS_MAX 16
 
 /* Who an end is and whom it trusts: one for many connections. */
 struct tls_end;

@@ -77,7 +77,7 @@ static const struct {
     {"call_output", {"L", "", "K"}},
     {"context_ask", {"N", "PNK", ""}},
     {"pairing_endpoint", {"P", "", "P"}},
-    {"pairing_tls", {"P", "P", ""}},
+    {"pairing_tls", {"P", "", ""}},
     {"tls_authority", {"PL", "", ""}},
     {"tls_identity", {"PNL", "", ""}},
     {"box_certificate", {"N", "L", ""}},
