@@ -12,13 +12,17 @@
 #include "net/http/client.h"
 #include "net/http/json.h"
 
-#define PATH "/v1/beats"
+#define PATH          "/v1/beats"
+#define ENDPOINTS_MAX 256
+#define ENDPOINT_MAX  300
 
-static const char HOSTS[] = "SELECT pairing_id, endpoints || ' ' || identity FROM pairing_beats";
+/* With what each Host is told; what differs is taken up anew. */
+static const char HOSTS[] = "SELECT pairing_id, facts FROM pairing_beats";
+
+static const char WAY[] = "SELECT socket, peer_uid FROM pairing_beats WHERE pairing_id = :pairing";
 
 static const char ENDPOINTS[] = "SELECT value FROM json_each((SELECT endpoints"
-				" FROM pairing_beats WHERE pairing_id = :pairing))"
-				" LIMIT 1 OFFSET :at";
+				" FROM pairing_beats WHERE pairing_id = :pairing))";
 
 static const char ASKED[] = "SELECT count(*) FROM beat_request WHERE pairing_id = :pairing";
 
@@ -29,14 +33,17 @@ struct beat_loop {
 	struct beat_loop *next;
 	struct beats *beats;
 	int64_t pairing;
-	char *facts; /* endpoints and certificates that it dials with */
-	struct tls_end *end;
-	struct http_call *call; /* the beat that is under way */
-	uint64_t timer;         /* for the next one */
-	unsigned at, tried;     /* of the endpoints: the one to use; how many this beat has tried */
-	bool ticked, again;     /* the one under way came with time; another one is wanted */
-	bool found;             /* seen in this look */
-	char *text;             /* of its answer */
+	char *facts;
+	struct tls_end *end; /* NULL: a unix socket */
+	char socket[108];
+	int64_t uid; /* who must serve it */
+	char **endpoints;
+	unsigned nendpoints, at, tried; /* the one to use; how many the beat under way has tried */
+	struct http_call *call;         /* the beat that is under way */
+	uint64_t timer;                 /* for the next one */
+	bool ticked, again;             /* it came with time; another one is wanted */
+	bool found;                     /* seen in this look */
+	char *text;                     /* of its answer */
 	size_t len;
 };
 
@@ -44,12 +51,16 @@ struct beats {
 	struct actor_env *env;
 	struct http_client *client;
 	struct beat_loop *first;
-	int64_t every_ms;
-	size_t reply_max;
 	bool draining;
 };
 
 static void beat_begin(struct beat_loop *l, bool ticked);
+
+static void
+say(const struct refusal *r)
+{
+	fprintf(stderr, "bastion: link: a beat: %s [%s]\n", r->why, r->code);
+}
 
 static void
 on_tick(void *ctx)
@@ -60,15 +71,14 @@ on_tick(void *ctx)
 	beat_begin(l, true);
 }
 
-/* Beats of many boxes do not fall together for long: each waits from its own last one. */
+/* Each box counts from its own last one, so those of many do not fall together for long. */
 static void
 tick_set(struct beat_loop *l)
 {
-	struct loop *loop = l->beats->env->loop;
+	struct actor_env *env = l->beats->env;
 
-	loop_cancel(loop, l->timer);
-	l->timer = loop_after(
-	    loop, store_setting(l->beats->env->db, "beat.every_ms"), on_tick, l);
+	loop_cancel(env->loop, l->timer);
+	l->timer = loop_after(env->loop, store_setting(env->db, "beat.every_ms"), on_tick, l);
 }
 
 /*
@@ -81,8 +91,7 @@ answer_chunk(void *ctx, struct http_call *call, const char *data, size_t len)
 	struct beat_loop *l = ctx;
 	char *more;
 
-	(void)call;
-	/* The client holds it to reply_max. */
+	(void)call; /* which holds it to reply_max */
 	if ((more = realloc(l->text, l->len + len + 1)) == NULL)
 		return -1;
 	l->text = more;
@@ -92,59 +101,22 @@ answer_chunk(void *ctx, struct http_call *call, const char *data, size_t len)
 	return 0;
 }
 
-/* The endpoint that is used now; "" where there are not so many. */
-static void
-endpoint_now(struct beat_loop *l, char *endpoint, size_t size)
-{
-	struct stmt *q;
-
-	endpoint[0] = '\0';
-	if ((q = store_sql(l->beats->env->db, ENDPOINTS)) == NULL)
-		return;
-	stmt_int(q, ":pairing", l->pairing);
-	stmt_int(q, ":at", l->at);
-	if (stmt_step(q) != 1)
-		return;
-	snprintf(endpoint, size, "%s", stmt_get_text(q, 0));
-	stmt_done(q);
-}
-
-/* What the Host orders goes into rows.  Where it waits for a result, it is told at once. */
+/* What the Host orders goes into rows.  A result that it still has to hear of is told at once. */
 static void
 answer_take(struct beat_loop *l)
 {
 	struct store *db = l->beats->env->db;
-	struct directive_taken taken;
-	char endpoint[300];
+	struct directive_taken taken = {0};
 	struct refusal r;
 
-	endpoint_now(l, endpoint, sizeof(endpoint));
 	if (http_json_check(l->text, l->len, (unsigned)store_setting(db, "http.depth"), &r) != 0) {
-		fprintf(stderr, "bastion: link: the answer to a beat: %s\n", r.why);
+		say(&r);
 		return;
 	}
 	if (directive_take(db, l->pairing, l->text, l->len, &taken) != 0 ||
-	    endpoint_reached(db, l->pairing, endpoint) == -1)
-		fprintf(stderr, "bastion: link: the answer to a beat: %s\n", store_refusal(db)->why);
-	else if (taken.results > 0)
-		l->again = true;
-}
-
-/* The path fails over with beats that come with time alone: a burst of requests is no reason to
- * leave it. */
-static bool
-another(struct beat_loop *l)
-{
-	char endpoint[300];
-
-	if (!l->ticked)
-		return false;
-	l->at++;
-	endpoint_now(l, endpoint, sizeof(endpoint));
-	if (endpoint[0] == '\0')
-		l->at = 0;
-	l->tried++;
-	return l->at != 0 || l->tried == 0;
+	    (l->end != NULL && endpoint_reached(db, l->pairing, l->endpoints[l->at]) == -1))
+		say(store_refusal(db));
+	l->again = l->again || taken.results > 0;
 }
 
 static void
@@ -152,11 +124,311 @@ answer_done(void *ctx, struct http_call *call, const struct refusal *refusal)
 {
 	struct beat_loop *l = ctx;
 	int status = http_call_status(call);
+	bool unheard = refusal != NULL;
 
 	l->call = NULL;
-	if (refusal == NULL && status == 200 && l->text != NULL)
+	if (!unheard && status == 200 && l->text != NULL)
 		answer_take(l);
 	free(l->text);
 	l->text = NULL;
 	l->len = 0;
+	/* A burst of requests is no reason to leave a path: that is for beats that come with time. */
+	if (unheard && l->ticked && ++l->tried < l->nendpoints) {
+		l->at = (l->at + 1) % l->nendpoints;
+		beat_begin(l, true);
+		return;
+	}
+	l->tried = 0;
+	tick_set(l);
+	if (l->again)
+		beat_begin(l, false);
+}
+
+/*
+ * A beat.
+ */
+
+/* The socket must be served by the user that served it when the box was paired. */
+static int
+beat_verify(void *ctx, const struct http_peer *peer, struct refusal *refusal)
+{
+	const struct beat_loop *l = ctx;
+
+	if (l->end != NULL || (int64_t)peer->uid == l->uid)
+		return 0;
+	return refusal_set(
+	    refusal, "pairing.peer", "another user serves the Host's socket than when it paired");
+}
+
+static int
+beat_send(struct beat_loop *l, const char *body, struct refusal *r)
+{
+	struct actor_env *env = l->beats->env;
+	struct sign_headers headers;
+	const struct sign_request sign = {.method = "POST",
+	    .path = PATH,
+	    .time = clock_now(),
+	    .body = body,
+	    .len = strlen(body)};
+	const struct http_request request = {.socket_path = l->end == NULL ? l->socket : NULL,
+	    .dial = l->end != NULL ? l->endpoints[l->at] : NULL,
+	    .tls = l->end,
+	    .method = "POST",
+	    .url = l->end != NULL ? "https://" TLS_HOST_NAME PATH : "http://bastion" PATH,
+	    .headers = headers.fields,
+	    .body = body,
+	    .body_len = sign.len,
+	    .connect_ms = store_setting(env->db, "line.connect_ms"),
+	    .total_ms = store_setting(env->db, "beat.time_ms"),
+	    .reply_max = (size_t)store_setting(env->db, "beat.bytes"),
+	    .verify = beat_verify,
+	    .chunk = answer_chunk,
+	    .done = answer_done,
+	    .ctx = l};
+
+	if (sign_headers(env->keys.secret, env->keys.identity, &sign, &headers) != 0)
+		return refusal_set(r, "store.failed", "the beat could not be signed");
+	l->call = http_start(l->beats->client, &request, r);
+	return l->call != NULL ? 0 : -1;
+}
+
+/* What asked for this beat is answered by it, since it tells what is true by now. */
+static int
+request_take(struct beat_loop *l)
+{
+	struct store *db = l->beats->env->db;
+	struct stmt *q;
+
+	if ((q = store_sql(db, ASKED)) == NULL)
+		return -1;
+	stmt_int(q, ":pairing", l->pairing);
+	if (stmt_value(q, 0) != 1)
+		return 0;
+	if (store_begin_soft(db) != 0)
+		return -1;
+	if ((q = store_sql(db, HEARD)) == NULL)
+		return store_rollback(db);
+	stmt_int(q, ":pairing", l->pairing);
+	return stmt_run(q) == 0 ? store_commit(db) : store_rollback(db);
+}
+
+static void
+beat_begin(struct beat_loop *l, bool ticked)
+{
+	struct store *db = l->beats->env->db;
+	struct refusal r;
+	char *body;
+
+	if (l->beats->draining)
+		return;
+	if (l->call != NULL) {
+		l->again = true;
+		return;
+	}
+	l->ticked = ticked;
+	l->again = false;
+	if (request_take(l) != 0 || beat_make(db, l->pairing, &body) != 0) {
+		say(store_refusal(db));
+		tick_set(l);
+		return;
+	}
+	if (beat_send(l, body, &r) != 0) {
+		say(&r);
+		tick_set(l);
+	}
+	free(body);
+}
+
+/*
+ * Which pairings.
+ */
+
+static void
+loop_drop(struct beat_loop *l)
+{
+	struct beat_loop **p;
+
+	for (p = &l->beats->first; *p != l; p = &(*p)->next)
+		continue;
+	*p = l->next;
+	loop_cancel(l->beats->env->loop, l->timer);
+	if (l->call != NULL)
+		http_abort(l->call);
+	tls_end_free(l->end);
+	while (l->nendpoints > 0)
+		free(l->endpoints[--l->nendpoints]);
+	free(l->endpoints);
+	free(l->text);
+	free(l->facts);
+	free(l);
+}
+
+static int
+endpoints_read(struct beat_loop *l)
+{
+	struct stmt *q;
+	int more;
+
+	if ((l->endpoints = calloc(ENDPOINTS_MAX, sizeof(*l->endpoints))) == NULL ||
+	    (q = store_sql(l->beats->env->db, ENDPOINTS)) == NULL)
+		return -1;
+	stmt_int(q, ":pairing", l->pairing);
+	while ((more = stmt_step(q)) == 1 && l->nendpoints < ENDPOINTS_MAX &&
+	       (l->endpoints[l->nendpoints] = strdup(stmt_get_text(q, 0))) != NULL)
+		l->nendpoints++;
+	if (more == 1)
+		stmt_done(q);
+	return 0;
+}
+
+/* Read how the Host is reached. */
+static int
+way_read(struct beat_loop *l, struct refusal *r)
+{
+	struct actor_env *env = l->beats->env;
+	struct stmt *q;
+	bool network;
+
+	if ((q = store_sql(env->db, WAY)) == NULL)
+		return -1;
+	stmt_int(q, ":pairing", l->pairing);
+	if (stmt_step(q) != 1)
+		return -1;
+	if (!(network = stmt_is_null(q, 0)))
+		snprintf(l->socket, sizeof(l->socket), "%s", stmt_get_text(q, 0));
+	l->uid = stmt_get_int(q, 1);
+	stmt_done(q);
+	if (!network)
+		return 0;
+	if (endpoints_read(l) != 0 || l->nendpoints == 0)
+		return -1;
+	l->end = ends_of_pairing(env->db, env->wire, l->pairing, r);
+	return l->end != NULL ? 0 : -1;
+}
+
+static void
+loop_new_of(struct beats *beats, int64_t pairing, const char *facts)
+{
+	struct refusal r = {.code = "store.failed", .why = "the way to a Host cannot be read"};
+	struct beat_loop *l;
+
+	if ((l = calloc(1, sizeof(*l))) == NULL)
+		return;
+	l->beats = beats;
+	l->pairing = pairing;
+	l->found = true;
+	l->next = beats->first;
+	beats->first = l;
+	if ((l->facts = strdup(facts)) == NULL || way_read(l, &r) != 0) {
+		say(&r);
+		loop_drop(l);
+		return;
+	}
+	beat_begin(l, true);
+}
+
+static struct beat_loop *
+loop_of(struct beats *beats, int64_t pairing)
+{
+	struct beat_loop *l;
+
+	for (l = beats->first; l != NULL; l = l->next)
+		if (l->pairing == pairing)
+			return l;
+	return NULL;
+}
+
+/* A pairing of a row of pairing_beats: one that is known, or a copy of what is to be taken up. */
+struct host {
+	struct host *next;
+	int64_t pairing;
+	char facts[];
+};
+
+/* Read them to the end before anything is written for one.  Return the list, its memory ours. */
+static struct host *
+hosts_read(struct beats *beats)
+{
+	struct host *hosts = NULL, *h;
+	struct beat_loop *l;
+	const char *facts;
+	struct stmt *q;
+
+	if ((q = store_sql(beats->env->db, HOSTS)) == NULL)
+		return NULL;
+	while (stmt_step(q) == 1) {
+		facts = stmt_get_text(q, 1);
+		l = loop_of(beats, stmt_get_int(q, 0));
+		if (l != NULL && strcmp(l->facts, facts) == 0) {
+			l->found = true;
+			continue;
+		}
+		if ((h = malloc(sizeof(*h) + strlen(facts) + 1)) == NULL)
+			continue;
+		h->pairing = stmt_get_int(q, 0);
+		memcpy(h->facts, facts, strlen(facts) + 1);
+		h->next = hosts;
+		hosts = h;
+	}
+	return hosts;
+}
+
+void
+beats_wake(struct beats *beats)
+{
+	struct beat_loop *l, *next;
+	struct host *hosts, *h;
+	struct stmt *q;
+
+	for (l = beats->first; l != NULL; l = l->next)
+		l->found = false;
+	hosts = hosts_read(beats);
+	for (l = beats->first; l != NULL; l = next) {
+		next = l->next;
+		if (!l->found)
+			loop_drop(l);
+	}
+	while ((h = hosts) != NULL) {
+		hosts = h->next;
+		if (!beats->draining)
+			loop_new_of(beats, h->pairing, h->facts);
+		free(h);
+	}
+	for (l = beats->first; l != NULL && !beats->draining; l = l->next) {
+		if ((q = store_sql(beats->env->db, ASKED)) == NULL)
+			return;
+		stmt_int(q, ":pairing", l->pairing);
+		if (stmt_value(q, 0) == 1)
+			beat_begin(l, false);
+	}
+}
+
+void
+beats_drain(struct beats *beats)
+{
+	beats->draining = true;
+}
+
+struct beats *
+beats_new(struct actor_env *env, struct http_client *client, struct refusal *r)
+{
+	struct beats *beats;
+
+	if ((beats = calloc(1, sizeof(*beats))) == NULL) {
+		refusal_set(r, "store.failed", "out of memory");
+		return NULL;
+	}
+	beats->env = env;
+	beats->client = client;
+	return beats;
+}
+
+void
+beats_free(struct beats *beats)
+{
+	if (beats == NULL)
+		return;
+	while (beats->first != NULL)
+		loop_drop(beats->first);
+	free(beats);
 }
