@@ -144,6 +144,16 @@ BEGIN
     UPDATE folder_walk SET state = 'done' WHERE state IN ('reading', 'stuck');
 END;
 
+-- What a worker was stopping when it died is not stopped again: part of it may be done.
+CREATE TRIGGER actor_run_closes_directives AFTER UPDATE OF state ON actor_run
+WHEN NEW.actor = 'worker' AND NEW.state IN ('ended', 'failed', 'lost')
+ AND OLD.state IN ('starting', 'running')
+BEGIN
+    UPDATE directive SET state = 'lost', ended_at = NEW.ended_at,
+           result = json_object('code', 'directive.lost', 'why', 'the worker ended before the order did')
+     WHERE state = 'running';
+END;
+
 CREATE TRIGGER actor_run_closes_calls AFTER UPDATE OF state ON actor_run
 WHEN NEW.actor = 'link' AND NEW.state IN ('ended', 'failed', 'lost')
  AND OLD.state IN ('starting', 'running')

@@ -19,6 +19,8 @@ static const struct {
     {"grant", "bastion-grant-1", KEY_GRANT},
     {"audit", "bastion-audit-1", KEY_IDENTITY},
     {"folder", "bastion-folder-1", KEY_GRANT},
+    {"contain", "bastion-contain-1", KEY_GRANT},
+    {"order", "bastion-order-1", KEY_IDENTITY},
 };
 
 int64_t

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include "engine/actor/loop.h"
+#include "engine/worker/contain_run.h"
 #include "engine/worker/observe.h"
+#include "engine/worker/probe.h"
 #include "engine/worker/pump.h"
 #include "engine/worker/runner.h"
 #include "engine/worker/worker.h"
@@ -486,9 +488,22 @@ runner_told(void *ctx, uint32_t events)
 	exit(1);
 }
 
+/* What a Host ordered to be stopped.  It is short, and done before anything else is looked at. */
+static void
+contain(struct worker *w)
+{
+	int n = 1;
+
+	while (n == 1 && !w->draining)
+		n = contain_run(w->env->db);
+	if (n == -1)
+		complain(w, "an order could not be carried out");
+}
+
 static void
 worker_wake(struct actor_env *env)
 {
+	contain(env->ctx);
 	claim(env->ctx);
 }
 
@@ -510,12 +525,17 @@ worker_stop(struct actor_env *env)
 static int
 worker_start(struct actor_env *env, struct refusal *r)
 {
+	struct observe_limits limits;
+	struct observe_env tools;
 	struct worker *w;
 
 	if ((w = calloc(1, sizeof(*w))) == NULL)
 		return refusal_set(r, "store.failed", "out of memory");
 	env->ctx = w;
 	w->env = env;
+	observe_defaults(&limits, &tools);
+	if (probe_write(env->db, &tools) != 0)
+		complain(w, "what this machine can run could not be kept");
 	if (runner_start(&w->runner, "/proc/self/exe", r) == 0 &&
 	    loop_add(env->loop, runner_fd(&w->runner), EPOLLIN, runner_told, w) == 0)
 		return 0;

@@ -189,6 +189,9 @@ raises_known(sqlite3 *db, const char *name, const char *text)
 	int n = 0;
 
 	for (at = text; (at = strstr(at, "RAISE(")) != NULL; at += len, n++) {
+		/* What is over a bound is counted and not kept; nobody is told. */
+		if (strncmp(at, "RAISE(IGNORE)", len = 13) == 0)
+			continue;
 		if (strncmp(at, raise, sizeof(raise) - 1) != 0)
 			fail_msg("%s: not an ABORT with a text: %.60s", name, at);
 		at += sizeof(raise) - 1;
