@@ -94,15 +94,43 @@ BEGIN
     DELETE FROM pairing_line WHERE pairing_id = NEW.id;
 END;
 
--- Whose Host this box dials, where, and as whom: what differs is dialled anew.
-CREATE VIEW pairing_dialled AS
-SELECT s.id AS pairing_id, s.host,
+-- The Hosts that are reached over a network: where, in the order to try, and as whom.
+CREATE VIEW pairing_reached AS
+SELECT s.id AS pairing_id, s.host, s.transport,
        (SELECT json_group_array(endpoint)
-          FROM (SELECT endpoint FROM pairing_endpoint WHERE pairing_id = s.id ORDER BY ord))
+          FROM (SELECT endpoint FROM pairing_dial WHERE pairing_id = s.id ORDER BY ord))
          AS endpoints,
        (SELECT printf('%d %s', i.id, lower(hex(t.fp)))
           FROM tls_identity AS i JOIN pairing_tls AS t ON t.pairing_id = s.id
          WHERE i.pairing_id = s.id AND i.state = 'current') AS identity
   FROM pairing_status AS s
- WHERE s.active AND s.transport = 'reverse'
-   AND EXISTS (SELECT 1 FROM pairing_endpoint WHERE pairing_id = s.id);
+ WHERE s.active AND s.transport <> 'unix'
+   AND EXISTS (SELECT 1 FROM pairing_dial WHERE pairing_id = s.id);
+
+-- Those of them whose lines this box keeps up: what differs is dialled anew.
+CREATE VIEW pairing_dialled AS
+SELECT pairing_id, host, endpoints, identity FROM pairing_reached WHERE transport = 'reverse';
+
+-- Where the Host of a pairing over a unix socket takes what this box says of itself.
+CREATE TABLE pairing_socket (
+    pairing_id INTEGER PRIMARY KEY REFERENCES pairing (id),
+    path       TEXT    NOT NULL CHECK (path GLOB '/*' AND length(CAST(path AS BLOB)) <= 103
+                       AND instr(path, char(0)) = 0)
+) STRICT;
+
+CREATE TRIGGER pairing_socket_ends_with_pairing AFTER UPDATE OF state ON pairing
+WHEN NEW.state = 'revoked' AND OLD.state <> 'revoked'
+BEGIN
+    DELETE FROM pairing_socket WHERE pairing_id = NEW.id;
+END;
+
+-- Which Hosts are told how this box is, and by what way: what differs is taken up anew.
+CREATE VIEW pairing_beats AS
+SELECT s.id AS pairing_id, k.path AS socket, s.peer_uid, json_array() AS endpoints,
+       printf('%s %d', k.path, s.peer_uid) AS facts
+  FROM pairing_status AS s JOIN pairing_socket AS k ON k.pairing_id = s.id
+ WHERE s.active AND s.transport = 'unix'
+UNION ALL
+SELECT d.pairing_id, NULL, NULL, d.endpoints, d.endpoints || ' ' || d.identity
+  FROM pairing_reached AS d
+ WHERE d.identity IS NOT NULL;

@@ -11,9 +11,11 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('line.ping_ms', 20000, 'ms', 100, 3600000, 'how long a line may be idle before the box is asked for a sign of life'),
     ('line.ping_wait_ms', 10000, 'ms', 100, 600000, 'how long that sign may take'),
     ('line.steady_ms', 10000, 'ms', 100, 3600000, 'a line that lived that long was a good one, and is dialled anew at once'),
-    ('line.wait_ms', 10000, 'ms', 0, 3600000, 'how long an ask waits for a box that is to dial in, or for one of its lines');
+    ('line.wait_ms', 10000, 'ms', 0, 3600000, 'how long an ask waits for a box that is to dial in, or for one of its lines'),
+    ('tls.retry_ms', 600000, 'ms', 100, 86400000, 'how long a certificate that could not be renewed waits for the next try');
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('beat.stale', 126, 409, 'set the clock of the box'),
-    ('beat.unknown', 126, 403, 'pair the box with this Host'),
+    ('beat.unheard', 1, 502, 'see the log of the Host'),
+    ('box.unpaired', 126, 403, 'pair the box with this Host'),
     ('lane.line', 126, 403, 'ask on a connection of your own'),
     ('pairing.unserved', 126, 403, 'see bastion pairings for how it stands');

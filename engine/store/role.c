@@ -46,6 +46,8 @@ static const struct {
     {"host_address", INS | DEL, BIT(ROLE_PERSON)},
     {"box_line", INS | UPD, BIT(ROLE_NET)},
     {"pairing_line", INS | UPD | DEL, BIT(ROLE_NET)},
+    {"pairing_socket", INS | UPD, BIT(ROLE_PERSON)},
+    {"beat_request", DEL, BIT(ROLE_LINK)},
     {"call", INS, BIT(ROLE_NET)},
     {"call", UPD, BIT(ROLE_NET) | BIT(ROLE_LINK) | BIT(ROLE_KEEPER)},
     {"call_output", INS, BIT(ROLE_LINK)},

@@ -4,25 +4,16 @@
 #include <string.h>
 
 #include "engine/actor/loop.h"
-#include "engine/clock.h"
 #include "engine/state/beat.h"
 #include "net/host/beats.h"
-#include "net/host/ends.h"
-#include "net/host/sign.h"
+#include "net/host/hostway.h"
 #include "net/http/client.h"
 #include "net/http/json.h"
 
-#define PATH          "/v1/beats"
-#define ENDPOINTS_MAX 256
-#define ENDPOINT_MAX  300
+#define PATH "/v1/beats"
 
 /* With what each Host is told; what differs is taken up anew. */
 static const char HOSTS[] = "SELECT pairing_id, facts FROM pairing_beats";
-
-static const char WAY[] = "SELECT socket, peer_uid FROM pairing_beats WHERE pairing_id = :pairing";
-
-static const char ENDPOINTS[] = "SELECT value FROM json_each((SELECT endpoints"
-				" FROM pairing_beats WHERE pairing_id = :pairing))";
 
 static const char ASKED[] = "SELECT count(*) FROM beat_request WHERE pairing_id = :pairing";
 
@@ -30,20 +21,16 @@ static const char HEARD[] = "DELETE FROM beat_request WHERE pairing_id = :pairin
 
 /* The loop of one pairing. */
 struct beat_loop {
+	struct hostway way; /* first */
 	struct beat_loop *next;
 	struct beats *beats;
-	int64_t pairing;
 	char *facts;
-	struct tls_end *end; /* NULL: a unix socket */
-	char socket[108];
-	int64_t uid; /* who must serve it */
-	char **endpoints;
-	unsigned nendpoints, at, tried; /* the one to use; how many the beat under way has tried */
-	struct http_call *call;         /* the beat that is under way */
-	uint64_t timer;                 /* for the next one */
-	bool ticked, again;             /* it came with time; another one is wanted */
-	bool found;                     /* seen in this look */
-	char *text;                     /* of its answer */
+	struct http_call *call; /* the beat that is under way */
+	uint64_t timer;         /* for the next one */
+	unsigned tried;         /* endpoints that failed the one under way */
+	bool ticked, again;     /* it came with time; another one is wanted */
+	bool found;             /* seen in this look */
+	char *text;             /* of its answer */
 	size_t len;
 };
 
@@ -51,15 +38,18 @@ struct beats {
 	struct actor_env *env;
 	struct http_client *client;
 	struct beat_loop *first;
+	struct refusal said; /* last, so that it is said once */
 	bool draining;
 };
 
 static void beat_begin(struct beat_loop *l, bool ticked);
 
 static void
-say(const struct refusal *r)
+say(struct beats *beats, const struct refusal *r)
 {
-	fprintf(stderr, "bastion: link: a beat: %s [%s]\n", r->why, r->code);
+	if (strcmp(beats->said.why, r->why) != 0)
+		fprintf(stderr, "bastion: link: a beat: %s [%s]\n", r->why, r->code);
+	beats->said = *r;
 }
 
 static void
@@ -110,12 +100,13 @@ answer_take(struct beat_loop *l)
 	struct refusal r;
 
 	if (http_json_check(l->text, l->len, (unsigned)store_setting(db, "http.depth"), &r) != 0) {
-		say(&r);
+		say(l->beats, &r);
 		return;
 	}
-	if (directive_take(db, l->pairing, l->text, l->len, &taken) != 0 ||
-	    (l->end != NULL && endpoint_reached(db, l->pairing, l->endpoints[l->at]) == -1))
-		say(store_refusal(db));
+	if (directive_take(db, l->way.pairing, l->text, l->len, &taken) != 0 ||
+	    (l->way.end != NULL &&
+		endpoint_reached(db, l->way.pairing, l->way.endpoints[l->way.at]) == -1))
+		say(l->beats, store_refusal(db));
 	l->again = l->again || taken.results > 0;
 }
 
@@ -125,16 +116,24 @@ answer_done(void *ctx, struct http_call *call, const struct refusal *refusal)
 	struct beat_loop *l = ctx;
 	int status = http_call_status(call);
 	bool unheard = refusal != NULL;
+	struct refusal no;
 
 	l->call = NULL;
 	if (!unheard && status == 200 && l->text != NULL)
 		answer_take(l);
+	else if (unheard)
+		say(l->beats, refusal);
+	else {
+		refusal_set(&no, "beat.unheard", "the Host answers with status %d", status);
+		say(l->beats, &no);
+	}
 	free(l->text);
 	l->text = NULL;
 	l->len = 0;
-	/* A burst of requests is no reason to leave a path: that is for beats that come with time. */
-	if (unheard && l->ticked && ++l->tried < l->nendpoints) {
-		l->at = (l->at + 1) % l->nendpoints;
+	/* A burst of requests is no reason to leave a path: that is for beats that come with time.
+	 */
+	if (unheard && l->ticked && ++l->tried < l->way.nendpoints) {
+		hostway_next(&l->way);
 		beat_begin(l, true);
 		return;
 	}
@@ -148,47 +147,18 @@ answer_done(void *ctx, struct http_call *call, const struct refusal *refusal)
  * A beat.
  */
 
-/* The socket must be served by the user that served it when the box was paired. */
-static int
-beat_verify(void *ctx, const struct http_peer *peer, struct refusal *refusal)
-{
-	const struct beat_loop *l = ctx;
-
-	if (l->end != NULL || (int64_t)peer->uid == l->uid)
-		return 0;
-	return refusal_set(
-	    refusal, "pairing.peer", "another user serves the Host's socket than when it paired");
-}
-
 static int
 beat_send(struct beat_loop *l, const char *body, struct refusal *r)
 {
-	struct actor_env *env = l->beats->env;
-	struct sign_headers headers;
-	const struct sign_request sign = {.method = "POST",
-	    .path = PATH,
-	    .time = clock_now(),
+	struct store *db = l->beats->env->db;
+	const struct hostway_request request = {.path = PATH,
 	    .body = body,
-	    .len = strlen(body)};
-	const struct http_request request = {.socket_path = l->end == NULL ? l->socket : NULL,
-	    .dial = l->end != NULL ? l->endpoints[l->at] : NULL,
-	    .tls = l->end,
-	    .method = "POST",
-	    .url = l->end != NULL ? "https://" TLS_HOST_NAME PATH : "http://bastion" PATH,
-	    .headers = headers.fields,
-	    .body = body,
-	    .body_len = sign.len,
-	    .connect_ms = store_setting(env->db, "line.connect_ms"),
-	    .total_ms = store_setting(env->db, "beat.time_ms"),
-	    .reply_max = (size_t)store_setting(env->db, "beat.bytes"),
-	    .verify = beat_verify,
+	    .total_ms = store_setting(db, "beat.time_ms"),
+	    .reply_max = (size_t)store_setting(db, "beat.bytes"),
 	    .chunk = answer_chunk,
-	    .done = answer_done,
-	    .ctx = l};
+	    .done = answer_done};
 
-	if (sign_headers(env->keys.secret, env->keys.identity, &sign, &headers) != 0)
-		return refusal_set(r, "store.failed", "the beat could not be signed");
-	l->call = http_start(l->beats->client, &request, r);
+	l->call = hostway_send(&l->way, &request, r);
 	return l->call != NULL ? 0 : -1;
 }
 
@@ -201,14 +171,14 @@ request_take(struct beat_loop *l)
 
 	if ((q = store_sql(db, ASKED)) == NULL)
 		return -1;
-	stmt_int(q, ":pairing", l->pairing);
+	stmt_int(q, ":pairing", l->way.pairing);
 	if (stmt_value(q, 0) != 1)
 		return 0;
 	if (store_begin_soft(db) != 0)
 		return -1;
 	if ((q = store_sql(db, HEARD)) == NULL)
 		return store_rollback(db);
-	stmt_int(q, ":pairing", l->pairing);
+	stmt_int(q, ":pairing", l->way.pairing);
 	return stmt_run(q) == 0 ? store_commit(db) : store_rollback(db);
 }
 
@@ -227,13 +197,13 @@ beat_begin(struct beat_loop *l, bool ticked)
 	}
 	l->ticked = ticked;
 	l->again = false;
-	if (request_take(l) != 0 || beat_make(db, l->pairing, &body) != 0) {
-		say(store_refusal(db));
+	if (request_take(l) != 0 || beat_make(db, l->way.pairing, &body) != 0) {
+		say(l->beats, store_refusal(db));
 		tick_set(l);
 		return;
 	}
 	if (beat_send(l, body, &r) != 0) {
-		say(&r);
+		say(l->beats, &r);
 		tick_set(l);
 	}
 	free(body);
@@ -254,76 +224,30 @@ loop_drop(struct beat_loop *l)
 	loop_cancel(l->beats->env->loop, l->timer);
 	if (l->call != NULL)
 		http_abort(l->call);
-	tls_end_free(l->end);
-	while (l->nendpoints > 0)
-		free(l->endpoints[--l->nendpoints]);
-	free(l->endpoints);
+	hostway_close(&l->way);
 	free(l->text);
 	free(l->facts);
 	free(l);
 }
 
-static int
-endpoints_read(struct beat_loop *l)
-{
-	struct stmt *q;
-	int more;
-
-	if ((l->endpoints = calloc(ENDPOINTS_MAX, sizeof(*l->endpoints))) == NULL ||
-	    (q = store_sql(l->beats->env->db, ENDPOINTS)) == NULL)
-		return -1;
-	stmt_int(q, ":pairing", l->pairing);
-	while ((more = stmt_step(q)) == 1 && l->nendpoints < ENDPOINTS_MAX &&
-	       (l->endpoints[l->nendpoints] = strdup(stmt_get_text(q, 0))) != NULL)
-		l->nendpoints++;
-	if (more == 1)
-		stmt_done(q);
-	return 0;
-}
-
-/* Read how the Host is reached. */
-static int
-way_read(struct beat_loop *l, struct refusal *r)
-{
-	struct actor_env *env = l->beats->env;
-	struct stmt *q;
-	bool network;
-
-	if ((q = store_sql(env->db, WAY)) == NULL)
-		return -1;
-	stmt_int(q, ":pairing", l->pairing);
-	if (stmt_step(q) != 1)
-		return -1;
-	if (!(network = stmt_is_null(q, 0)))
-		snprintf(l->socket, sizeof(l->socket), "%s", stmt_get_text(q, 0));
-	l->uid = stmt_get_int(q, 1);
-	stmt_done(q);
-	if (!network)
-		return 0;
-	if (endpoints_read(l) != 0 || l->nendpoints == 0)
-		return -1;
-	l->end = ends_of_pairing(env->db, env->wire, l->pairing, r);
-	return l->end != NULL ? 0 : -1;
-}
-
 static void
-loop_new_of(struct beats *beats, int64_t pairing, const char *facts)
+loop_make(struct beats *beats, int64_t pairing, const char *facts)
 {
-	struct refusal r = {.code = "store.failed", .why = "the way to a Host cannot be read"};
+	struct refusal r = {.code = "store.failed", .why = "out of memory"};
 	struct beat_loop *l;
 
-	if ((l = calloc(1, sizeof(*l))) == NULL)
+	if ((l = calloc(1, sizeof(*l))) == NULL || (l->facts = strdup(facts)) == NULL ||
+	    hostway_open(beats->env, beats->client, pairing, &l->way, &r) != 0) {
+		say(beats, &r);
+		if (l != NULL)
+			free(l->facts);
+		free(l);
 		return;
+	}
 	l->beats = beats;
-	l->pairing = pairing;
 	l->found = true;
 	l->next = beats->first;
 	beats->first = l;
-	if ((l->facts = strdup(facts)) == NULL || way_read(l, &r) != 0) {
-		say(&r);
-		loop_drop(l);
-		return;
-	}
 	beat_begin(l, true);
 }
 
@@ -333,7 +257,7 @@ loop_of(struct beats *beats, int64_t pairing)
 	struct beat_loop *l;
 
 	for (l = beats->first; l != NULL; l = l->next)
-		if (l->pairing == pairing)
+		if (l->way.pairing == pairing)
 			return l;
 	return NULL;
 }
@@ -391,13 +315,13 @@ beats_wake(struct beats *beats)
 	while ((h = hosts) != NULL) {
 		hosts = h->next;
 		if (!beats->draining)
-			loop_new_of(beats, h->pairing, h->facts);
+			loop_make(beats, h->pairing, h->facts);
 		free(h);
 	}
 	for (l = beats->first; l != NULL && !beats->draining; l = l->next) {
 		if ((q = store_sql(beats->env->db, ASKED)) == NULL)
 			return;
-		stmt_int(q, ":pairing", l->pairing);
+		stmt_int(q, ":pairing", l->way.pairing);
 		if (stmt_value(q, 0) == 1)
 			beat_begin(l, false);
 	}

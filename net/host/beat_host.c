@@ -1,4 +1,5 @@
 /* beat_host.c: the Host's end of beats: who beats, and what it is told. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,8 +50,7 @@ beat_done(struct commit_job *job)
 	if (b->x != NULL && job->result != 0)
 		net_refuse(b->net, b->x, &job->refusal, NULL);
 	else if (b->x != NULL)
-		http_reply(
-		    b->x, 200, "application/json", NULL, b->answer, strlen(b->answer));
+		http_reply(b->x, 200, "application/json", NULL, b->answer, strlen(b->answer));
 	free(b->answer);
 	free(b);
 }
@@ -80,7 +80,7 @@ beat_who(struct net *net, struct http_exchange *x, struct signed_request *s, int
 		if (n == -1)
 			*r = *store_refusal(net->env->db);
 		return n == -1 ? -1
-			       : refusal_set(r, "beat.unknown",
+			       : refusal_set(r, "box.unpaired",
 				     "no box with this key is paired with this Host");
 	}
 	*box = stmt_get_int(q, 0);
@@ -103,7 +103,7 @@ beats_take(struct http_exchange *x, void *ctx)
 	struct refusal r = {.code = "store.failed", .why = "out of memory"};
 	struct signed_request s;
 	struct beat *b = NULL;
-	int64_t box;
+	int64_t box = 0;
 
 	if (beat_who(net, x, &s, &box, &r) != 0 ||
 	    http_json_check(s.request.body, s.request.len,

@@ -8,7 +8,7 @@
  * beats_take(x, net):
  * On a Host, POST /v1/beats: a box that is paired tells how it is, signed with its key, and on a
  * connection under TLS that is its own or from the user that served its socket.  Answered with
- * directives (engine/state/beat.h).  Refused: beat.unknown, beat.stale, lane.signature, lane.time,
+ * directives (engine/state/beat.h).  Refused: box.unpaired, beat.stale, lane.signature, lane.time,
  * lane.peer, or as beat_take.
  */
 int beats_take(struct http_exchange *x, void *net);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/actor/loop.h"
 #include "engine/crypto/checkpoint.h"
 #include "net/host/carry.h"
 #include "net/host/sign.h"
@@ -21,7 +22,15 @@ static const char ASKED[] =
     "  AS body, c.uses, c.ttl_ms, b.box_key, w.size, w.root, c.wait_ms"
     "  FROM call AS c JOIN host_box AS b ON b.id = c.box_id"
     "  LEFT JOIN box_witness AS w ON w.box_id = b.id AND w.state <> 'accepted'"
-    " WHERE c.state IN ('asked', 'sent') AND c.state = 'asked' ORDER BY c.id LIMIT 1";
+    " WHERE c.id = (SELECT min(id) FROM call_ready)";
+
+/* No line in time. */
+static const char OVERDUE[] =
+    "UPDATE call SET state = 'failed', finished_at = now_ms(), exit_code = 1,"
+    "  code = w.code, why = w.why FROM call_waits AS w"
+    " WHERE w.id = call.id AND w.until <= now_ms()";
+
+static const char NEXT_DUE[] = "SELECT coalesce(max(0, min(until) - now_ms()), -1) FROM call_waits";
 
 static const char BODY[] =
     "SELECT json_patch(:body, json_object('uses', nullif(:uses, 0), 'ttl_ms', nullif(:ttl, 0),"
@@ -95,6 +104,7 @@ struct carry {
 	struct ways *ways;
 	struct carried *carried;
 	unsigned depth;
+	uint64_t timer; /* for the next ask that will have waited too long for a line */
 	bool draining;
 	void (*drained)(void *ctx);
 	void *drained_ctx;
@@ -339,6 +349,14 @@ refusal_read(struct carried *c)
 	return 0;
 }
 
+/* Whether the answer came from our own end of a line, and no box refused anything. */
+static bool
+of_line(const struct carried *c)
+{
+	return c->way.line && (strncmp(c->refusal.code, "http.", 5) == 0 ||
+				  strncmp(c->refusal.code, "reverse.", 8) == 0);
+}
+
 static struct stmt *
 ending(struct carried *c, int status, const struct refusal *failed)
 {
@@ -355,13 +373,16 @@ ending(struct carried *c, int status, const struct refusal *failed)
 		if ((q = store_sql(db, IS_REFUSAL)) == NULL)
 			return NULL;
 		stmt_text_n(q, ":e", c->text, c->len);
-		if (stmt_value(q, 0) == 1 && refusal_read(c) == 0 &&
+		if (stmt_value(q, 0) == 1 && refusal_read(c) == 0 && !of_line(c) &&
 		    (q = store_sql(db, REFUSED)) != NULL) {
 			stmt_text_n(q, ":e", c->text, c->len);
 			return q;
 		}
 	}
-	if (failed == NULL)
+	if (failed == NULL && status == 200)
+		refusal_set(&c->refusal, "call.failed",
+		    "the box's answer ended before its exit: it was cut off");
+	else if (failed == NULL && !of_line(c))
 		refusal_set(&c->refusal, "call.failed",
 		    "the box's answer (status %d) is not in the form", status);
 	else if (c->refusal.code[0] == '\0')
@@ -424,9 +445,7 @@ carried_start(struct carried *c, const char *nonce, const char *body)
 	    .chunk = answer_chunk,
 	    .done = answer_done};
 
-	if (way_find(c->carry->ways, c->box, &c->way) != 0)
-		c->refusal = *store_refusal(db);
-	else
+	if (way_find(c->carry->ways, c->box, &c->way, &c->refusal) == 0)
 		c->call = way_start(&c->way, &request, &c->refusal);
 	return c->call != NULL ? 0 : -1;
 }
@@ -542,12 +561,47 @@ drop_cancelled(struct carry *carry)
 	}
 }
 
+static void
+on_due(void *ctx)
+{
+	struct carry *carry = ctx;
+
+	carry->timer = 0;
+	carry_wake(carry);
+}
+
+/* End what has waited too long for a line, and come back when the next will have. */
+static int
+end_overdue(struct carry *carry)
+{
+	struct store *db = carry->env->db;
+	struct stmt *q;
+	int64_t due;
+
+	if ((q = store_sql(db, NEXT_DUE)) == NULL)
+		return -1;
+	if ((due = stmt_value(q, 0)) == 0) {
+		if (store_begin(db) != 0)
+			return -1;
+		if ((q = store_sql(db, OVERDUE)) == NULL || stmt_run(q) != 0)
+			return store_rollback(db);
+		if (store_commit(db) != 0)
+			return -1;
+		due = 1;
+	}
+	loop_cancel(carry->env->loop, carry->timer);
+	carry->timer = due > 0 ? loop_after(carry->env->loop, due, on_due, carry) : 0;
+	return 0;
+}
+
 void
 carry_wake(struct carry *carry)
 {
 	int n = 1;
 
 	drop_cancelled(carry);
+	if (end_overdue(carry) != 0)
+		fprintf(stderr, "bastion: link: %s\n", store_refusal(carry->env->db)->why);
 	while (!carry->draining && (n = carry_one(carry)) == 1)
 		;
 	if (n == -1)
@@ -585,6 +639,7 @@ carry_free(struct carry *carry)
 	if (carry == NULL)
 		return;
 	carry->draining = false;
+	loop_cancel(carry->env->loop, carry->timer);
 	while (carry->carried != NULL)
 		carried_free(carry->carried);
 	free(carry);

@@ -21,15 +21,16 @@ void lines_end(struct net *net);
 void lines_free(struct net *net);
 
 /**
- * lines_wake(net):
- * Close the lines of boxes that are not paired any more.
+ * lines_drain(net, done):
+ * Call ${done}(${net}) once when link asks nothing any more on a line: now, or from the loop.  Only
+ * then may net's server be drained, which cuts what is asked.
  */
-void lines_wake(struct net *net);
+void lines_drain(struct net *net, void (*done)(struct net *net));
 
 /**
  * lines_take(x, net):
- * GET /v1/line: a box that is paired over a network, by its certificate, gives this connection to be
- * asked on.
+ * GET /v1/line: a box that is paired over a network, by its certificate, gives this connection to
+ * be asked on.
  */
 int lines_take(struct http_exchange *x, void *net);
 

@@ -60,7 +60,8 @@ struct dial {
 struct dials {
 	struct net *net;
 	struct dial *first;
-	bool ending;
+	bool draining; /* no further lines */
+	bool ending;   /* and no rows */
 };
 
 /*
@@ -236,7 +237,7 @@ dial_serve(struct dial *d)
 	struct refusal r = {.code = "store.failed", .why = "out of memory"};
 
 	d->stage = STAGE_SERVED;
-	if (dial_start(d, &r) == 0)
+	if (d->dials->draining || dial_start(d, &r) == 0)
 		return;
 	dial_stop(d);
 	d->now.why = r;
@@ -342,7 +343,8 @@ dials_wake(struct net *net)
 	struct stmt *q;
 	int more;
 
-	if (dials == NULL || dials->ending || (q = store_sql(net->env->db, DIALLED)) == NULL)
+	if (dials == NULL || dials->draining || dials->ending ||
+	    (q = store_sql(net->env->db, DIALLED)) == NULL)
 		return;
 	for (d = dials->first; d != NULL; d = d->next)
 		d->found = false;
@@ -378,6 +380,19 @@ dials_start(struct net *net, struct refusal *r)
 		return refusal_set(r, "store.failed", "out of memory");
 	net->dials->net = net;
 	return 0;
+}
+
+void
+dials_drain(struct net *net)
+{
+	struct dial *d;
+
+	if (net->dials == NULL)
+		return;
+	net->dials->draining = true;
+	for (d = net->dials->first; d != NULL; d = d->next)
+		if (d->reverse != NULL)
+			reverse_drain(d->reverse);
 }
 
 void

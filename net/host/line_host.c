@@ -51,7 +51,8 @@ struct lines {
 	struct reverse_hub *hub;
 	struct box *boxes;
 	struct relay *relays;
-	bool ending;
+	void (*drained)(struct net *net); /* NULL: it is not drained */
+	bool ending;                      /* there are no rows any more */
 };
 
 /*
@@ -119,12 +120,29 @@ box_of(struct lines *lines, int64_t id)
  */
 
 static void
+check_drained(void *ctx)
+{
+	struct lines *lines = ctx;
+	void (*drained)(struct net * net) = lines->drained;
+
+	if (drained == NULL || lines->relays != NULL)
+		return;
+	lines->drained = NULL;
+	drained(lines->net);
+}
+
+static void
 relay_free(struct relay *relay)
 {
+	struct lines *lines = relay->lines;
+
 	*relay->self = relay->next;
 	if (relay->next != NULL)
 		relay->next->self = relay->self;
 	free(relay);
+	/* From the loop: whoever frees may be inside the server. */
+	if (lines->drained != NULL && lines->relays == NULL)
+		loop_post(lines->net->env->loop, check_drained, lines);
 }
 
 /* Link has gone, or took it back. */
@@ -275,7 +293,7 @@ lines_relay(struct http_exchange *x, void *ctx)
 			break;
 	if (i == sizeof(allowed) / sizeof(allowed[0]) || strlen(box) > 18 ||
 	    box[strspn(box, "0123456789")] != '\0') {
-		refusal_set(&r, "http.route", "there is nothing at this path");
+		refusal_set(&r, "usage.wrong", "a box is a number, and has ops and pairings");
 		net_refuse(net, x, &r, NULL);
 		return 0;
 	}
@@ -368,7 +386,7 @@ lines_take(struct http_exchange *x, void *ctx)
 		n = stmt_value(q, 0) == 1;
 	}
 	if (n != 1) {
-		refusal_set(&r, "box.unknown",
+		refusal_set(&r, "box.unpaired",
 		    "no box that dials in is paired here with this certificate");
 		net_refuse(net, x, n == -1 ? store_refusal(net->env->db) : &r, NULL);
 		return 0;
@@ -377,21 +395,6 @@ lines_take(struct http_exchange *x, void *ctx)
 		snprintf(b->address, sizeof(b->address), "%s", peer->address);
 	reverse_hub_take(net->lines->hub, id, x);
 	return 0;
-}
-
-void
-lines_wake(struct net *net)
-{
-	struct stmt *q;
-	struct box *b;
-
-	for (b = net->lines != NULL ? net->lines->boxes : NULL; b != NULL; b = b->next) {
-		if (b->up == 0 || (q = store_sql(net->env->db, DIALS_IN)) == NULL)
-			continue;
-		stmt_int(q, ":box", b->id);
-		if (stmt_value(q, 0) == 0)
-			reverse_hub_drop(net->lines->hub, b->id);
-	}
 }
 
 static int
@@ -429,6 +432,15 @@ lines_start(struct net *net, struct refusal *r)
 		return -1;
 	lines->hub = reverse_hub_new(net->env->loop, &config, r);
 	return lines->hub != NULL ? 0 : -1;
+}
+
+void
+lines_drain(struct net *net, void (*done)(struct net *net))
+{
+	if (net->lines == NULL || net->lines->relays == NULL)
+		done(net);
+	else
+		net->lines->drained = done;
 }
 
 void

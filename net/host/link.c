@@ -4,9 +4,11 @@
 #include <string.h>
 
 #include "engine/actor/loop.h"
+#include "net/host/beats.h"
 #include "net/host/carry.h"
 #include "net/host/enroll_client.h"
 #include "net/host/link.h"
+#include "net/host/renew.h"
 #include "net/host/way.h"
 #include "net/http/client.h"
 
@@ -20,8 +22,10 @@ static const char WELCOME[] = "UPDATE host_box SET welcome = :signature WHERE id
 struct link {
 	struct actor_env *env;
 	struct http_client *client;
-	struct ways *ways;
-	struct carry *carry;
+	struct ways *ways;         /* of a Host */
+	struct carry *carry;       /* likewise */
+	struct beats *beats;       /* of a box */
+	struct renewals *renewals; /* likewise */
 	bool draining;
 };
 
@@ -70,10 +74,16 @@ link_wake(struct actor_env *env)
 	struct link *link = env->ctx;
 	int n = 1;
 
+	if (link->beats != NULL) {
+		beats_wake(link->beats);
+		renewals_wake(link->renewals);
+		return;
+	}
 	while (!link->draining && (n = welcome_one(link)) == 1)
 		;
 	if (n == -1)
 		fprintf(stderr, "bastion: link: %s\n", store_refusal(env->db)->why);
+	ways_wake(link->ways);
 	carry_wake(link->carry);
 }
 
@@ -84,11 +94,31 @@ link_stop(struct actor_env *env)
 
 	if (link == NULL)
 		return;
+	beats_free(link->beats);
+	renewals_free(link->renewals);
 	http_client_free(link->client);
 	carry_free(link->carry);
 	ways_free(link->ways);
 	free(link);
 	env->ctx = NULL;
+}
+
+static int
+host_start(struct link *link, struct refusal *r)
+{
+	return (link->ways = ways_new(link->env, link->client, r)) != NULL &&
+		       (link->carry = carry_new(link->env, link->ways, r)) != NULL
+		   ? 0
+		   : -1;
+}
+
+static int
+box_start(struct link *link, struct refusal *r)
+{
+	return (link->renewals = renewals_new(link->env, link->client, r)) != NULL &&
+		       (link->beats = beats_new(link->env, link->client, r)) != NULL
+		   ? 0
+		   : -1;
 }
 
 static int
@@ -101,8 +131,7 @@ link_start(struct actor_env *env, struct refusal *r)
 	env->ctx = link;
 	link->env = env;
 	if ((link->client = http_client_new(env->loop, r)) != NULL &&
-	    (link->ways = ways_new(env, link->client, r)) != NULL &&
-	    (link->carry = carry_new(env, link->ways, r)) != NULL)
+	    (env->home->role == HOME_BOX ? box_start(link, r) : host_start(link, r)) == 0)
 		return 0;
 	link_stop(env);
 	return -1;
@@ -122,6 +151,11 @@ link_drain(struct actor_env *env)
 	struct link *link = env->ctx;
 
 	link->draining = true;
+	if (link->beats != NULL) {
+		beats_drain(link->beats);
+		loop_stop(env->loop);
+		return;
+	}
 	carry_drain(link->carry, drained, link);
 }
 
@@ -129,7 +163,7 @@ const struct actor actor_link = {
     .name = "link",
     .role = ROLE_LINK,
     .secret = SECRET_MACHINE,
-    .box = false,
+    .box = true,
     .host = true,
     .filtered = true,
     .start = link_start,

@@ -6,12 +6,15 @@
 #include <unistd.h>
 
 #include "net/host/anchor.h"
+#include "net/host/beats.h"
 #include "net/host/calls.h"
 #include "net/host/context.h"
 #include "net/host/line.h"
 #include "net/host/mcp_http.h"
 #include "net/host/net.h"
 #include "net/host/openapi.h"
+#include "net/host/peers.h"
+#include "net/host/renew.h"
 #include "net/host/watch.h"
 
 static int control_status(struct http_exchange *x, void *ctx);
@@ -20,8 +23,9 @@ static int serve_openapi(struct http_exchange *x, void *ctx);
 
 /* The whole surface. */
 const struct http_route net_routes[] = {
-    {"GET", "/v1/openapi.json", SURFACE_CONTROL | SURFACE_LANE | SURFACE_ENROLL | SURFACE_CONTEXT,
-	0, serve_openapi, "this description"},
+    {"GET", "/v1/openapi.json",
+	SURFACE_CONTROL | SURFACE_LANE | SURFACE_ENROLL | SURFACE_CONTEXT | SURFACE_LINES, 0,
+	serve_openapi, "this description"},
     {"GET", "/v1/status", SURFACE_CONTROL, 0, control_status, "what runs, and what waits"},
     {"GET", "/v1/approvals", SURFACE_CONTROL, 0, control_approvals,
 	"questions that wait for a person"},
@@ -32,6 +36,10 @@ const struct http_route net_routes[] = {
 	"pairings here, as far as they are told"},
     {"POST", "/v1/pairings", SURFACE_LANE | SURFACE_PEER, ANCHOR_BODY_MAX, anchor_sync,
 	"terms that the anchor signed"},
+    {"POST", "/v1/beats", SURFACE_ENROLL | SURFACE_PEER, 262144, beats_take,
+	"a box says how it is, and is told what is wanted of it"},
+    {"POST", "/v1/certificates", SURFACE_PEER, 8192, renew_take,
+	"a box asks for its next certificate"},
     {"GET", "/v1/line", SURFACE_PEER, 0, lines_take,
 	"a box that dials in gives this connection to be asked on"},
     {"GET", "/v1/boxes/{box}/{what}", SURFACE_LINES, 0, lines_relay,
@@ -216,6 +224,7 @@ net_stop(struct actor_env *env)
 	committer_stop(net->committer);
 	dials_free(net);
 	lines_free(net);
+	free(net->paired);
 	free(net);
 	env->ctx = NULL;
 }
@@ -257,7 +266,8 @@ net_wake(struct actor_env *env)
 	lane_wake(env->ctx);
 	mcp_http_wake(env->ctx);
 	enroll_wake(env->ctx);
-	lines_wake(env->ctx);
+	renew_wake(env->ctx);
+	peers_wake(env->ctx);
 	dials_wake(env->ctx);
 }
 
@@ -271,6 +281,12 @@ drained(void *ctx)
 }
 
 static void
+server_drain(struct net *net)
+{
+	http_server_drain(net->server, drained, net);
+}
+
+static void
 net_drain(struct actor_env *env)
 {
 	struct net *net = env->ctx;
@@ -279,9 +295,9 @@ net_drain(struct actor_env *env)
 	mcp_http_end(net);
 	dials_drain(net);
 	net->serving = 1 + (net->asks != NULL);
-	http_server_drain(net->server, drained, net);
 	if (net->asks != NULL)
 		http_server_drain(net->asks, drained, net);
+	lines_drain(net, server_drain);
 }
 
 const struct actor actor_net = {

@@ -9,13 +9,13 @@
 #include "net/http/server.h"
 
 /* Where a request came in: each is a socket of its own in the directory for sockets. */
-#define SURFACE_CONTROL 1u  /* control.sock: the person at the machine */
-#define SURFACE_LANE    2u  /* lane.sock: Hosts ask the box */
-#define SURFACE_ENROLL  4u  /* enroll.sock: boxes redeem an invitation of this Host */
-#define SURFACE_CONTEXT 8u  /* ask.sock: any user asks to share a folder */
-#define SURFACE_MCP     16u /* a port of the loopback address: agents with a token */
-#define SURFACE_GUEST   32u /* the port under TLS, without a certificate */
-#define SURFACE_PEER    64u /* the same, with that of a machine that is paired */
+#define SURFACE_CONTROL 1u   /* control.sock: the person at the machine */
+#define SURFACE_LANE    2u   /* lane.sock: Hosts ask the box */
+#define SURFACE_ENROLL  4u   /* enroll.sock: boxes redeem an invitation of this Host */
+#define SURFACE_CONTEXT 8u   /* ask.sock: any user asks to share a folder */
+#define SURFACE_MCP     16u  /* a port of the loopback address: agents with a token */
+#define SURFACE_GUEST   32u  /* the port under TLS, without a certificate */
+#define SURFACE_PEER    64u  /* the same, with that of a machine that is paired */
 #define SURFACE_LINES   128u /* lines.sock: this Host's own actor link asks boxes that dialled in */
 
 /* Who may speak to control.sock: the user of the daemon, and root. */
@@ -37,10 +37,12 @@ struct net {
 	struct watch *watches; /* answers that are being streamed (watch.c) */
 	struct ask *held;      /* asks that wait for a person (lane.c) */
 	int64_t nheld;
-	struct lines *lines;   /* that boxes made (line_host.c); NULL on a box */
-	struct dials *dials;   /* that this box makes (line_box.c); NULL on a Host */
-	struct mcp_http *mcp; /* agents (mcp_http.c); NULL: not yet, or no more */
-	struct guest *guests; /* boxes that wait for a signature (enroll.c) */
+	struct lines *lines;      /* that boxes made (line_host.c); NULL on a box */
+	struct dials *dials;      /* that this box makes (line_box.c); NULL on a Host */
+	struct renewal *renewals; /* boxes that wait for a certificate (renew_host.c) */
+	char *paired;             /* whose connections under TLS may stay (peers.c) */
+	struct mcp_http *mcp;     /* agents (mcp_http.c); NULL: not yet, or no more */
+	struct guest *guests;     /* boxes that wait for a signature (enroll.c) */
 	struct net_person
 	    people[NET_PEOPLE]; /* their names do not change once it serves (calls.c) */
 };

@@ -5,7 +5,8 @@
 #include "engine/actor/actor.h"
 #include "net/http/client.h"
 
-#define WAY_SOCKET_MAX 103
+#define WAY_SOCKET_MAX   103
+#define WAY_ENDPOINT_MAX 300
 
 struct ways; /* what the actor that signs keeps for all of them */
 
@@ -13,8 +14,11 @@ struct ways; /* what the actor that signs keeps for all of them */
 struct way {
 	struct ways *ways;
 	int64_t box;
-	char socket[WAY_SOCKET_MAX + 1];
-	int64_t uid; /* who must serve it */
+	char socket[WAY_SOCKET_MAX + 1];     /* the box's, or that of our lines; "": none */
+	int64_t uid;                         /* who must serve it */
+	char endpoint[WAY_ENDPOINT_MAX + 1]; /* where the box listens under TLS; "": a socket */
+	struct tls_end *end;                 /* for that; of the ways */
+	bool line;                           /* over a line that the box made */
 };
 
 /* A request as the box sees it. */
@@ -37,10 +41,18 @@ void ways_free(struct ways *ways);
 
 /**
  * way_find(ways, box, way):
- * Store in ${way} how the box with the number ${box} is reached.  Return 0, or -1 with the refusal
- * of the store: box.gone.
+ * Store in ${way} how the box with the number ${box} is reached: its socket (transport 'unix'), its
+ * port under TLS ('tls'), or a line that it made ('reverse', net/host/line.h).  Return 0, or -1
+ * with
+ * ${r}: box.gone, or as ends_of_box.
  */
-int way_find(struct ways *ways, int64_t box, struct way *way);
+int way_find(struct ways *ways, int64_t box, struct way *way, struct refusal *r);
+
+/**
+ * ways_wake(ways):
+ * Take a new certificate of ours from its row.
+ */
+void ways_wake(struct ways *ways);
 
 /**
  * way_start(way, request, r):

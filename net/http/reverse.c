@@ -478,6 +478,14 @@ reverse_look(struct reverse *reverse)
 		dial_due(reverse);
 }
 
+void
+reverse_drain(struct reverse *reverse)
+{
+	reverse->plan.wanted = 0;
+	loop_cancel(reverse->loop, reverse->timer);
+	reverse->timer = 0;
+}
+
 const char *
 reverse_where(const struct reverse *reverse)
 {

@@ -98,6 +98,12 @@ struct reverse *reverse_start(
 void reverse_look(struct reverse *reverse);
 
 /**
+ * reverse_drain(reverse):
+ * Dial no more.  What is there stays until its server or the Host ends it.
+ */
+void reverse_drain(struct reverse *reverse);
+
+/**
  * reverse_where(reverse):
  * Return the address that is dialled, or was reached last; it lives as long as ${reverse}.
  */

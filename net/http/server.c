@@ -674,6 +674,23 @@ http_server_connections_of(const struct http_server *server, unsigned surface)
 	return n;
 }
 
+void
+http_close_unless(struct http_server *server, unsigned surface,
+    bool (*keep)(void *ctx, const struct http_peer *peer), void *ctx)
+{
+	struct conn *c, *next;
+
+	for (c = server->conns; c != NULL; c = next) {
+		next = c->next;
+		if (c->peer.surface != surface || keep(ctx, &c->peer))
+			continue;
+		if (c->upgraded != NULL)
+			conn_end_upgraded(c);
+		else
+			shutdown(c->fd, SHUT_RDWR);
+	}
+}
+
 int64_t
 http_server_idle_ms(const struct http_server *server)
 {

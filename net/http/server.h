@@ -106,6 +106,14 @@ unsigned http_server_connections(const struct http_server *server);
 unsigned http_server_connections_of(const struct http_server *server, unsigned surface);
 
 /**
+ * http_close_unless(server, surface, keep, ctx):
+ * Cut every connection of ${surface} for whose peer ${keep}(${ctx}, peer) says false, whatever is
+ * asked on it.  Not from inside a handler.
+ */
+void http_close_unless(struct http_server *server, unsigned surface,
+    bool (*keep)(void *ctx, const struct http_peer *peer), void *ctx);
+
+/**
  * http_server_idle_ms(server):
  * Return how long a connection of ${server} may say nothing.
  */

@@ -26,6 +26,7 @@ static const struct {
     {"/control", SURFACE_CONTROL, DRIVER_BOX},
     {"/lane", SURFACE_LANE, DRIVER_BOX},
     {"/enroll", SURFACE_ENROLL, DRIVER_HOST},
+    {"/lines", SURFACE_LINES, DRIVER_HOST},
     {"-ask/ask", SURFACE_CONTEXT, DRIVER_BOX},
     {"/control", SURFACE_CONTROL, DRIVER_HOST},
 };
@@ -87,11 +88,15 @@ static void
 surfaces_of(const struct http_route *route, char out[64])
 {
 	/* In the order of the description. */
-	snprintf(out, 64, "%s%s%s%s%s", (route->surface & SURFACE_CONTROL) != 0 ? "control " : "",
+	snprintf(out, 64, "%s%s%s%s%s%s%s%s",
+	    (route->surface & SURFACE_CONTROL) != 0 ? "control " : "",
 	    (route->surface & SURFACE_LANE) != 0 ? "lane " : "",
 	    (route->surface & SURFACE_ENROLL) != 0 ? "enroll " : "",
 	    (route->surface & SURFACE_CONTEXT) != 0 ? "context " : "",
-	    (route->surface & SURFACE_MCP) != 0 ? "mcp " : "");
+	    (route->surface & SURFACE_MCP) != 0 ? "mcp " : "",
+	    (route->surface & SURFACE_GUEST) != 0 ? "guest " : "",
+	    (route->surface & SURFACE_PEER) != 0 ? "peer " : "",
+	    (route->surface & SURFACE_LINES) != 0 ? "lines " : "");
 }
 
 /* API-1: every route stands in the description with its method, path, surfaces and summary, and

@@ -1,4 +1,4 @@
--- 0004_beats.sql: what a box tells its Host, orders and containing, quarantine.
+-- 0005_beats.sql: what a box tells its Host, orders and containing, quarantine.
 
 -- What a person listed: it is spared with everything beneath it.
 CREATE TABLE contain_spare (

@@ -1,4 +1,4 @@
--- 0005_lines.sql: lines between boxes and Hosts: which are up, and what may go over them.
+-- 0006_lines.sql: lines between boxes and Hosts: which are up, and what may go over them.
 
 -- On a Host: the connections that a box of transport 'reverse' has made, and when it was heard of.
 CREATE TABLE box_line (
@@ -93,18 +93,46 @@ BEGIN
     DELETE FROM pairing_line WHERE pairing_id = NEW.id;
 END;
 
--- Whose Host this box dials, where, and as whom: what differs is dialled anew.
-CREATE VIEW pairing_dialled AS
-SELECT s.id AS pairing_id, s.host,
+-- The Hosts that are reached over a network: where, in the order to try, and as whom.
+CREATE VIEW pairing_reached AS
+SELECT s.id AS pairing_id, s.host, s.transport,
        (SELECT json_group_array(endpoint)
-          FROM (SELECT endpoint FROM pairing_endpoint WHERE pairing_id = s.id ORDER BY ord))
+          FROM (SELECT endpoint FROM pairing_dial WHERE pairing_id = s.id ORDER BY ord))
          AS endpoints,
        (SELECT printf('%d %s', i.id, lower(hex(t.fp)))
           FROM tls_identity AS i JOIN pairing_tls AS t ON t.pairing_id = s.id
          WHERE i.pairing_id = s.id AND i.state = 'current') AS identity
   FROM pairing_status AS s
- WHERE s.active AND s.transport = 'reverse'
-   AND EXISTS (SELECT 1 FROM pairing_endpoint WHERE pairing_id = s.id);
+ WHERE s.active AND s.transport <> 'unix'
+   AND EXISTS (SELECT 1 FROM pairing_dial WHERE pairing_id = s.id);
+
+-- Those of them whose lines this box keeps up: what differs is dialled anew.
+CREATE VIEW pairing_dialled AS
+SELECT pairing_id, host, endpoints, identity FROM pairing_reached WHERE transport = 'reverse';
+
+-- Where the Host of a pairing over a unix socket takes what this box says of itself.
+CREATE TABLE pairing_socket (
+    pairing_id INTEGER PRIMARY KEY REFERENCES pairing (id),
+    path       TEXT    NOT NULL CHECK (path GLOB '/*' AND length(CAST(path AS BLOB)) <= 103
+                       AND instr(path, char(0)) = 0)
+) STRICT;
+
+CREATE TRIGGER pairing_socket_ends_with_pairing AFTER UPDATE OF state ON pairing
+WHEN NEW.state = 'revoked' AND OLD.state <> 'revoked'
+BEGIN
+    DELETE FROM pairing_socket WHERE pairing_id = NEW.id;
+END;
+
+-- Which Hosts are told how this box is, and by what way: what differs is taken up anew.
+CREATE VIEW pairing_beats AS
+SELECT s.id AS pairing_id, k.path AS socket, s.peer_uid, json_array() AS endpoints,
+       printf('%s %d', k.path, s.peer_uid) AS facts
+  FROM pairing_status AS s JOIN pairing_socket AS k ON k.pairing_id = s.id
+ WHERE s.active AND s.transport = 'unix'
+UNION ALL
+SELECT d.pairing_id, NULL, NULL, d.endpoints, d.endpoints || ' ' || d.identity
+  FROM pairing_reached AS d
+ WHERE d.identity IS NOT NULL;
 
 INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('beat.every_ms', 60000, 'ms', 1000, 3600000, 'how often a box tells its Host how it is'),
@@ -118,9 +146,11 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('line.ping_ms', 20000, 'ms', 100, 3600000, 'how long a line may be idle before the box is asked for a sign of life'),
     ('line.ping_wait_ms', 10000, 'ms', 100, 600000, 'how long that sign may take'),
     ('line.steady_ms', 10000, 'ms', 100, 3600000, 'a line that lived that long was a good one, and is dialled anew at once'),
-    ('line.wait_ms', 10000, 'ms', 0, 3600000, 'how long an ask waits for a box that is to dial in, or for one of its lines');
+    ('line.wait_ms', 10000, 'ms', 0, 3600000, 'how long an ask waits for a box that is to dial in, or for one of its lines'),
+    ('tls.retry_ms', 600000, 'ms', 100, 86400000, 'how long a certificate that could not be renewed waits for the next try');
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('beat.stale', 126, 409, 'set the clock of the box'),
-    ('beat.unknown', 126, 403, 'pair the box with this Host'),
+    ('beat.unheard', 1, 502, 'see the log of the Host'),
+    ('box.unpaired', 126, 403, 'pair the box with this Host'),
     ('lane.line', 126, 403, 'ask on a connection of your own'),
     ('pairing.unserved', 126, 403, 'see bastion pairings for how it stands');
