@@ -580,7 +580,7 @@ end_overdue(struct carry *carry)
 
 	if ((q = store_sql(db, NEXT_DUE)) == NULL)
 		return -1;
-	if ((due = stmt_value(q, 0)) == 0) {
+	if ((due = stmt_value(q, -1)) == 0) {
 		if (store_begin(db) != 0)
 			return -1;
 		if ((q = store_sql(db, OVERDUE)) == NULL || stmt_run(q) != 0)

@@ -28,7 +28,7 @@ is_paired(void *ctx, const struct http_peer *peer)
 	if (q == NULL)
 		return true;
 	stmt_int(q, ":id", peer->tag);
-	return stmt_value(q, 0) != 0;
+	return stmt_value(q, 1) != 0;
 }
 
 void

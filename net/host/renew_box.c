@@ -176,7 +176,7 @@ renewals_wake(struct renewals *w)
 	int64_t pairing;
 
 	if (w->call != NULL || w->timer != 0 || (q = store_sql(w->env->db, DUE)) == NULL ||
-	    (pairing = stmt_value(q, 0)) == -1)
+	    (pairing = stmt_value(q, 0)) <= 0)
 		return;
 	w->tried = 0;
 	if (hostway_open(w->env, w->client, pairing, &w->way, &r) != 0) {
