@@ -293,7 +293,7 @@ SELECT w.use
 CREATE TABLE listen (
     what    TEXT    PRIMARY KEY CHECK (what IN ('host', 'lane')),
     address TEXT    NOT NULL,
-    port    INTEGER NOT NULL CHECK (port BETWEEN 0 AND 65535),     -- 0: any that is free
+    port    INTEGER NOT NULL CHECK (port BETWEEN 1 AND 65535),
     set_at  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
@@ -519,11 +519,13 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('tls.renew_ms', 2592000000, 'ms', 1000, 31536000000, 'how long before its end a certificate is renewed');
 
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
+    ('box.proof', 126, 403, 'pair anew from that machine itself: bastion pair CODE'),
     ('listen.fixed', 126, 409, 'give the new address: bastion host listen'),
     ('listen.invalid', 2, 422, 'give * or an IP address, a colon and a port, as *:7443'),
     ('listen.none', 3, 409, 'say where boxes reach this Host: bastion host listen *:PORT --address HOST:PORT'),
     ('listen.role', 2, 409, 'on a Host use bastion host listen, on a box bastion pair --listen'),
     ('pairing.authority', 126, 409, 'make sure which Host it is; then bastion unpair HOST, and pair anew'),
+    ('pairing.port', 1, 502, 'see there that bastion host serve runs and listens on this port, and that no firewall is in between'),
     ('pairing.transport', 126, 409, 'pair with a code that leads over a network: bastion host invite NAME'),
     ('tls.authority', 126, 409, 'use the authority that is there'),
     ('tls.busy', 126, 429, 'wait a little, then try again'),

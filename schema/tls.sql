@@ -252,7 +252,7 @@ SELECT w.use
 CREATE TABLE listen (
     what    TEXT    PRIMARY KEY CHECK (what IN ('host', 'lane')),
     address TEXT    NOT NULL,
-    port    INTEGER NOT NULL CHECK (port BETWEEN 0 AND 65535),     -- 0: any that is free
+    port    INTEGER NOT NULL CHECK (port BETWEEN 1 AND 65535),
     set_at  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 

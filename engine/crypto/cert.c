@@ -530,7 +530,22 @@ cert_request_read(const void *der, size_t len, struct cert_request *request, str
 	return rc;
 }
 
-/* PEM. */
+/* Other encodings. */
+
+int
+cert_from_hex(const char *hex, struct cert_blob *der)
+{
+	size_t len = strlen(hex);
+
+	*der = (struct cert_blob){.data = NULL};
+	if (len == 0 || len % 2 != 0 || len > 2 * CERT_MAX || (der->data = malloc(len / 2)) == NULL)
+		return -1;
+	if (sodium_hex2bin(der->data, len / 2, hex, len, NULL, &der->len, NULL) == 0 &&
+	    der->len == len / 2)
+		return 0;
+	cert_blob_free(der);
+	return -1;
+}
 
 /* Leave out white space at both ends of ${*text}. */
 static void

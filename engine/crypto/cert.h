@@ -73,6 +73,13 @@ int cert_read(const void *der, size_t len, struct cert *cert, struct refusal *r)
 int cert_from_pem(const char *text, size_t len, struct cert_blob *der, struct refusal *r);
 
 /**
+ * cert_from_hex(hex, der):
+ * Decode ${hex}, at most CERT_MAX bytes, into ${der}, which is not read.  Return 0; or -1 with
+ * ${der} empty.
+ */
+int cert_from_hex(const char *hex, struct cert_blob *der);
+
+/**
  * cert_to_pem(der, len, pem, r):
  * Store the certificate as text in ${pem}; a NUL follows, which its length does not count.  Return
  * 0, or -1 with ${r} cert.make.

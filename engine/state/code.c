@@ -1,6 +1,7 @@
 /* code.c: pairing codes, taken apart and built by SQLite's JSON. */
 #include <ctype.h>
 #include <sodium.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,18 +15,25 @@
 static const char MAKE[] =
     "SELECT json_object('v', 1, 't', :token, 'u', 'unix:' || :path, 'k', :key, 'h', :host)";
 
+static const char MAKE_TLS[] = "SELECT json_object('v', 1, 't', :token, 'u', 'tls:' || :endpoints,"
+			       " 'c', :authority, 'k', :key, 'h', :host)";
+
 static const char VALID[] = "SELECT json_valid(:json) AND instr(:json, '\\') = 0";
 
 /* Built again from its parts, the text must be the same: so nothing is doubled, added or left out.
  */
 static const char READ[] =
-    "SELECT t, substr(u, 6), k, h"
+    "SELECT t, u, k, h, c"
     "  FROM (SELECT :json ->> '$.t' AS t, :json ->> '$.u' AS u, :json ->> '$.k' AS k,"
-    "               :json ->> '$.h' AS h)"
-    " WHERE :json = json_object('v', 1, 't', t, 'u', u, 'k', k, 'h', h)"
+    "               :json ->> '$.h' AS h, :json ->> '$.c' AS c)"
+    " WHERE :json = iif(c IS NULL, json_object('v', 1, 't', t, 'u', u, 'k', k, 'h', h),"
+    "                   json_object('v', 1, 't', t, 'u', u, 'c', c, 'k', k, 'h', h))"
     "   AND typeof(t) = 'text' AND length(t) = 64 AND t NOT GLOB '*[^0-9a-f]*'"
     "   AND typeof(k) = 'text' AND length(k) = 64 AND k NOT GLOB '*[^0-9a-f]*'"
-    "   AND typeof(u) = 'text' AND u GLOB 'unix:/?*' AND length(CAST(u AS BLOB)) <= 108"
+    "   AND typeof(u) = 'text'"
+    "   AND iif(c IS NULL, u GLOB 'unix:/?*' AND length(CAST(u AS BLOB)) <= 108,"
+    "           typeof(c) = 'text' AND length(c) = 64 AND c NOT GLOB '*[^0-9a-f]*'"
+    "           AND u GLOB 'tls:?*')"
     "   AND typeof(h) = 'text' AND length(h) BETWEEN 1 AND 64 AND h NOT GLOB '*[^A-Za-z0-9.-]*'"
     "   AND h NOT GLOB '-*'";
 
@@ -46,6 +54,43 @@ code_is_ascii(const char *code, size_t len)
 	return i == len;
 }
 
+/* Take the list ${text} of endpoints apart: each in its one spelling, none twice. */
+static int
+endpoints_read(const char *text, struct pairing_code *facts)
+{
+	struct endpoint endpoint;
+	unsigned i;
+	size_t len;
+
+	for (;; text += len + 1) {
+		len = strcspn(text, ",");
+		if (facts->nendpoints == CODE_ENDPOINTS ||
+		    endpoint_parse(text, len, &endpoint, NULL) != 0 ||
+		    strlen(endpoint.text) != len || memcmp(endpoint.text, text, len) != 0)
+			return -1;
+		for (i = 0; i < facts->nendpoints; i++)
+			if (strcmp(facts->endpoint[i], endpoint.text) == 0)
+				return -1;
+		memcpy(facts->endpoint[facts->nendpoints++], endpoint.text, len + 1);
+		if (text[len] == '\0')
+			return 0;
+	}
+}
+
+/* Where the Host is: ${q} has the parts of READ. */
+static int
+place_read(struct stmt *q, struct pairing_code *facts)
+{
+	const char *u = stmt_get_text(q, 1);
+
+	if (stmt_is_null(q, 4)) {
+		snprintf(facts->path, sizeof(facts->path), "%s", u + strlen("unix:"));
+		return 0;
+	}
+	sodium_hex2bin(facts->authority, CERT_FP_SIZE, stmt_get_text(q, 4), 64, NULL, NULL, NULL);
+	return endpoints_read(u + strlen("tls:"), facts);
+}
+
 /* Read the parts of the canonical text ${json}. */
 static int
 facts_read(struct store *db, const char *json, size_t len, struct pairing_code *facts)
@@ -64,11 +109,11 @@ facts_read(struct store *db, const char *json, size_t len, struct pairing_code *
 	if ((rc = stmt_step(q)) != 1)
 		return rc == 0 ? code_invalid(db) : -1;
 	sodium_hex2bin(facts->token, CODE_TOKEN, stmt_get_text(q, 0), 64, NULL, NULL, NULL);
-	snprintf(facts->path, sizeof(facts->path), "%s", stmt_get_text(q, 1));
 	sodium_hex2bin(facts->host_key, 32, stmt_get_text(q, 2), 64, NULL, NULL, NULL);
 	snprintf(facts->host, sizeof(facts->host), "%s", stmt_get_text(q, 3));
+	rc = place_read(q, facts);
 	stmt_done(q);
-	return 0;
+	return rc == 0 ? 0 : code_invalid(db);
 }
 
 int
@@ -111,19 +156,39 @@ code_write(struct store *db, const char *json, char code[CODE_MAX + 1])
 	return rc;
 }
 
+/* The endpoints of ${facts} with commas between them. */
+static void
+endpoints_write(const struct pairing_code *facts, char list[CODE_MAX])
+{
+	size_t n = 0;
+	unsigned i;
+
+	list[0] = '\0';
+	for (i = 0; i < facts->nendpoints && n < CODE_MAX; i++)
+		n += (size_t)snprintf(
+		    list + n, CODE_MAX - n, "%s%s", i == 0 ? "" : ",", facts->endpoint[i]);
+}
+
 int
 code_make(struct store *db, const struct pairing_code *facts, char code[CODE_MAX + 1])
 {
-	char token[2 * CODE_TOKEN + 1], key[65];
+	char token[2 * CODE_TOKEN + 1], key[65], authority[65], endpoints[CODE_MAX];
 	struct stmt *q;
 	int rc = -1;
 
 	sodium_bin2hex(token, sizeof(token), facts->token, CODE_TOKEN);
 	sodium_bin2hex(key, sizeof(key), facts->host_key, 32);
-	if ((q = store_sql(db, MAKE)) == NULL)
+	sodium_bin2hex(authority, sizeof(authority), facts->authority, CERT_FP_SIZE);
+	endpoints_write(facts, endpoints);
+	if ((q = store_sql(db, facts->nendpoints == 0 ? MAKE : MAKE_TLS)) == NULL)
 		goto out;
 	stmt_text(q, ":token", token);
-	stmt_text(q, ":path", facts->path);
+	if (facts->nendpoints == 0) {
+		stmt_text(q, ":path", facts->path);
+	} else {
+		stmt_text(q, ":endpoints", endpoints);
+		stmt_text(q, ":authority", authority);
+	}
 	stmt_text(q, ":key", key);
 	stmt_text(q, ":host", facts->host);
 	if (stmt_step(q) != 1)

@@ -1,10 +1,12 @@
 /* invitation.c: invite, redeem, withdraw. */
 #include <sodium.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/clock.h"
 #include "engine/state/invitation.h"
+#include "engine/state/tls_identity.h"
 
 static const char HOST[] = "SELECT name, identity_key FROM box";
 
@@ -17,8 +19,12 @@ static const char REDEEM[] = "UPDATE invitation SET state = 'redeemed', ended_at
 			     " WHERE token_digest = sha256(:token) RETURNING id";
 
 static const char ENTER[] =
-    "INSERT INTO host_box (name, box_key, lane, peer_uid, invitation_id, paired_at)"
-    " VALUES (:name, :key, :lane, :uid, :invitation, now_ms())";
+    "INSERT INTO host_box (name, box_key, transport, lane, peer_uid, invitation_id, paired_at)"
+    " VALUES (:name, :key, 'unix', :lane, :uid, :invitation, now_ms())";
+
+static const char ENTER_TLS[] =
+    "INSERT INTO host_box (name, box_key, transport, endpoint, authority, invitation_id, paired_at)"
+    " VALUES (:name, :key, :transport, :endpoint, :authority, :invitation, now_ms())";
 
 static const char WITHDRAW[] = "UPDATE invitation SET state = 'withdrawn', ended_at = now_ms()"
 			       " WHERE box_name = :name AND state = 'open' RETURNING id";
@@ -59,17 +65,13 @@ invitation_insert(
 }
 
 int
-invitation_make(struct store *db, const char *box_name, int64_t ttl_ms, const char *path,
-    char code[CODE_MAX + 1])
+invitation_make(struct store *db, const char *box_name, int64_t ttl_ms,
+    const struct pairing_code *where, char code[CODE_MAX + 1])
 {
-	struct pairing_code facts = {0};
+	struct pairing_code facts = *where;
 	int rc = -1;
 
 	code[0] = '\0';
-	if (strlen(path) > CODE_PATH_MAX)
-		return refusal_set(store_refusal(db), "code.invalid",
-		    "the path of the enroll socket is too long for a code");
-	snprintf(facts.path, sizeof(facts.path), "%s", path);
 	random_fill(facts.token, sizeof(facts.token));
 	if (store_begin(db) == 0 && host_facts(db, &facts) == 0 &&
 	    invitation_insert(db, box_name, ttl_ms, facts.token) == 0 &&
@@ -102,25 +104,67 @@ invitation_spend(struct store *db, const unsigned char *token)
 	return stmt_run(q) == 0 ? id : -1;
 }
 
-int
-invitation_redeem(struct store *db, const struct enrollment *e, int64_t *box_id)
+static int
+box_enter(struct store *db, const struct enrollment *e, int64_t invitation)
 {
-	int64_t invitation;
 	struct stmt *q;
 
-	if (store_begin(db) != 0)
+	if ((q = store_sql(db, ENTER)) == NULL)
 		return -1;
-	if ((invitation = invitation_spend(db, e->token)) == -1 ||
-	    (q = store_sql(db, ENTER)) == NULL)
-		return store_rollback(db);
 	stmt_text(q, ":name", e->box_name);
 	stmt_blob(q, ":key", e->box_key, sizeof(e->box_key));
 	stmt_text(q, ":lane", e->lane);
 	stmt_int(q, ":uid", e->peer_uid);
 	stmt_int(q, ":invitation", invitation);
-	if (stmt_run_one(q) != 0)
+	return stmt_run_one(q);
+}
+
+/* The authority over a box's listener comes from outside. */
+static int
+authority_check(struct store *db, const struct enrollment *e)
+{
+	struct cert cert;
+
+	if (e->authority.data == NULL)
+		return 0;
+	if (cert_read(e->authority.data, e->authority.len, &cert, store_refusal(db)) == -1)
+		return -1;
+	return cert.ca ? 0
+		       : refusal_set(store_refusal(db), "cert.form",
+			     "the certificate over the box's listener is not an authority's");
+}
+
+static int
+box_enter_tls(struct store *db, const struct enrollment *e, int64_t invitation)
+{
+	struct stmt *q;
+
+	if (authority_check(db, e) == -1 || (q = store_sql(db, ENTER_TLS)) == NULL)
+		return -1;
+	stmt_text(q, ":name", e->box_name);
+	stmt_blob(q, ":key", e->box_key, sizeof(e->box_key));
+	stmt_text(q, ":transport", e->transport);
+	stmt_text(q, ":endpoint", e->endpoint);
+	if (e->authority.data != NULL)
+		stmt_blob(q, ":authority", e->authority.data, e->authority.len);
+	stmt_int(q, ":invitation", invitation);
+	return stmt_run_one(q);
+}
+
+int
+invitation_redeem(struct store *db, const struct enrollment *e, int64_t *box_id)
+{
+	bool unixlane = e->transport == NULL || strcmp(e->transport, "unix") == 0;
+	int64_t invitation, order;
+
+	if (store_begin(db) != 0)
+		return -1;
+	if ((invitation = invitation_spend(db, e->token)) == -1 ||
+	    (unixlane ? box_enter(db, e, invitation) : box_enter_tls(db, e, invitation)) != 0)
 		return store_rollback(db);
 	*box_id = store_last_id(db);
+	if (!unixlane && tls_order(db, *box_id, e->request.data, e->request.len, &order) != 0)
+		return store_rollback(db);
 	return store_commit(db);
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/state/pairing.h"
+#include "engine/state/tls_identity.h"
 
 static const char CONSENT[] =
     "INSERT INTO pairing_consent (host_name, host_key, answer, by_uid, at)"
@@ -10,24 +11,43 @@ static const char CONSENT[] =
 
 static const char INSERT[] =
     "INSERT INTO pairing (host_name, transport, host_key, peer_uid, state, since)"
-    " VALUES (:host, 'unix', :key, :uid,"
+    " VALUES (:host, :transport, :key, :uid,"
     "    iif(EXISTS (SELECT 1 FROM anchor), 'pending', 'active'), now_ms()) RETURNING id";
 
 /* A name has one row for good; what was revoked comes back by way of pending. */
 static const char REVIVE[] =
-    "UPDATE pairing SET state = 'pending', host_key = :key, peer_uid = :uid, since = now_ms(),"
+    "UPDATE pairing SET state = 'pending', host_key = :key, transport = :transport, peer_uid = :uid,"
+    " since = now_ms(),"
     " ended_at = NULL, renewed_at = NULL, terms_id = NULL"
     " WHERE host_name = :host AND state = 'revoked' RETURNING id";
 
 static const char ACTIVATE[] = "UPDATE pairing SET state = 'active' WHERE id = :id"
 			       " AND state = 'pending' AND NOT EXISTS (SELECT 1 FROM anchor)";
 
-static const char RENEW[] = "UPDATE pairing SET peer_uid = :uid, renewed_at = now_ms()"
+static const char RENEW[] = "UPDATE pairing SET peer_uid = :uid, transport = :transport,"
+			    " renewed_at = now_ms()"
 			    " WHERE host_name = :host AND host_key = :key AND state <> 'revoked'"
 			    " RETURNING id";
 
 static const char TAKEN[] = "SELECT count(*) FROM pairing WHERE host_name = :host"
 			    " AND state <> 'revoked'";
+
+/* The name, or the key, of a Host that is paired here, with another authority than it had. */
+static const char PINNED_OTHER[] =
+    "SELECT count(*) FROM pairing AS p JOIN pairing_tls AS t ON t.pairing_id = p.id"
+    " WHERE p.state <> 'revoked' AND p.host_name = :host AND t.fp <> :fp";
+
+static const char PIN[] = "INSERT INTO pairing_tls (pairing_id, authority, fp, pinned_at)"
+			  " VALUES (:id, :authority, :fp, now_ms()) ON CONFLICT DO NOTHING";
+
+static const char REACH[] =
+    "INSERT INTO pairing_endpoint (pairing_id, ord, endpoint) VALUES (:id, :ord, :endpoint)";
+
+static const char PINNED[] =
+    "SELECT p.host_name, t.fp = :fp FROM pairing AS p JOIN pairing_tls AS t ON t.pairing_id = p.id"
+    " WHERE p.state <> 'revoked' AND (t.fp = :fp OR EXISTS (SELECT 1 FROM pairing_endpoint AS e"
+    "   WHERE e.pairing_id = p.id AND e.endpoint = :endpoint))"
+    " ORDER BY t.fp = :fp DESC LIMIT 1";
 
 /* The first Host of a machine on a network; not one of several, which a person would have to name.
  */
@@ -52,13 +72,14 @@ static const char REVOKE[] =
     "UPDATE pairing SET state = 'revoked', ended_at = now_ms() WHERE id = :id";
 
 static const char FIND[] =
-    "SELECT p.id, p.host_name, p.host_key, p.peer_uid, s.state, coalesce(s.reason, '')"
+    "SELECT p.id, p.host_name, p.host_key, coalesce(p.peer_uid, -1), s.state,"
+    "       coalesce(s.reason, ''), p.transport"
     "  FROM pairing AS p JOIN pairing_status AS s ON s.id = p.id"
     " WHERE p.host_key = :key AND p.state <> 'revoked'";
 
 /* What stands before what was revoked. */
 static const char PICK[] =
-    "SELECT s.id, s.host, p.host_key, s.peer_uid, s.state, s.reason"
+    "SELECT s.id, s.host, p.host_key, coalesce(s.peer_uid, -1), s.state, s.reason, p.transport"
     "  FROM pairing_status AS s JOIN pairing AS p ON p.id = s.id"
     " WHERE CASE WHEN :name IS NULL THEN p.state <> 'revoked'"
     "            WHEN EXISTS (SELECT 1 FROM pairing WHERE host_name = :name) THEN s.host = :name"
@@ -77,7 +98,9 @@ offer_write(struct store *db, const char *sql, const struct pairing_offer *offer
 		return -1;
 	stmt_text(q, ":host", offer->host);
 	stmt_blob(q, ":key", offer->host_key, 32);
-	stmt_int(q, ":uid", offer->peer_uid);
+	stmt_text(q, ":transport", offer->transport == NULL ? "unix" : offer->transport);
+	if (offer->transport == NULL)
+		stmt_int(q, ":uid", offer->peer_uid);
 	if ((rc = stmt_step(q)) != 1)
 		return rc;
 	*id = stmt_get_int(q, 0);
@@ -99,6 +122,52 @@ consent_write(struct store *db, const struct pairing_offer *offer)
 	return stmt_run_one(q);
 }
 
+/* Whether this is another Host under the name of one that is here. */
+static int
+offer_authority(struct store *db, const struct pairing_offer *offer)
+{
+	struct stmt *q;
+
+	if (offer->transport == NULL)
+		return 0;
+	if ((q = store_sql(db, PINNED_OTHER)) == NULL)
+		return -1;
+	stmt_text(q, ":host", offer->host);
+	stmt_blob(q, ":fp", offer->authority_fp, CERT_FP_SIZE);
+	return stmt_value(q, -1) == 0
+		   ? 0
+		   : refusal_set(store_refusal(db), "pairing.authority",
+			 "a Host of this name is paired here with another authority");
+}
+
+/* What a pairing over a network is made of, once the Host has certified this machine. */
+static int
+offer_network(struct store *db, const struct pairing_offer *offer, int64_t id)
+{
+	struct stmt *q;
+	unsigned i;
+
+	if (offer->authority.data == NULL)
+		return 0;
+	if ((q = store_sql(db, PIN)) == NULL)
+		return -1;
+	stmt_int(q, ":id", id);
+	stmt_blob(q, ":authority", offer->authority.data, offer->authority.len);
+	stmt_blob(q, ":fp", offer->authority_fp, CERT_FP_SIZE);
+	if (stmt_run(q) != 0)
+		return -1;
+	for (i = 0; i < offer->nendpoints; i++) {
+		if ((q = store_sql(db, REACH)) == NULL)
+			return -1;
+		stmt_int(q, ":id", id);
+		stmt_int(q, ":ord", i + 1);
+		stmt_text(q, ":endpoint", offer->endpoint[i]);
+		if (stmt_run_one(q) != 0)
+			return -1;
+	}
+	return tls_identity_keep(db, offer->wire, "client", id, &offer->cert, &offer->key);
+}
+
 static int
 offer_renew(struct store *db, const struct pairing_offer *offer, int64_t *id)
 {
@@ -106,7 +175,7 @@ offer_renew(struct store *db, const struct pairing_offer *offer, int64_t *id)
 	int rc;
 
 	if ((rc = offer_write(db, RENEW, offer, id)) != 0)
-		return rc == 1 ? 0 : -1;
+		return rc == 1 ? offer_network(db, offer, *id) : -1;
 	if ((q = store_sql(db, TAKEN)) == NULL)
 		return -1;
 	stmt_text(q, ":host", offer->host);
@@ -129,7 +198,12 @@ offer_enter(struct store *db, const struct pairing_offer *offer, int64_t *id)
 	if ((revived = offer_write(db, REVIVE, offer, id)) == -1)
 		return -1;
 	if (revived == 0)
-		return offer_write(db, INSERT, offer, id) == 1 ? 0 : -1;
+		return offer_write(db, INSERT, offer, id) == 1 ? offer_network(db, offer, *id) : -1;
+	/* It is not active before it is whole. */
+	if (offer_network(db, offer, *id) != 0)
+		return -1;
+	if (offer->transport != NULL && offer->authority.data == NULL)
+		return 0;
 	if ((q = store_sql(db, ACTIVATE)) == NULL)
 		return -1;
 	stmt_int(q, ":id", *id);
@@ -159,6 +233,8 @@ offer_take(struct store *db, const struct pairing_offer *offer, struct pairing_m
 {
 	struct stmt *q;
 
+	if (offer_authority(db, offer) != 0)
+		return -1;
 	if ((offer->replace ? offer_renew(db, offer, &made->id)
 			    : offer_enter(db, offer, &made->id)) != 0)
 		return -1;
@@ -196,6 +272,29 @@ pairing_add(struct store *db, const struct pairing_offer *offer, struct pairing_
 	if (offer_take(db, offer, made) != 0)
 		return store_rollback(db);
 	return store_commit(db);
+}
+
+int
+pairing_pinned(
+    struct store *db, const uint8_t authority_fp[CERT_FP_SIZE], const char *endpoint, char host[65])
+{
+	struct stmt *q;
+	int rc;
+
+	if ((q = store_sql(db, PINNED)) == NULL)
+		return -1;
+	stmt_blob(q, ":fp", authority_fp, CERT_FP_SIZE);
+	stmt_text(q, ":endpoint", endpoint);
+	if ((rc = stmt_step(q)) != 1)
+		return rc;
+	snprintf(host, 65, "%s", stmt_get_text(q, 0));
+	rc = stmt_get_int(q, 1) == 1
+		 ? refusal_set(
+		       store_refusal(db), "pairing.exists", "this Host is already paired here")
+		 : refusal_set(store_refusal(db), "pairing.authority",
+		       "the Host of this place is paired here with another authority");
+	stmt_done(q);
+	return rc;
 }
 
 /* What hangs on the pairing ${id}. */
@@ -247,6 +346,7 @@ pairing_read(struct stmt *q, struct pairing *pairing)
 	pairing->peer_uid = stmt_get_int(q, 3);
 	snprintf(pairing->state, sizeof(pairing->state), "%s", stmt_get_text(q, 4));
 	snprintf(pairing->reason, sizeof(pairing->reason), "%s", stmt_get_text(q, 5));
+	snprintf(pairing->transport, sizeof(pairing->transport), "%s", stmt_get_text(q, 6));
 }
 
 int

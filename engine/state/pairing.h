@@ -4,6 +4,9 @@
 
 #include <stdbool.h>
 
+#include "engine/crypto/cert.h"
+#include "engine/crypto/key.h"
+#include "engine/endpoint.h"
 #include "engine/store/store.h"
 
 #define PAIRING_LANE                                                                \
@@ -14,7 +17,8 @@ struct pairing {
 	int64_t id;
 	char host[65];
 	unsigned char host_key[32]; /* Ed25519, public */
-	int64_t peer_uid;           /* who served the Host's socket when it paired */
+	int64_t peer_uid;           /* who served the Host's socket when it paired; -1: no socket */
+	char transport[8];          /* "unix", "tls", "reverse" */
 	char state[16];   /* "active", "pending"; of pairing_pick "revoked", "invalid" too */
 	char reason[128]; /* of pairing_pick: why it is invalid, or "" */
 };
@@ -23,10 +27,20 @@ struct pairing {
 struct pairing_offer {
 	const char *host;
 	const unsigned char *host_key; /* 32 bytes: what it signs with */
-	int64_t peer_uid;              /* who serves its socket */
+	int64_t peer_uid;              /* who serves its socket; nothing over a network */
 	int64_t by_uid;     /* who pairs it, by the kernel's word; 0 has machine authority */
 	bool replace;       /* it is paired already, and is paired anew */
 	const char *answer; /* what was typed at a terminal when asked for a second Host; or NULL */
+
+	/* Over a network; NULL: over its socket, and nothing follows. */
+	const char *transport;                         /* "tls", "reverse" */
+	const uint8_t *authority_fp;                   /* SHA-256 of its authority */
+	const char (*endpoint)[ENDPOINT_TEXT_MAX + 1]; /* where it is reached, in order */
+	unsigned nendpoints;
+
+	/* What came of the redeem; empty where pairing_check comes before it. */
+	struct cert_blob authority, cert, key; /* DER; key is not sealed yet */
+	const struct key *wire;                /* to seal it with */
 };
 
 /* What came of it. */
@@ -44,7 +58,8 @@ struct pairing_end {
 
 /**
  * pairing_check(db, offer):
- * Whether pairing_add would do it, tried and undone.  Return 0 or -1 as that would.
+ * Whether pairing_add would do it, tried and undone; also before there is a certificate.  Return 0
+ * or -1 as that would.
  */
 int pairing_check(struct store *db, const struct pairing_offer *offer);
 
@@ -56,9 +71,20 @@ int pairing_check(struct store *db, const struct pairing_offer *offer);
  * row, with the new key and a new age; what it was granted before stays dropped.  With replace the
  * Host keeps state, age, key and grants, and only who serves it is taken anew.  Return 0, or -1
  * with the refusal of ${db} and nothing changed: pairing.exists, pairing.second (a local machine
- * has a Host, and the answer is no plain yes), pairing.key, pairing.unknown (nothing to replace).
+ * has a Host, and the answer is no plain yes), pairing.key, pairing.authority, pairing.unknown
+ * (nothing to replace).
  */
 int pairing_add(struct store *db, const struct pairing_offer *offer, struct pairing_made *made);
+
+/**
+ * pairing_pinned(db, authority_fp, endpoint, host):
+ * Before a redeem that does not know yet whom it will meet: find a pairing that pins
+ * ${authority_fp}; or that reaches its Host at ${endpoint} and pins another.  Return 0 where there
+ * is none; or -1 with the refusal of ${db}: pairing.exists, with the Host's name in ${host}, or
+ * pairing.authority.
+ */
+int pairing_pinned(struct store *db, const uint8_t authority_fp[CERT_FP_SIZE], const char *endpoint,
+    char host[65]);
 
 /**
  * pairing_revoke(db, id, end):

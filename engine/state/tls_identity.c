@@ -248,6 +248,31 @@ tls_authority(struct store *db, const struct key *key, uint8_t fp[CERT_FP_SIZE])
 	return store_commit(db);
 }
 
+int
+tls_authority_own(struct store *db, struct cert_blob *cert)
+{
+	int rc;
+
+	if ((rc = authority_read(db, cert, NULL, NULL)) == 1)
+		return 0;
+	return rc == -1 ? -1
+			: refusal_set(store_refusal(db), "tls.missing",
+			      "this machine has no authority yet");
+}
+
+int
+tls_authority_pem(struct store *db, struct cert_blob *pem)
+{
+	struct cert_blob cert;
+	int rc;
+
+	if (tls_authority_own(db, &cert) != 0)
+		return -1;
+	rc = cert_to_pem(cert.data, cert.len, pem, store_refusal(db));
+	cert_blob_free(&cert);
+	return rc;
+}
+
 /* Open the authority, for ca_free. */
 static struct ca *
 authority_open(struct store *db, const struct key *key)

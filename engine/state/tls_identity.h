@@ -45,6 +45,14 @@ void tls_device(const unsigned char identity[32], char uri[CERT_URI_MAX + 1]);
 int tls_authority(struct store *db, const struct key *key, uint8_t fp[CERT_FP_SIZE]);
 
 /**
+ * tls_authority_own(db, cert), tls_authority_pem(db, pem):
+ * Store the certificate of this machine's authority in ${cert} (DER), or as text in ${pem}, for
+ * cert_blob_free.  Return 0, or -1 with the refusal of ${db}: tls.missing.
+ */
+int tls_authority_own(struct store *db, struct cert_blob *cert);
+int tls_authority_pem(struct store *db, struct cert_blob *pem);
+
+/**
  * tls_upkeep(db, key):
  * Make what this machine needs of its own and has not, or not for long: with a row of listen, the
  * authority, the certificate of its server and, on a Host, that of the client of boxes that listen.

@@ -1,15 +1,15 @@
-/* enroll_client.c: redeem a code over the Host's unix socket. */
+/* enroll_client.c: redeem a code over the Host's unix socket; what both ends sign, on either way.
+ */
 #include <ctype.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/host/enroll_client.h"
-#include "net/http/client.h"
+#include "net/host/enroll_internal.h"
 #include "net/http/json.h"
 
-#define TEXT_MAX  1024
+#define TEXT_MAX  2048
 #define BODY_MAX  2048
 #define REPLY_MAX 4096
 #define DEPTH     4
@@ -31,53 +31,138 @@ struct enroller {
 	int64_t peer_uid;
 };
 
+/* Write the lines of a network's claim behind those that all have in common. */
+static int
+claim_tls(const struct enroll_claim *c, char *text, size_t room)
+{
+	char authority[65], certificate[65];
+
+	sodium_bin2hex(authority, sizeof(authority), c->authority, CERT_FP_SIZE);
+	sodium_bin2hex(certificate, sizeof(certificate), c->certificate, CERT_FP_SIZE);
+	return snprintf(text, room, "%s\n%s\n%s\n%s\n", c->transport,
+	    c->endpoint == NULL ? "-" : c->endpoint, authority, certificate);
+}
+
 /* Write what is signed; its length, or 0 where it is too long. */
 static size_t
 enroll_text(const struct enroll_claim *c, char text[TEXT_MAX])
 {
 	char token[65], box_key[65], host_key[65];
-	int len;
+	int len, more;
 
 	sodium_bin2hex(token, sizeof(token), c->token_digest, crypto_hash_sha256_BYTES);
 	sodium_bin2hex(box_key, sizeof(box_key), c->box_key, KEY_PUBLIC_SIZE);
 	sodium_bin2hex(host_key, sizeof(host_key), c->host_key, KEY_PUBLIC_SIZE);
-	len = snprintf(text, TEXT_MAX, "%s\n%s\n%s\n%s\n%s\n%s\n", token, c->box, box_key, c->host,
-	    host_key, c->lane);
+	len = snprintf(
+	    text, TEXT_MAX, "%s\n%s\n%s\n%s\n%s\n", token, c->box, box_key, c->host, host_key);
+	if (len <= 0 || len >= TEXT_MAX)
+		return 0;
+	more = c->lane != NULL ? snprintf(text + len, TEXT_MAX - (size_t)len, "%s\n", c->lane)
+			       : claim_tls(c, text + len, TEXT_MAX - (size_t)len);
+	len += more;
+	return more > 0 && len < TEXT_MAX ? (size_t)len : 0;
+}
+
+static const char *
+claim_domain(const struct enroll_claim *c)
+{
+	return c->lane != NULL ? ENROLL_DOMAIN : ENROLL_TLS_DOMAIN;
+}
+
+/* The SHA-256 of ${blob} in hex, or "-" where it is empty. */
+static void
+blob_digest(const struct cert_blob *blob, char hex[65])
+{
+	uint8_t fp[CERT_FP_SIZE];
+
+	strcpy(hex, "-");
+	if (blob->data == NULL)
+		return;
+	cert_fingerprint(blob->data, blob->len, fp);
+	sodium_bin2hex(hex, 65, fp, sizeof(fp));
+}
+
+static size_t
+proof_text(const struct enroll_proof *p, char text[TEXT_MAX])
+{
+	char token[65], box_key[65], request[65], authority[65];
+	int len;
+
+	sodium_bin2hex(token, sizeof(token), p->token_digest, crypto_hash_sha256_BYTES);
+	sodium_bin2hex(box_key, sizeof(box_key), p->box_key, KEY_PUBLIC_SIZE);
+	blob_digest(p->request, request);
+	blob_digest(p->authority, authority);
+	len = snprintf(text, TEXT_MAX, "%s\n%s\n%s\n%s\n%s\n%s\n%s\n", token, p->box, box_key,
+	    p->transport, p->endpoint == NULL ? "-" : p->endpoint, request, authority);
 	return len > 0 && len < TEXT_MAX ? (size_t)len : 0;
 }
 
-int
-enroll_sign(const struct key *key, const struct enroll_claim *claim, char signature[ENROLL_BASE64])
+static int
+text_sign(const struct key *key, const char *domain, const char *text, size_t len,
+    char signature[ENROLL_BASE64])
 {
 	unsigned char raw[KEY_SIGN_SIZE];
-	char text[TEXT_MAX];
-	size_t len;
 
-	if ((len = enroll_text(claim, text)) == 0 ||
-	    key_sign(key, KEY_IDENTITY, ENROLL_DOMAIN, text, len, raw) != 0)
+	if (len == 0 || key_sign(key, KEY_IDENTITY, domain, text, len, raw) != 0)
 		return -1;
 	sodium_bin2base64(
 	    signature, ENROLL_BASE64, raw, sizeof(raw), sodium_base64_VARIANT_ORIGINAL);
 	return 0;
 }
 
-int
-enroll_check(const struct enroll_claim *claim, const char *signature)
+static int
+text_check(const unsigned char *pk, const char *domain, const char *text, size_t len,
+    const char *signature)
 {
 	unsigned char raw[KEY_SIGN_SIZE];
-	char text[TEXT_MAX];
-	size_t len, raw_len, n;
+	size_t raw_len, n;
 
 	/* libsodium 1.0.18 takes bytes over 0x7f for '/'. */
 	for (n = 0; signature[n] != '\0'; n++)
 		if (!isascii((unsigned char)signature[n]))
 			return -1;
-	if ((len = enroll_text(claim, text)) == 0 ||
-	    sodium_base642bin(raw, sizeof(raw), signature, strlen(signature), NULL, &raw_len, NULL,
+	if (len == 0 ||
+	    sodium_base642bin(raw, sizeof(raw), signature, n, NULL, &raw_len, NULL,
 		sodium_base64_VARIANT_ORIGINAL) != 0 ||
 	    raw_len != sizeof(raw))
 		return -1;
-	return key_verify(claim->host_key, ENROLL_DOMAIN, text, len, raw);
+	return key_verify(pk, domain, text, len, raw);
+}
+
+int
+enroll_sign(const struct key *key, const struct enroll_claim *claim, char signature[ENROLL_BASE64])
+{
+	char text[TEXT_MAX];
+	size_t len = enroll_text(claim, text);
+
+	return text_sign(key, claim_domain(claim), text, len, signature);
+}
+
+int
+enroll_check(const struct enroll_claim *claim, const char *signature)
+{
+	char text[TEXT_MAX];
+	size_t len = enroll_text(claim, text);
+
+	return text_check(claim->host_key, claim_domain(claim), text, len, signature);
+}
+
+int
+enroll_prove(const struct key *key, const struct enroll_proof *proof, char signature[ENROLL_BASE64])
+{
+	char text[TEXT_MAX];
+	size_t len = proof_text(proof, text);
+
+	return text_sign(key, ENROLL_PROOF_DOMAIN, text, len, signature);
+}
+
+int
+enroll_proved(const struct enroll_proof *proof, const char *signature)
+{
+	char text[TEXT_MAX];
+	size_t len = proof_text(proof, text);
+
+	return text_check(proof->box_key, ENROLL_PROOF_DOMAIN, text, len, signature);
 }
 
 /* Say in ${e} who this machine is and what it sends. */
@@ -117,7 +202,7 @@ enroll_verify(void *ctx, const struct http_peer *peer, struct refusal *refusal)
 	return 0;
 }
 
-static int
+int
 enroll_unsigned(struct store *db)
 {
 	return refusal_set(store_refusal(db), "pairing.refused",
@@ -155,8 +240,7 @@ enroll_granted(struct store *db, const struct pairing_code *code, const char *la
 	return rc == 0 ? 0 : enroll_unsigned(db);
 }
 
-/* The Host said no: in its words, cut to ours. */
-static int
+int
 enroll_refused(struct store *db, const struct http_answer *answer)
 {
 	struct stmt *q;

@@ -1,23 +1,14 @@
 /* link.c: the actor that calls out, and signs for this machine. */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/actor/loop.h"
 #include "net/host/beats.h"
 #include "net/host/carry.h"
-#include "net/host/enroll_client.h"
 #include "net/host/link.h"
 #include "net/host/renew.h"
 #include "net/host/way.h"
+#include "net/host/welcome.h"
 #include "net/http/client.h"
-
-static const char GUEST[] =
-    "SELECT b.id, i.token_digest, b.name, b.box_key, b.lane, box.name, box.identity_key"
-    "  FROM host_box AS b CROSS JOIN invitation AS i ON i.id = b.invitation_id CROSS JOIN box"
-    " WHERE b.welcome IS NULL AND b.state = 'active' LIMIT 1";
-
-static const char WELCOME[] = "UPDATE host_box SET welcome = :signature WHERE id = :id";
 
 struct link {
 	struct actor_env *env;
@@ -29,60 +20,18 @@ struct link {
 	bool draining;
 };
 
-/* Sign for a box that came in: the actor that let it in holds no key.  Return 1, 0 without one, -1.
- */
-static int
-welcome_one(struct link *link)
-{
-	struct store *db = link->env->db;
-	struct enroll_claim claim;
-	char signature[ENROLL_BASE64];
-	struct stmt *q;
-	int64_t id;
-	int n;
-
-	if ((q = store_sql(db, GUEST)) == NULL)
-		return -1;
-	if ((n = stmt_step(q)) != 1)
-		return n;
-	id = stmt_get_int(q, 0);
-	claim = (struct enroll_claim){.token_digest = stmt_get_blob(q, 1, 32),
-	    .box = stmt_get_text(q, 2),
-	    .box_key = stmt_get_blob(q, 3, 32),
-	    .lane = stmt_get_text(q, 4),
-	    .host = stmt_get_text(q, 5),
-	    .host_key = stmt_get_blob(q, 6, 32)};
-	n = enroll_sign(link->env->keys.secret, &claim, signature);
-	stmt_done(q);
-	if (n != 0)
-		return refusal_set(
-		    store_refusal(db), "pairing.refused", "the enrollment could not be signed");
-	if (store_begin(db) != 0)
-		return -1;
-	if ((q = store_sql(db, WELCOME)) == NULL)
-		return store_rollback(db);
-	stmt_int(q, ":id", id);
-	stmt_text(q, ":signature", signature);
-	if (stmt_run_one(q) != 0)
-		return store_rollback(db);
-	return store_commit(db) == 0 ? 1 : -1;
-}
-
 static void
 link_wake(struct actor_env *env)
 {
 	struct link *link = env->ctx;
-	int n = 1;
 
 	if (link->beats != NULL) {
 		beats_wake(link->beats);
 		renewals_wake(link->renewals);
 		return;
 	}
-	while (!link->draining && (n = welcome_one(link)) == 1)
-		;
-	if (n == -1)
-		fprintf(stderr, "bastion: link: %s\n", store_refusal(env->db)->why);
+	if (!link->draining)
+		welcome_wake(env);
 	ways_wake(link->ways);
 	carry_wake(link->carry);
 }

@@ -9,11 +9,13 @@
 #include "net/host/beats.h"
 #include "net/host/calls.h"
 #include "net/host/context.h"
+#include "net/host/enroll_client.h"
 #include "net/host/line.h"
 #include "net/host/mcp_http.h"
 #include "net/host/net.h"
 #include "net/host/openapi.h"
 #include "net/host/peers.h"
+#include "net/host/port.h"
 #include "net/host/renew.h"
 #include "net/host/watch.h"
 
@@ -24,8 +26,9 @@ static int serve_openapi(struct http_exchange *x, void *ctx);
 /* The whole surface. */
 const struct http_route net_routes[] = {
     {"GET", "/v1/openapi.json",
-	SURFACE_CONTROL | SURFACE_LANE | SURFACE_ENROLL | SURFACE_CONTEXT | SURFACE_LINES, 0,
-	serve_openapi, "this description"},
+	SURFACE_CONTROL | SURFACE_LANE | SURFACE_ENROLL | SURFACE_CONTEXT | SURFACE_PEER |
+	    SURFACE_LINES,
+	0, serve_openapi, "this description"},
     {"GET", "/v1/status", SURFACE_CONTROL, 0, control_status, "what runs, and what waits"},
     {"GET", "/v1/approvals", SURFACE_CONTROL, 0, control_approvals,
 	"questions that wait for a person"},
@@ -61,7 +64,8 @@ const struct http_route net_routes[] = {
 	"what an agent is told unasked, or a stream taken up again"},
     {"DELETE", "/mcp", SURFACE_CONTROL | SURFACE_MCP, 0, mcp_delete,
 	"the end of an agent's session"},
-    {"POST", "/v1/enroll", SURFACE_ENROLL, 4096, enroll_redeem, "redeem an invitation"},
+    {"POST", "/v1/enroll", SURFACE_ENROLL | SURFACE_GUEST, ENROLL_BODY_MAX, enroll_redeem,
+	"redeem an invitation"},
     {NULL, NULL, 0, 0, NULL, NULL},
 };
 
@@ -170,6 +174,8 @@ authorise(void *ctx, struct http_peer *peer)
 			       store_setting(net->env->db, "mcp.connections")
 			   ? 0
 			   : -1;
+	if (peer->surface == SURFACE_GUEST)
+		return port_authorise(net, peer);
 	return peer->uid == geteuid() || peer->uid == 0 ? 0 : -1;
 }
 
@@ -219,6 +225,7 @@ net_stop(struct actor_env *env)
 	mcp_http_end(net);
 	dials_end(net);
 	lines_end(net);
+	port_end(net);
 	http_server_free(net->server);
 	http_server_free(net->asks);
 	committer_stop(net->committer);
@@ -269,6 +276,7 @@ net_wake(struct actor_env *env)
 	renew_wake(env->ctx);
 	peers_wake(env->ctx);
 	dials_wake(env->ctx);
+	port_wake(env->ctx);
 }
 
 static void
@@ -294,6 +302,7 @@ net_drain(struct actor_env *env)
 	lane_drain(net);
 	mcp_http_end(net);
 	dials_drain(net);
+	port_end(net);
 	net->serving = 1 + (net->asks != NULL);
 	if (net->asks != NULL)
 		http_server_drain(net->asks, drained, net);

@@ -2,6 +2,8 @@
 #ifndef NET_HOST_NET_H
 #define NET_HOST_NET_H
 
+#include <stdbool.h>
+
 #include "engine/actor/actor.h"
 #include "engine/state/person.h"
 #include "engine/store/committer.h"
@@ -43,6 +45,8 @@ struct net {
 	char *paired;             /* whose connections under TLS may stay (peers.c) */
 	struct mcp_http *mcp;     /* agents (mcp_http.c); NULL: not yet, or no more */
 	struct guest *guests;     /* boxes that wait for a signature (enroll.c) */
+	struct port *port;        /* under TLS (port.c); NULL: not yet, or no more */
+	bool drained;             /* there will be none */
 	struct net_person
 	    people[NET_PEOPLE]; /* their names do not change once it serves (calls.c) */
 };

@@ -23,6 +23,12 @@
 void port_wake(struct net *net);
 
 /**
+ * port_end(net):
+ * Accept nothing more; port_wake does nothing from now on.
+ */
+void port_end(struct net *net);
+
+/**
  * port_authorise(net, peer):
  * For the authorise hook: whether ${peer} of the port (its surface is SURFACE_GUEST) is let in.
  * Sets its surface and tag.  Return 0, or -1 to close the connection.

@@ -14,7 +14,7 @@ struct conn {
 	struct http_peer peer;
 	struct http_exchange *x; /* the request at hand, or NULL */
 	uint64_t timer;
-	bool hung_up;
+	bool hung_up, leaving;          /* it made room for another */
 	struct http_upgraded *upgraded; /* NULL: it is HTTP */
 	struct conn *prev, *next;
 };

@@ -552,6 +552,16 @@ http_listen_tls(struct http_server *server, int fd, unsigned surface,
 	return listener_start(l, refusal);
 }
 
+void
+http_listen_end(struct http_server *server, unsigned surface)
+{
+	struct listener *l;
+
+	for (l = server->listeners; l != NULL; l = l->next)
+		if (l->surface == surface)
+			listener_close(l);
+}
+
 /* The daemon. */
 
 static void pump(void *ctx);
@@ -670,8 +680,25 @@ http_server_connections_of(const struct http_server *server, unsigned surface)
 	unsigned n = 0;
 
 	for (c = server->conns; c != NULL; c = c->next)
-		n += c->peer.surface == surface;
+		n += c->peer.surface == surface && !c->leaving;
 	return n;
+}
+
+bool
+http_server_make_room(struct http_server *server, unsigned surface)
+{
+	struct conn *c, *oldest = NULL;
+
+	/* The newest come first. */
+	for (c = server->conns; c != NULL; c = c->next)
+		if (c->peer.surface == surface && !c->leaving && c->upgraded == NULL &&
+		    (c->x == NULL || c->x->phase <= PHASE_BODY))
+			oldest = c;
+	if (oldest == NULL)
+		return false;
+	oldest->leaving = true;
+	shutdown(oldest->fd, SHUT_RDWR);
+	return true;
 }
 
 void

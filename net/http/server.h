@@ -65,7 +65,9 @@ struct http_server_config {
 	const struct http_route *routes; /* ends with a NULL method; outlives the server */
 	struct http_limits limits;
 	bool once; /* a connection has one request, and idle_ms from connecting to its last byte */
-	/* Before any byte is read: return 0, or -1 to close the connection.  May set the tag. */
+	/* Before any byte is read: return 0, or -1 to close the connection.  May set tag and
+	 * surface.
+	 */
 	int (*authorise)(void *ctx, struct http_peer *peer);
 	void *ctx; /* for authorise and every handler */
 };
@@ -120,6 +122,13 @@ void http_close_unless(struct http_server *server, unsigned surface,
 int64_t http_server_idle_ms(const struct http_server *server);
 
 /**
+ * http_server_make_room(server, surface):
+ * Cut off the connection of ${surface} that is the longest without a whole request; it counts no
+ * more for http_server_connections_of.  Return whether there was one.
+ */
+bool http_server_make_room(struct http_server *server, unsigned surface);
+
+/**
  * http_listen_unix(server, path, surface, mode, refusal):
  * Serve the routes of ${surface} (one bit) on a unix socket at ${path}.  What ${path} must be and
  * how it is refused: unixsock_bind and unixsock_publish.  Return 0 or -1.
@@ -143,6 +152,12 @@ int http_listen_fd(struct http_server *server, int fd, unsigned surface, struct 
  */
 int http_listen_tls(struct http_server *server, int fd, unsigned surface,
     const struct tls_config *config, const struct tls_limits *limits, struct refusal *refusal);
+
+/**
+ * http_listen_end(server, surface):
+ * Accept nothing more on the listeners of ${surface}.  Connections that are open stay.
+ */
+void http_listen_end(struct http_server *server, unsigned surface);
 
 /**
  * http_serve_fd(server, fd, peer):

@@ -154,8 +154,8 @@ invited(struct scratch *s, struct pairing_code *facts)
 {
 	char code[CODE_MAX + 1];
 
-	if (invitation_make(scratch_open(s, ROLE_PERSON), "box-a", 0, "/run/enroll.sock", code) !=
-		0 ||
+	if (invitation_make(scratch_open(s, ROLE_PERSON), "box-a", 0,
+		&(struct pairing_code){.path = "/run/enroll.sock"}, code) != 0 ||
 	    code_read(s->db, code, strlen(code), facts) != 0)
 		fail_msg("%s", store_refusal(s->db)->why);
 }
@@ -285,7 +285,9 @@ an_invitation_is_withdrawn(void **state)
 	(void)state;
 	scratch_make(&s, HOME_HOST);
 	invited(&s, &facts);
-	assert_int_equal(invitation_make(s.db, "box-a", 0, "/run/enroll.sock", code), -1);
+	assert_int_equal(invitation_make(s.db, "box-a", 0,
+			     &(struct pairing_code){.path = "/run/enroll.sock"}, code),
+	    -1);
 	person_says(&s, "invitation.open");
 	assert_int_equal(code[0], '\0');
 	assert_int_equal(invitation_withdraw(s.db, "box-a", &count), 0);
@@ -296,13 +298,19 @@ an_invitation_is_withdrawn(void **state)
 	assert_int_equal(invitation_redeem(scratch_open(&s, ROLE_NET), &e, &id), -1);
 	person_says(&s, "invitation.used");
 	scratch_open(&s, ROLE_PERSON);
-	assert_int_equal(invitation_make(s.db, "two words", 0, "/e", code), -1);
+	assert_int_equal(
+	    invitation_make(s.db, "two words", 0, &(struct pairing_code){.path = "/e"}, code), -1);
 	person_says(&s, "box.name");
-	assert_int_equal(invitation_make(s.db, "", 0, "/e", code), -1);
+	assert_int_equal(
+	    invitation_make(s.db, "", 0, &(struct pairing_code){.path = "/e"}, code), -1);
 	person_says(&s, "box.name");
-	assert_int_equal(invitation_make(s.db, "box-a", 86400001, "/e", code), -1);
+	assert_int_equal(
+	    invitation_make(s.db, "box-a", 86400001, &(struct pairing_code){.path = "/e"}, code),
+	    -1);
 	person_says(&s, "invitation.ttl");
-	assert_int_equal(invitation_make(s.db, "box-a", 60000, "relative", code), -1);
+	assert_int_equal(
+	    invitation_make(s.db, "box-a", 60000, &(struct pairing_code){.path = "relative"}, code),
+	    -1);
 	person_says(&s, "code.invalid");
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM invitation"), 1);
 	scratch_drop(&s);

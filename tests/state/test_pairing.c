@@ -127,11 +127,13 @@ static void
 host_make(struct host *h, enum manner manner)
 {
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
+	struct pairing_code where = {.host = ""};
 	char code[CODE_MAX + 1];
 
 	scratch_make(&h->s, HOME_HOST);
 	snprintf(h->path, sizeof(h->path), "%s/run/enroll.sock", h->s.dir);
-	if (invitation_make(scratch_open(&h->s, ROLE_PERSON), "box-a", 0, h->path, code) != 0 ||
+	snprintf(where.path, sizeof(where.path), "%s", h->path);
+	if (invitation_make(scratch_open(&h->s, ROLE_PERSON), "box-a", 0, &where, code) != 0 ||
 	    code_read(h->s.db, code, strlen(code), &h->facts) != 0)
 		fail_msg("%s", store_refusal(h->s.db)->why);
 	store_close(h->s.db);
