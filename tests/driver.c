@@ -5,8 +5,10 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <sodium.h>
@@ -17,6 +19,7 @@
 #include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -646,10 +649,11 @@ member(const char *text, const char *name, char *out, size_t size)
 	out[len] = '\0';
 }
 
-void
-driver_first_day(struct driver *d)
+/* Both serve, and the person at the box has an authenticator. */
+static void
+morning(struct driver *d)
 {
-	static struct said said, invited;
+	static struct said said;
 
 	driver_make(d);
 	driver_serve_begin(d, DRIVER_BOX);
@@ -659,8 +663,47 @@ driver_first_day(struct driver *d)
 	driver_serve_wait(d, DRIVER_HOST);
 	driver_does(&said, NULL, "factor", "add", "totp", "--label", "phone", "--json", NULL);
 	member(said.out, "secret", d->totp, sizeof(d->totp));
+}
+
+void
+driver_first_day(struct driver *d)
+{
+	static struct said said, invited;
+
+	morning(d);
 	driver_does(&invited, NULL, "host", "invite", d->box, NULL);
 	driver_does(&said, invited.out, "pair", "-", NULL);
+}
+
+int
+driver_port(void)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof(at);
+	int fd;
+
+	assert_true((fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) != -1);
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+	close(fd);
+	return ntohs(at.sin_port);
+}
+
+void
+driver_far_day(struct driver *d, const char *listen)
+{
+	static struct said said, invited;
+	char at[32];
+
+	morning(d);
+	d->port = driver_port();
+	snprintf(at, sizeof(at), "127.0.0.1:%d", d->port);
+	driver_does(&said, NULL, "host", "listen", at, "--address", at, NULL);
+	driver_does(&invited, NULL, "host", "invite", d->box, NULL);
+	if (listen == NULL)
+		driver_does(&said, invited.out, "pair", "-", NULL);
+	else
+		driver_does(&said, invited.out, "pair", "-", "--listen", listen, NULL);
 }
 
 /* Codes go out in order of their steps, each once, from the oldest that the box still takes. */

@@ -28,6 +28,7 @@ struct driver {
 	char box[65];                              /* the box's name, once it was served */
 	char totp[65];                             /* base32, once driver_enrol was called */
 	int64_t last_step;                         /* of the newest code that was given out */
+	int port;                                  /* of the Host, under TLS; 0: none */
 };
 
 /* What a verb said, and how it ended. */
@@ -146,6 +147,19 @@ struct store *driver_open(
  * Both daemons, an authenticator, and the box paired with the Host.
  */
 void driver_first_day(struct driver *d);
+
+/**
+ * driver_far_day(d, listen):
+ * The same over a network: the Host listens under TLS on a port of 127.0.0.1, d->port, and the box
+ * dials it; where ${listen} is set, the box listens there ("127.0.0.1:PORT"), and the Host dials.
+ */
+void driver_far_day(struct driver *d, const char *listen);
+
+/**
+ * driver_port():
+ * Return a TCP port of 127.0.0.1 that is free now.
+ */
+int driver_port(void);
 
 /**
  * driver_code(d, code):
