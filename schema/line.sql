@@ -57,7 +57,8 @@ SELECT c.id
 
 -- Those that wait for a line, until when, and what to say then.
 CREATE VIEW call_waits AS
-SELECT c.id, c.asked_at + (SELECT value FROM setting WHERE name = 'line.wait_ms') AS until,
+SELECT c.id, c.asked_at + (SELECT value FROM setting
+                             WHERE name = iif(l.up > 0, 'line.busy_ms', 'line.wait_ms')) AS until,
        iif(l.up > 0, 'reverse.busy', 'reverse.offline') AS code,
        iif(l.up > 0, printf('every one of the %d connections of the box is in use', l.up),
            'the box is not connected') AS why

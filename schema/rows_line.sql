@@ -3,6 +3,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('beat.every_ms', 60000, 'ms', 1000, 3600000, 'how often a box tells its Host how it is'),
     ('beat.time_ms', 30000, 'ms', 100, 600000, 'how long a Host may take to answer that'),
     ('line.answer_ms', 10000, 'ms', 100, 600000, 'how long a Host may take to accept a line, once it was reached'),
+    ('line.busy_ms', 60000, 'ms', 0, 3600000, 'how long an ask waits while every line of its box is in use'),
     ('line.cap_ms', 60000, 'ms', 100, 3600000, 'longest wait before a Host that fails is dialled again'),
     ('line.connect_ms', 10000, 'ms', 100, 600000, 'how long one endpoint of a Host may take to be reached'),
     ('line.connections', 4, 'rows', 1, 64, 'lines that a box keeps up to each Host'),
@@ -11,7 +12,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('line.ping_ms', 20000, 'ms', 100, 3600000, 'how long a line may be idle before the box is asked for a sign of life'),
     ('line.ping_wait_ms', 10000, 'ms', 100, 600000, 'how long that sign may take'),
     ('line.steady_ms', 10000, 'ms', 100, 3600000, 'a line that lived that long was a good one, and is dialled anew at once'),
-    ('line.wait_ms', 10000, 'ms', 0, 3600000, 'how long an ask waits for a box that is to dial in, or for one of its lines'),
+    ('line.wait_ms', 10000, 'ms', 0, 3600000, 'how long an ask waits for a box that is to dial in'),
     ('tls.retry_ms', 600000, 'ms', 100, 86400000, 'how long a certificate that could not be renewed waits for the next try');
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('beat.stale', 126, 409, 'set the clock of the box'),

@@ -108,7 +108,7 @@ asks_go_over_lines(void **state)
 	driver_text(&d, DRIVER_BOX, transport, sizeof(transport), "SELECT transport FROM pairing");
 	assert_string_equal(transport, "reverse");
 	ask();
-	assert_non_null(strstr(said.out, "\"path\""));
+	assert_non_null(strstr(said.out, tree));
 	assert_int_equal(driver_value(&d, DRIVER_HOST,
 			     "SELECT count(*) FROM call WHERE state = 'done' AND exit_code = 0"),
 	    1);
@@ -211,7 +211,8 @@ crowds_take_turns(void **state)
 		wire_take(fd[i], &answer);
 		close(fd[i]);
 		assert_true(answer.whole);
-		assert_non_null(strstr(answer.body, "{\"x\":0}"));
+		if (strstr(answer.body, "{\"x\":0}") == NULL)
+			fail_msg("%s", answer.body);
 	}
 	until_all_up(&d, 1);
 }
@@ -223,6 +224,7 @@ busy_lines_are_said(void **state)
 	int fd[4], i;
 
 	(void)state;
+	driver_does(&said, NULL, "settings", "set", "line.busy_ms", "200", "--host", NULL);
 	for (i = 0; i < 4; i++)
 		fd[i] = ask_by_hand(",\"anew\":true,\"wait_ms\":60000");
 	driver_until(&d, DRIVER_HOST, 4, "SELECT count(*) FROM call WHERE state = 'sent'");
