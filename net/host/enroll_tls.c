@@ -179,7 +179,7 @@ unreachable(struct entering *e, const char *endpoint, const struct refusal *r)
 		return refusal_set(out, "tls.untrusted", "%s is not the Host of this code: %.300s",
 		    endpoint, r->why);
 	return refusal_set(
-	    out, "pairing.unreachable", "the Host did not answer at %s: %.300s", endpoint, r->why);
+	    out, "pairing.port", "the Host did not answer at %s: %.300s", endpoint, r->why);
 }
 
 /* Each endpoint in turn has its share of the time that is left. */
