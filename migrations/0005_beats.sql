@@ -247,7 +247,7 @@ CREATE TABLE host_order (
     sent_at    INTEGER,                                        -- first
     ended_at   INTEGER,
     outcome    TEXT    CHECK (outcome IN ('done', 'refused', 'failed', 'lost')),
-    result     TEXT    CHECK (json_valid(result) AND length(result) <= 65536),
+    result     TEXT    CHECK (result IS NULL OR (json_valid(result) AND length(result) <= 65536)),
     CHECK ((state IN ('waiting', 'sent')) = (ended_at IS NULL)),
     CHECK ((state = 'answered') = (outcome IS NOT NULL)),
     CHECK ((outcome IS NULL) = (result IS NULL))
@@ -353,7 +353,7 @@ CREATE TABLE directive (
     started_at INTEGER,
     by_uid     INTEGER,                                        -- who carries it out, on the kernel's word
     ended_at   INTEGER,
-    result     TEXT    CHECK (json_valid(result) AND length(result) <= 65536),
+    result     TEXT    CHECK (result IS NULL OR (json_valid(result) AND length(result) <= 65536)),
     expires_at INTEGER GENERATED ALWAYS AS
                (CASE WHEN json_valid(terms) THEN terms ->> '$.expires_at' END) VIRTUAL,
     UNIQUE (pairing_id, nonce),
@@ -555,6 +555,12 @@ CREATE INDEX directive_untold_by_pairing ON directive_untold (pairing_id, direct
 CREATE VIEW untold_result AS
 SELECT d.id, u.pairing_id, d.nonce, d.kind, d.state, d.result
   FROM directive_untold AS u JOIN directive AS d ON d.id = u.directive_id;
+
+-- Until when an order has to be done; a rotation is tried for longer than it may be under way.
+CREATE VIEW directive_deadline AS
+SELECT id, iif(kind = 'rotate',
+               taken_at + (SELECT value FROM setting WHERE name = 'rotate.try_ms'), expires_at) AS at
+  FROM directive WHERE ended_at IS NULL AND state = 'taken';
 
 -- Where a Host is tried, in order: the places that it ordered first, and behind them the old ones.
 CREATE VIEW pairing_dial AS

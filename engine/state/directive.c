@@ -54,8 +54,9 @@ static const char REFUSED[] =
 
 static const char UNTOLD[] = "SELECT count(*) FROM directive_untold WHERE pairing_id = :pairing";
 
-static const char FRESH[] = "SELECT EXISTS (SELECT 1 FROM rotation_endpoint"
-			    "  WHERE pairing_id = :pairing AND endpoint = endpoint_text(:endpoint))";
+static const char FRESH[] =
+    "SELECT EXISTS (SELECT 1 FROM rotation_endpoint"
+    "  WHERE pairing_id = :pairing AND endpoint = endpoint_text(:endpoint))";
 
 static const char REACHED[] =
     "UPDATE directive SET state = 'done', ended_at = now_ms(),"
@@ -101,8 +102,8 @@ answer_check(struct store *db, const struct answer *a)
 	good = stmt_get_int(q, 1);
 	stmt_done(q);
 	return good ? (int)n
-		    : refusal_set(store_refusal(db), "directive.form",
-			  "this is no answer to a beat");
+		    : refusal_set(
+			  store_refusal(db), "directive.form", "this is no answer to a beat");
 }
 
 /* Who acts from now on is the Host, where it is one that is served. */

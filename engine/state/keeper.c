@@ -19,7 +19,11 @@ static const char KEEPER_DUE[] =
     " UNION ALL SELECT min(expires_at) FROM grant WHERE state = 'active'"
     " UNION ALL SELECT min(expires_at) FROM context_ask WHERE state = 'pending'"
     " UNION ALL SELECT min(expires_at) FROM invitation WHERE state = 'open'"
-    " UNION ALL SELECT min(approved_until) FROM approved_pairings)"
+    " UNION ALL SELECT min(approved_until) FROM approved_pairings"
+    " UNION ALL SELECT min(expires_at) FROM host_order WHERE ended_at IS NULL"
+    " UNION ALL SELECT min(until_at) FROM quarantine WHERE state = 'held'"
+    " UNION ALL SELECT min(expires_at) FROM contain_right WHERE state = 'active'"
+    " UNION ALL SELECT min(at) FROM directive_deadline)"
     " HAVING min(at) IS NOT NULL";
 
 static const char KEEPER_APPROVALS[] =
@@ -41,6 +45,23 @@ static const char KEEPER_INVITATIONS[] =
 static const char KEEPER_PAIRINGS[] =
     "UPDATE pairing SET state = 'pending' WHERE id IN"
     " (SELECT pairing_id FROM approved_pairings WHERE approved_until <= now_ms())";
+
+static const char KEEPER_ORDERS[] = "UPDATE host_order SET state = 'expired', ended_at = now_ms()"
+				    " WHERE ended_at IS NULL AND expires_at <= now_ms()";
+
+static const char KEEPER_HOLDS[] = "UPDATE quarantine SET state = 'lapsed', ended_at = now_ms()"
+				   " WHERE state = 'held' AND until_at <= now_ms()";
+
+static const char KEEPER_RIGHTS[] =
+    "UPDATE contain_right SET state = 'expired', ended_at = now_ms(), end_reason = 'ran out'"
+    " WHERE state = 'active' AND expires_at <= now_ms()";
+
+/* What nobody carried out in time is not carried out later. */
+static const char KEEPER_DIRECTIVES[] =
+    "UPDATE directive SET state = 'failed', ended_at = now_ms(), result = iif(kind = 'rotate',"
+    "    json_object('code', 'rotate.unreached', 'why', 'the Host was not reached there in time'),"
+    "    json_object('code', 'directive.expired', 'why', 'this order ran out'))"
+    " WHERE id IN (SELECT id FROM directive_deadline WHERE at <= now_ms())";
 
 #define NEVER INT64_MAX
 
@@ -96,7 +117,11 @@ expire_all(struct store *db)
 	    stmt_run(store_sql(db, KEEPER_GRANTS)) == -1 ||
 	    stmt_run(store_sql(db, KEEPER_CONTEXT)) == -1 ||
 	    stmt_run(store_sql(db, KEEPER_INVITATIONS)) == -1 ||
-	    stmt_run(store_sql(db, KEEPER_PAIRINGS)) == -1)
+	    stmt_run(store_sql(db, KEEPER_PAIRINGS)) == -1 ||
+	    stmt_run(store_sql(db, KEEPER_ORDERS)) == -1 ||
+	    stmt_run(store_sql(db, KEEPER_HOLDS)) == -1 ||
+	    stmt_run(store_sql(db, KEEPER_RIGHTS)) == -1 ||
+	    stmt_run(store_sql(db, KEEPER_DIRECTIVES)) == -1)
 		return store_rollback(db);
 	return store_commit(db);
 }

@@ -9,8 +9,8 @@
 
 static const char BOX[] = "SELECT id FROM host_box WHERE name = :box AND state = 'active'";
 
-/* What every order has, and behind it ${more}, an object that is what the kind adds.  (json_patch would
- * drop a null.) */
+/* What every order has, and behind it ${more}, an object that is what the kind adds.  (json_patch
+ * would drop a null.) */
 static const char WRITE[] =
     "INSERT INTO host_order (box_id, nonce, kind, terms, signature, created_at, expires_at)"
     " SELECT t.id, :nonce, :kind, t.terms, seal_sign('order', t.terms), now_ms(), now_ms() + t.ttl"
@@ -41,8 +41,8 @@ order_insert(struct store *db, const char *box, const char *kind, const char *mo
 		return -1;
 	stmt_text(q, ":box", box);
 	if ((box_id = stmt_value(q, 0)) == 0)
-		return refusal_set(store_refusal(db), "box.gone",
-		    "no box of this name is paired with this Host");
+		return refusal_set(
+		    store_refusal(db), "box.gone", "no box of this name is paired with this Host");
 	if ((q = store_sql(db, WRITE)) == NULL)
 		return -1;
 	random_hex(nonce);

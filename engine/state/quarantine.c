@@ -7,8 +7,9 @@ static const char HELD[] = "SELECT id FROM held_pairings WHERE pairing_id = :pai
 
 static const char UNTIL[] = "SELECT until_at FROM held_pairings WHERE pairing_id = :pairing";
 
-static const char LIFT[] = "UPDATE quarantine SET state = 'lifted', ended_at = now_ms(), by_uid = :by"
-			   " WHERE id = :id";
+static const char LIFT[] =
+    "UPDATE quarantine SET state = 'lifted', ended_at = now_ms(), by_uid = :by"
+    " WHERE id = :id";
 
 static int64_t
 look(struct store *db, const char *sql, int64_t pairing_id)

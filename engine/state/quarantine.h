@@ -8,8 +8,8 @@
 
 /**
  * quarantine_lift(db, pairing_id, by_uid):
- * Lift the hold of the Host ${pairing_id} on the word of the user ${by_uid}: it may ask again at once,
- * and the hold is forgiven.  Return 0, or -1 with the refusal of ${db}: quarantine.none.
+ * Lift the hold of the Host ${pairing_id} on the word of the user ${by_uid}: it may ask again at
+ * once, and the hold is forgiven.  Return 0, or -1 with the refusal of ${db}: quarantine.none.
  */
 int quarantine_lift(struct store *db, int64_t pairing_id, int64_t by_uid);
 

@@ -130,9 +130,8 @@ walk_add(struct walk *w, int64_t pid, struct refusal *r)
 			return refusal_set(r, "contain.failed", "out of memory");
 		w->list = more;
 	}
-	w->list[w->n] = (struct seen){.pid = id.pid,
-	    .parent = parent_of(stat),
-	    .start_ticks = id.start_ticks};
+	w->list[w->n] =
+	    (struct seen){.pid = id.pid, .parent = parent_of(stat), .start_ticks = id.start_ticks};
 	memcpy(w->list[w->n++].program, id.program, sizeof(id.program));
 	return 0;
 }
@@ -282,27 +281,17 @@ began_at(int64_t start_ticks)
 	       start_ticks * 1000 / hz;
 }
 
+/* Whether ${root} is above the process ${pid}, as all of bastion's ancestors are above its worker.
+ */
 static bool
 above(const struct walk *w, const struct seen *root, int64_t pid)
 {
 	const struct seen *p;
 	size_t steps;
 
-	for (p = find(w, pid), steps = 0; p != NULL && steps < w->n; steps++, p = find(w, p->parent))
+	for (p = find(w, pid), steps = 0; p != NULL && steps < w->n;
+	     steps++, p = find(w, p->parent))
 		if (p == root)
-			return true;
-	return false;
-}
-
-static bool
-above_ours(const struct walk *w, const struct seen *root)
-{
-	size_t i;
-
-	if (above(w, root, getpid()))
-		return true;
-	for (i = 0; i < w->world->our_count; i++)
-		if (above(w, root, w->world->ours[i].pid))
 			return true;
 	return false;
 }
@@ -314,14 +303,16 @@ root_guard(const struct walk *w, const struct contain_target *target, const stru
 	char exe[CONTAIN_EXE_MAX + 1];
 
 	if (root == NULL)
-		return refusal_set(r, "contain.gone", "no process %" PRId64 " runs here", target->pid);
+		return refusal_set(
+		    r, "contain.gone", "no process %" PRId64 " runs here", target->pid);
 	if (root->pid == 1 || root->pid == KTHREADD || root->parent == KTHREADD)
 		return refusal_set(r, "contain.bastion", "the process %" PRId64 " (%s) is %s",
 		    root->pid, root->program, root->pid == 1 ? "init" : "of the kernel");
 	if (beneath_ours(w, root))
 		return refusal_set(r, "contain.bastion",
-		    "the process %" PRId64 " (%s) was started by bastion", root->pid, root->program);
-	if (above_ours(w, root))
+		    "the process %" PRId64 " (%s) was started by bastion", root->pid,
+		    root->program);
+	if (above(w, root, getpid()))
 		return refusal_set(r, "contain.bastion",
 		    "the process %" PRId64 " (%s) is an ancestor of bastion", root->pid,
 		    root->program);
@@ -382,8 +373,8 @@ in_tree(const struct seen *p)
 
 /* Add what is new, the root first.  Return how many of them are to be stopped, or -1. */
 static int
-tree_take(struct contain_tree *tree, const struct walk *w, const struct seen *root,
-    struct refusal *r)
+tree_take(
+    struct contain_tree *tree, const struct walk *w, const struct seen *root, struct refusal *r)
 {
 	int fresh = 0;
 	size_t i;

@@ -15,8 +15,8 @@
 
 /* What tells a process from others: who runs which program with which arguments. */
 struct contain_print {
-	int64_t uid; /* real user */
-	char exe[CONTAIN_EXE_MAX + 1]; /* as the kernel names it */
+	int64_t uid;                        /* real user */
+	char exe[CONTAIN_EXE_MAX + 1];      /* as the kernel names it */
 	unsigned char argv[CONTAIN_DIGEST]; /* SHA-256 of /proc/PID/cmdline, its first 64 KiB */
 };
 
@@ -68,11 +68,11 @@ int contain_print_of(int64_t pid, struct contain_print *print, struct refusal *r
 
 /**
  * contain_look(world, target, tree, refusal):
- * Find ${target} and what lies beneath it, and say of each whether it is stopped or spared; add what is
- * new to ${tree}, whose list the caller frees with contain_free.  Nothing is signalled.  Return the
- * number of processes that are new and to be stopped; or -1 with ${refusal}: contain.gone,
- * contain.exe, contain.reused, contain.bastion (it is init, of the kernel, of bastion, or an ancestor
- * of it), contain.many, contain.failed.
+ * Find ${target} and what lies beneath it, and say of each whether it is stopped or spared; add
+ * what is new to ${tree}, whose list the caller frees with contain_free.  Nothing is signalled.
+ * Return the number of processes that are new and to be stopped; or -1 with ${refusal}:
+ * contain.gone, contain.exe, contain.reused, contain.bastion (it is init, of the kernel, of
+ * bastion, or an ancestor of it), contain.many, contain.failed.
  */
 int contain_look(const struct contain_world *world, const struct contain_target *target,
     struct contain_tree *tree, struct refusal *refusal);
@@ -86,9 +86,9 @@ bool contain_signal(const struct contain_process *process, int number);
 
 /**
  * contain_stop(world, target, tree, refusal):
- * Look, hold what is to be stopped, look again for what was born meanwhile until there is nothing new,
- * and kill what is held.  ${tree} says what became of each.  Return 0, or -1 as contain_look: then
- * nothing was signalled.
+ * Look, hold what is to be stopped, look again for what was born meanwhile until there is nothing
+ * new, and kill what is held.  ${tree} says what became of each.  Return 0, or -1 as contain_look:
+ * then nothing was signalled.
  */
 int contain_stop(const struct contain_world *world, const struct contain_target *target,
     struct contain_tree *tree, struct refusal *refusal);

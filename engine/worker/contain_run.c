@@ -152,7 +152,8 @@ refuse(struct store *db, const struct order *o)
 	return store_commit(db);
 }
 
-/* Durable before anything is stopped: after a crash the order reads as lost, and is not done again. */
+/* Durable before anything is stopped: after a crash the order reads as lost, and is not done again.
+ */
 static int
 authorise(struct store *db, struct order *o)
 {

@@ -13,8 +13,8 @@ const char *probe_lacks(const char *op, const struct observe_env *env);
 
 /**
  * probe_write(db, env):
- * In ROLE_WORKER: keep for each op that this program has whether it can run, in verb_probe.  Return 0
- * or -1.
+ * In ROLE_WORKER: keep for each op that this program has whether it can run, in verb_probe.  Return
+ * 0 or -1.
  */
 int probe_write(struct store *db, const struct observe_env *env);
 

@@ -9,6 +9,7 @@
 #include "engine/state/approval.h"
 #include "engine/state/audit_proof.h"
 #include "engine/state/pairing.h"
+#include "engine/state/quarantine.h"
 #include "engine/worker/observe.h"
 #include "net/host/net.h"
 #include "net/host/sign.h"
@@ -365,6 +366,7 @@ ask_run(struct store *db, struct commit_job *job)
 		if (ask_decide(db, ask) == 0)
 			return 0;
 		ask->held = *store_refusal(db);
+		quarantine_tell(db, ask->pairing.id, &ask->held);
 	}
 	if ((q = store_sql(db, REFUSED)) == NULL)
 		return -1;
