@@ -119,6 +119,12 @@ CREATE TABLE pairing_socket (
                        AND instr(path, char(0)) = 0)
 ) STRICT;
 
+CREATE TRIGGER pairing_socket_ends_with_transport AFTER UPDATE OF transport ON pairing
+WHEN NEW.transport <> 'unix'
+BEGIN
+    DELETE FROM pairing_socket WHERE pairing_id = NEW.id;
+END;
+
 CREATE TRIGGER pairing_socket_ends_with_pairing AFTER UPDATE OF state ON pairing
 WHEN NEW.state = 'revoked' AND OLD.state <> 'revoked'
 BEGIN

@@ -167,6 +167,7 @@ pair_unix(struct cli *cli, const struct pairing_code *code, struct pairing_offer
 	if (offer_try(cli, offer, answer) != 0)
 		return -1;
 	snprintf(lane, sizeof(lane), "%s/%s", cli->home.run, PAIRING_LANE);
+	offer->socket = code->path;
 	if (enroll_ask(cli->db, code, lane, &offer->peer_uid) != 0 ||
 	    pairing_add(cli->db, offer, &made) != 0)
 		return -1;

@@ -29,6 +29,9 @@ static const char RENEW[] = "UPDATE pairing SET peer_uid = :uid, transport = :tr
 			    " WHERE host_name = :host AND host_key = :key AND state <> 'revoked'"
 			    " RETURNING id";
 
+static const char SOCKET[] = "INSERT INTO pairing_socket (pairing_id, path) VALUES (:id, :path)"
+			     " ON CONFLICT (pairing_id) DO UPDATE SET path = excluded.path";
+
 static const char TAKEN[] = "SELECT count(*) FROM pairing WHERE host_name = :host"
 			    " AND state <> 'revoked'";
 
@@ -140,6 +143,18 @@ offer_authority(struct store *db, const struct pairing_offer *offer)
 			 "a Host of this name is paired here with another authority");
 }
 
+static int
+offer_socket(struct store *db, const struct pairing_offer *offer, int64_t id)
+{
+	struct stmt *q;
+
+	if ((q = store_sql(db, SOCKET)) == NULL)
+		return -1;
+	stmt_int(q, ":id", id);
+	stmt_text(q, ":path", offer->socket);
+	return stmt_run(q);
+}
+
 /* What a pairing over a network is made of, once the Host has certified this machine. */
 static int
 offer_network(struct store *db, const struct pairing_offer *offer, int64_t id)
@@ -147,6 +162,8 @@ offer_network(struct store *db, const struct pairing_offer *offer, int64_t id)
 	struct stmt *q;
 	unsigned i;
 
+	if (offer->transport == NULL && offer->socket != NULL)
+		return offer_socket(db, offer, id);
 	if (offer->authority.data == NULL)
 		return 0;
 	if ((q = store_sql(db, PIN)) == NULL)

@@ -32,6 +32,8 @@ struct pairing_offer {
 	bool replace;       /* it is paired already, and is paired anew */
 	const char *answer; /* what was typed at a terminal when asked for a second Host; or NULL */
 
+	const char *socket; /* where it takes what this machine says of itself; NULL: nowhere */
+
 	/* Over a network; NULL: over its socket, and nothing follows. */
 	const char *transport;                         /* "tls", "reverse" */
 	const uint8_t *authority_fp;                   /* SHA-256 of its authority */

@@ -18,6 +18,12 @@ static const char DUE[] = "SELECT d.pairing_id FROM tls_due AS d"
 			  "  JOIN pairing_reached AS p ON p.pairing_id = d.pairing_id"
 			  " ORDER BY d.not_after LIMIT 1";
 
+/* After one that went well: a certificate of a short life is due again soon, but never at once. */
+static const char PAUSE[] =
+    "SELECT max(1000, min((SELECT value FROM setting WHERE name = 'tls.retry_ms'),"
+    "  (not_after - now_ms()) / 10)) FROM tls_identity"
+    " WHERE pairing_id = :pairing AND state = 'current'";
+
 static const char BODY[] = "SELECT json_object('request', :request)";
 
 static const char ANSWER[] =
@@ -41,6 +47,17 @@ on_due(void *ctx)
 
 	w->timer = 0;
 	renewals_wake(w);
+}
+
+static void
+pause_after(struct renewals *w)
+{
+	struct stmt *q;
+
+	if ((q = store_sql(w->env->db, PAUSE)) == NULL)
+		return;
+	stmt_int(q, ":pairing", w->way.pairing);
+	w->timer = loop_after(w->env->loop, stmt_value(q, 1000), on_due, w);
 }
 
 static void
@@ -120,6 +137,8 @@ answer_done(void *ctx, struct http_call *call, const struct refusal *refusal)
 	hostway_close(&w->way);
 	if (refusal != NULL)
 		later(w, refusal);
+	else
+		pause_after(w);
 }
 
 static char *

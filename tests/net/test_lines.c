@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <sodium.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -313,7 +314,8 @@ beats_are_heard(void **state)
 
 /* The headers of a request for ${path} that ${signer} signs now. */
 static void
-sign_as(const struct driver *signer, const char *path, const char *body, char *headers, size_t size)
+sign_as(const struct driver *signer, enum driver_side side, const char *path, const char *body,
+    char *headers, size_t size)
 {
 	struct sign_request request = {
 	    .method = "POST", .path = path, .time = clock_now(), .body = body, .len = strlen(body)};
@@ -324,7 +326,7 @@ sign_as(const struct driver *signer, const char *path, const char *body, char *h
 	struct key *key;
 	size_t i, n = 0;
 
-	snprintf(file, sizeof(file), "%s/bastion.key", signer->state[DRIVER_HOST]);
+	snprintf(file, sizeof(file), "%s/bastion.key", signer->state[side]);
 	assert_non_null(key = key_load(file, &r));
 	key_public(key, KEY_IDENTITY, identity);
 	assert_int_equal(sign_headers(key, identity, &request, &h), 0);
@@ -332,6 +334,99 @@ sign_as(const struct driver *signer, const char *path, const char *body, char *h
 	for (i = 1; h.fields[i].name != NULL; i++)
 		n += (size_t)snprintf(
 		    headers + n, size - n, "%s: %s\r\n", h.fields[i].name, h.fields[i].value);
+}
+
+/* What a change of a pairing leaves behind. */
+static void
+kick(void)
+{
+	struct store_keys none = {.present = false};
+	struct store *db = driver_open(&d, DRIVER_BOX, ROLE_MIGRATE, &none);
+
+	assert_int_equal(store_begin(db), 0);
+	assert_int_equal(store_exec(db, "INSERT INTO beat_request (pairing_id, at)"
+					" SELECT id, now_ms() FROM pairing WHERE true"
+					" ON CONFLICT DO NOTHING"),
+	    0);
+	assert_int_equal(store_commit(db), 0);
+	store_close(db);
+}
+
+/* BEAT-1, BEAT-2: a change beats at once, long before the time, once for a burst of them; what is
+ * not of a pairing that stands beats nothing. */
+static void
+changes_beat_at_once(void **state)
+{
+	int64_t heard = driver_value(&d, DRIVER_HOST, "SELECT max(beat_time) FROM box_line"), next;
+	int i;
+
+	(void)state;
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX, "SELECT value FROM setting WHERE name = 'beat.every_ms'"),
+	    3600000);
+	for (i = 0; i < 3; i++)
+		kick();
+	driver_until(&d, DRIVER_BOX, 0, "SELECT count(*) FROM beat_request");
+	driver_until(
+	    &d, DRIVER_HOST, 1, "SELECT max(beat_time) > %" PRId64 " FROM box_line", heard);
+	next = driver_value(&d, DRIVER_HOST, "SELECT max(beat_time) FROM box_line");
+	ask();
+	assert_int_equal(
+	    driver_value(&d, DRIVER_HOST, "SELECT max(beat_time) FROM box_line"), next);
+}
+
+/* A beat that is said again, or by another machine than the one on the connection, is none. */
+static void
+beats_of_others_are_not_heard(void **state)
+{
+	const char *body = "{}";
+	char path[256], headers[1024];
+	int64_t heard = driver_value(&d, DRIVER_HOST, "SELECT max(beat_time) FROM box_line");
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/enroll.sock", d.run[DRIVER_HOST]);
+	/* On the socket of this machine, where the box, which is paired over a network, is not. */
+	sign_as(&d, DRIVER_BOX, "/v1/beats", body, headers, sizeof(headers));
+	assert_int_equal(
+	    wire_ask(path, "POST", "/v1/beats", headers, body, strlen(body), &answer), 403);
+	assert_string_equal(answer.refused, "lane.peer");
+	/* With a key that no box has; with the signature of something else. */
+	sign_as(&d, DRIVER_HOST, "/v1/beats", body, headers, sizeof(headers));
+	assert_int_equal(
+	    wire_ask(path, "POST", "/v1/beats", headers, body, strlen(body), &answer), 403);
+	assert_string_equal(answer.refused, "box.unpaired");
+	sign_as(&d, DRIVER_BOX, "/v1/beat", body, headers, sizeof(headers));
+	assert_int_equal(
+	    wire_ask(path, "POST", "/v1/beats", headers, body, strlen(body), &answer), 403);
+	assert_string_equal(answer.refused, "lane.signature");
+	assert_int_equal(
+	    driver_value(&d, DRIVER_HOST, "SELECT max(beat_time) FROM box_line"), heard);
+}
+
+/* Paired anew, a box has new lines at once; and its certificate, one of a short life, is renewed
+ * while it serves, and the next one takes over. */
+static void
+certificates_are_renewed_over_the_way(void **state)
+{
+	static struct said invited;
+	int64_t id;
+
+	(void)state;
+	driver_does(&said, NULL, "settings", "set", "--host", "tls.leaf_ms", "60000", NULL);
+	driver_does(&said, NULL, "settings", "set", "tls.renew_ms", "1000", NULL);
+	driver_does(&invited, NULL, "host", "invite", d.box, NULL);
+	driver_does(&said, invited.out, "pair", "--replace", "-", NULL);
+	until_all_up(&d, 1);
+	id = driver_value(&d, DRIVER_BOX, "SELECT id FROM tls_identity WHERE state = 'current'");
+	driver_does(&said, NULL, "settings", "set", "tls.renew_ms", "59900", NULL);
+	driver_until(&d, DRIVER_BOX, 1,
+	    "SELECT max(id) > %" PRId64 " FROM tls_identity WHERE state = 'current'", id);
+	assert_int_equal(driver_value(&d, DRIVER_HOST,
+			     "SELECT count(*) FROM box_certificate WHERE cert IS NOT NULL"
+			     " AND box_id = (SELECT max(id) FROM host_box)"),
+	    2);
+	until_all_up(&d, 1);
+	ask();
 }
 
 /* Pair the box with ${second} too, as a person at a terminal. */
@@ -431,7 +526,7 @@ lines_carry_their_own_host_alone(void **state)
 
 	(void)state;
 	snprintf(path, sizeof(path), "%s/lines.sock", d.run[DRIVER_HOST]);
-	sign_as(&second, "/v1/ops", body, headers, sizeof(headers));
+	sign_as(&second, DRIVER_HOST, "/v1/ops", body, headers, sizeof(headers));
 	assert_int_equal(
 	    wire_ask(path, "POST", "/v1/boxes/1/ops", headers, body, strlen(body), &answer), 403);
 	assert_non_null(strstr(answer.body, "lane.line"));
@@ -439,7 +534,7 @@ lines_carry_their_own_host_alone(void **state)
 			     "SELECT count(*) FROM refused WHERE code = 'lane.line'"
 			     " AND pairing_id = 2"),
 	    1);
-	sign_as(&d, "/v1/ops", body, headers, sizeof(headers));
+	sign_as(&d, DRIVER_HOST, "/v1/ops", body, headers, sizeof(headers));
 	assert_int_equal(
 	    wire_ask(path, "POST", "/v1/boxes/1/ops", headers, body, strlen(body), &answer), 403);
 	assert_non_null(strstr(answer.body, "approval.needed"));
@@ -515,6 +610,47 @@ silent_host_is_given_up(void **state)
 	assert_int_equal(kill(net, SIGCONT), 0);
 	until_all_up(&second, 2);
 	driver_does(&said, NULL, "settings", "set", "http.idle_ms", "60000", NULL);
+}
+
+static void
+lenient(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	(void)n;
+	sqlite3_result_value(c, v[0]);
+}
+
+/* EP-32, EP-34, EP-35: an endpoint that no build dials any more stops its own pairing, at once and
+ * from the next start on; nothing is dialled for it, and the other Host is served. */
+static void
+invalid_pairings_are_not_dialled(void **state)
+{
+	struct store_keys none = {.present = false};
+	struct store *db = driver_open(&d, DRIVER_BOX, ROLE_MIGRATE, &none);
+
+	(void)state;
+	assert_int_equal(
+	    sqlite3_create_function(store_handle(db), "endpoint_text", 1,
+		SQLITE_UTF8 | SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, NULL, lenient, NULL, NULL),
+	    SQLITE_OK);
+	assert_int_equal(store_begin(db), 0);
+	assert_int_equal(store_exec(db, "INSERT INTO pairing_endpoint (pairing_id, ord, endpoint)"
+					" VALUES (2, 9, '127.0.0.1:1' || char(10) || 'x=1')"),
+	    0);
+	assert_int_equal(store_commit(db), 0);
+	store_close(db);
+	driver_until(&d, DRIVER_BOX, 0, "SELECT count(*) FROM pairing_line WHERE pairing_id = 2");
+	until_up(&second, 0);
+	ask();
+	driver_end(&d, DRIVER_BOX, SIGTERM);
+	driver_serve(&d, DRIVER_BOX);
+	until_all_up(&d, 1);
+	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM pairing_line"), 1);
+	assert_int_equal(
+	    driver_value(&d, DRIVER_HOST, "SELECT count(*) FROM box_line WHERE up = 4"), 1);
+	driver_does(&said, NULL, "status", NULL);
+	assert_non_null(strstr(said.out, "second  [invalid]"));
+	move(2, second.port);
+	until_all_up(&second, 2);
 }
 
 /* Unpaired, a Host is cut off at once, and what it asks finds nobody. */
@@ -610,11 +746,15 @@ main(void)
 	    T(lines_come_back),
 	    T(actors_may_die),
 	    T(beats_are_heard),
+	    T(changes_beat_at_once),
+	    T(beats_of_others_are_not_heard),
+	    T(certificates_are_renewed_over_the_way),
 	};
 	const struct CMUnitTest two[] = {
 	    T(lines_carry_their_own_host_alone),
 	    T(one_bad_host_stops_nothing),
 	    T(silent_host_is_given_up),
+	    T(invalid_pairings_are_not_dialled),
 	    T(unpaired_hosts_are_cut_off),
 	};
 	const struct CMUnitTest listening[] = {
