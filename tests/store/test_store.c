@@ -81,6 +81,9 @@ static const struct {
     {"tls_authority", {"PL", "", ""}},
     {"tls_identity", {"PNL", "", ""}},
     {"box_certificate", {"N", "L", ""}},
+    {"box_line", {"N", "N", ""}},
+    {"pairing_line", {"N", "N", "N"}},
+    {"pairing_socket", {"P", "P", ""}},
     {"listen", {"P", "", "P"}},
     {"host_address", {"P", "", "P"}},
     {"op_run", {"N", "NW", ""}},
@@ -120,7 +123,7 @@ static const struct {
     {"audit_entry", {"", "", ""}},
     {"audit_gap", {"", "", ""}},
     {"grant_use", {"", "", ""}},
-    {"beat_request", {"", "", ""}},
+    {"beat_request", {"", "", "L"}},
 };
 
 #define DUTIES (sizeof(duties) / sizeof(duties[0]))
