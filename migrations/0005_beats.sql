@@ -323,12 +323,14 @@ BEGIN
      WHERE box_id = NEW.id AND ended_at IS NULL;
 END;
 
--- What the next answer to a box carries, the oldest first.
+-- What the next answer to a box carries, the oldest first, and so long that any box takes it.
 CREATE VIEW host_order_due AS
 SELECT id, box_id, terms, signature
-  FROM (SELECT *, row_number() OVER (PARTITION BY box_id ORDER BY id) AS place FROM host_order
-         WHERE ended_at IS NULL AND expires_at > now_ms())
- WHERE place <= (SELECT value FROM setting WHERE name = 'order.batch');
+  FROM (SELECT *, row_number() OVER through AS place, sum(length(terms)) OVER through AS long
+          FROM host_order WHERE ended_at IS NULL AND expires_at > now_ms()
+        WINDOW through AS (PARTITION BY box_id ORDER BY id))
+ WHERE place <= (SELECT value FROM setting WHERE name = 'order.batch')
+   AND long <= (SELECT low / 4 FROM setting WHERE name = 'beat.bytes');
 
 CREATE VIEW orders AS
 SELECT o.id, b.name AS box, o.kind,
@@ -598,7 +600,7 @@ BEGIN
                   OR json_type(NEW.beat, '$.orders') IS NOT 'array'
                 ELSE 1 END;
     SELECT RAISE(ABORT, 'beat.form|a result in this beat is none')
-     WHERE json_array_length(NEW.beat, '$.orders') > (SELECT value FROM setting WHERE name = 'order.batch')
+     WHERE json_array_length(NEW.beat, '$.orders') > (SELECT high FROM setting WHERE name = 'order.batch')
         OR EXISTS (SELECT 1 FROM json_each(NEW.beat, '$.orders') AS o
                     WHERE CASE WHEN o.type <> 'object' THEN 1
                                ELSE json_type(o.value, '$.order') IS NOT 'text'
@@ -659,7 +661,8 @@ SELECT json_set((SELECT coalesce(json_group_object(name, json(value)), '{}') FRO
                            FROM op AS o LEFT JOIN verb_probe AS p ON p.verb = o.name
                           ORDER BY o.name))) AS report;
 
--- A box's beat for each Host that it answers to: about that pairing alone.
+-- A box's beat for each Host that it answers to: about that pairing alone, and so long that any Host
+-- takes it, whatever its settings.
 CREATE VIEW beat AS
 SELECT s.id AS pairing_id,
        json_object('name', b.name, 'state', s.state,
@@ -674,7 +677,7 @@ SELECT s.id AS pairing_id,
                       FROM (SELECT *, sum(length(result)) OVER (ORDER BY id) AS long
                               FROM untold_result WHERE pairing_id = s.id ORDER BY id
                              LIMIT (SELECT value FROM setting WHERE name = 'order.batch'))
-                     WHERE long <= (SELECT value / 2 FROM setting WHERE name = 'beat.bytes'))) AS body
+                     WHERE long <= (SELECT low / 2 FROM setting WHERE name = 'beat.bytes'))) AS body
   FROM pairing_status AS s JOIN box AS b
  WHERE s.active;
 
@@ -805,7 +808,7 @@ END;
 
 -- Rows of refused asks of one Host in one stretch of time: what is over is counted and not kept. What
 -- was not proven to be the Host's, and strikes, have stretches of their own, so that neither crowds
--- the other out. (pairing_id 0: of nobody.)
+-- the other out; as many are kept as hold a Host. (pairing_id 0: of nobody.)
 CREATE TABLE refused_stretch (
     pairing_id INTEGER NOT NULL,
     kind       TEXT    NOT NULL CHECK (kind IN ('unproven', 'refused', 'strike')),
@@ -841,8 +844,10 @@ BEGIN
            WHERE refused_stretch.since
               <= now_ms() - (SELECT value FROM setting WHERE name = 'refused.stretch_ms');
     UPDATE refused_stretch
-       SET kept = kept + (kept < (SELECT value FROM setting WHERE name = 'refused.kept')),
-           dropped = dropped + (kept >= (SELECT value FROM setting WHERE name = 'refused.kept'))
+       SET kept = kept + (kept < (SELECT max(value) FROM setting
+                                   WHERE name IN ('refused.kept', 'quarantine.strikes'))),
+           dropped = dropped + (kept >= (SELECT max(value) FROM setting
+                                          WHERE name IN ('refused.kept', 'quarantine.strikes')))
      WHERE pairing_id = coalesce(NEW.pairing_id, 0)
        AND kind = (SELECT kind FROM refusal_kind WHERE code = NEW.code);
     SELECT RAISE(IGNORE)
@@ -876,7 +881,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('quarantine.base_ms', 300000, 'ms', 1000, 86400000, 'how long a Host is held the first time'),
     ('quarantine.cap_ms', 86400000, 'ms', 1000, 2592000000, 'longest that a Host is held'),
     ('quarantine.forget_ms', 604800000, 'ms', 1000, 31536000000, 'how long a hold that was sat out makes the next one longer'),
-    ('quarantine.strikes', 20, 'rows', 1, 100, 'asks for what it may not, within quarantine.window_ms, before a Host is held'),
+    ('quarantine.strikes', 20, 'rows', 1, 1000000, 'asks for what it may not, within quarantine.window_ms, before a Host is held'),
     ('quarantine.window_ms', 600000, 'ms', 1000, 86400000, 'how long such an ask counts'),
     ('refused.kept', 1000, 'rows', 100, 1000000, 'refused asks of one kind of one Host that are kept within refused.stretch_ms'),
     ('refused.stretch_ms', 3600000, 'ms', 1000, 86400000, 'stretch of time for refused.kept'),

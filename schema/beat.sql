@@ -28,7 +28,7 @@ BEGIN
                   OR json_type(NEW.beat, '$.orders') IS NOT 'array'
                 ELSE 1 END;
     SELECT RAISE(ABORT, 'beat.form|a result in this beat is none')
-     WHERE json_array_length(NEW.beat, '$.orders') > (SELECT value FROM setting WHERE name = 'order.batch')
+     WHERE json_array_length(NEW.beat, '$.orders') > (SELECT high FROM setting WHERE name = 'order.batch')
         OR EXISTS (SELECT 1 FROM json_each(NEW.beat, '$.orders') AS o
                     WHERE CASE WHEN o.type <> 'object' THEN 1
                                ELSE json_type(o.value, '$.order') IS NOT 'text'
@@ -89,7 +89,8 @@ SELECT json_set((SELECT coalesce(json_group_object(name, json(value)), '{}') FRO
                            FROM op AS o LEFT JOIN verb_probe AS p ON p.verb = o.name
                           ORDER BY o.name))) AS report;
 
--- A box's beat for each Host that it answers to: about that pairing alone.
+-- A box's beat for each Host that it answers to: about that pairing alone, and so long that any Host
+-- takes it, whatever its settings.
 CREATE VIEW beat AS
 SELECT s.id AS pairing_id,
        json_object('name', b.name, 'state', s.state,
@@ -104,7 +105,7 @@ SELECT s.id AS pairing_id,
                       FROM (SELECT *, sum(length(result)) OVER (ORDER BY id) AS long
                               FROM untold_result WHERE pairing_id = s.id ORDER BY id
                              LIMIT (SELECT value FROM setting WHERE name = 'order.batch'))
-                     WHERE long <= (SELECT value / 2 FROM setting WHERE name = 'beat.bytes'))) AS body
+                     WHERE long <= (SELECT low / 2 FROM setting WHERE name = 'beat.bytes'))) AS body
   FROM pairing_status AS s JOIN box AS b
  WHERE s.active;
 

@@ -98,12 +98,14 @@ BEGIN
      WHERE box_id = NEW.id AND ended_at IS NULL;
 END;
 
--- What the next answer to a box carries, the oldest first.
+-- What the next answer to a box carries, the oldest first, and so long that any box takes it.
 CREATE VIEW host_order_due AS
 SELECT id, box_id, terms, signature
-  FROM (SELECT *, row_number() OVER (PARTITION BY box_id ORDER BY id) AS place FROM host_order
-         WHERE ended_at IS NULL AND expires_at > now_ms())
- WHERE place <= (SELECT value FROM setting WHERE name = 'order.batch');
+  FROM (SELECT *, row_number() OVER through AS place, sum(length(terms)) OVER through AS long
+          FROM host_order WHERE ended_at IS NULL AND expires_at > now_ms()
+        WINDOW through AS (PARTITION BY box_id ORDER BY id))
+ WHERE place <= (SELECT value FROM setting WHERE name = 'order.batch')
+   AND long <= (SELECT low / 4 FROM setting WHERE name = 'beat.bytes');
 
 CREATE VIEW orders AS
 SELECT o.id, b.name AS box, o.kind,

@@ -117,7 +117,7 @@ END;
 
 -- Rows of refused asks of one Host in one stretch of time: what is over is counted and not kept. What
 -- was not proven to be the Host's, and strikes, have stretches of their own, so that neither crowds
--- the other out. (pairing_id 0: of nobody.)
+-- the other out; as many are kept as hold a Host. (pairing_id 0: of nobody.)
 CREATE TABLE refused_stretch (
     pairing_id INTEGER NOT NULL,
     kind       TEXT    NOT NULL CHECK (kind IN ('unproven', 'refused', 'strike')),
@@ -153,8 +153,10 @@ BEGIN
            WHERE refused_stretch.since
               <= now_ms() - (SELECT value FROM setting WHERE name = 'refused.stretch_ms');
     UPDATE refused_stretch
-       SET kept = kept + (kept < (SELECT value FROM setting WHERE name = 'refused.kept')),
-           dropped = dropped + (kept >= (SELECT value FROM setting WHERE name = 'refused.kept'))
+       SET kept = kept + (kept < (SELECT max(value) FROM setting
+                                   WHERE name IN ('refused.kept', 'quarantine.strikes'))),
+           dropped = dropped + (kept >= (SELECT max(value) FROM setting
+                                          WHERE name IN ('refused.kept', 'quarantine.strikes')))
      WHERE pairing_id = coalesce(NEW.pairing_id, 0)
        AND kind = (SELECT kind FROM refusal_kind WHERE code = NEW.code);
     SELECT RAISE(IGNORE)

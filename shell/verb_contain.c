@@ -25,8 +25,9 @@ static const char ALL[] =
     "SELECT id, label, state, uid, exe AS program, lower(hex(argv_sha256)) AS argv_sha256, listed_at,"
     "    dropped_at, by_uid FROM contain_spare ORDER BY id";
 
-static const char HOSTS[] = "SELECT host, iif(agents, 'yes', 'no') AS listed_too, factor, created_at,"
-			    "    expires_at FROM live_contain_rights ORDER BY host";
+static const char HOSTS[] =
+    "SELECT host, iif(agents, 'yes', 'no') AS listed_too, factor, created_at,"
+    "    expires_at FROM live_contain_rights ORDER BY host";
 
 static const char ORDERS[] =
     "SELECT d.id, p.host_name AS host, d.kind, d.terms ->> '$.pid' AS pid, d.state, d.result, d.taken_at,"
@@ -96,8 +97,9 @@ list_spared(struct cli *cli, bool all)
 	if (rows == 0 && cli->mode == CLI_TABLE)
 		printf("No process is listed: an order spares what bastion started, and init.\n");
 	if (stmt_value(store_sql(cli->db, EDITED), 0) == 1)
-		fprintf(stderr, "The list was changed by another tool: nothing is stopped until it is sealed"
-				" anew, by bastion contain trust.\n");
+		fprintf(stderr,
+		    "The list was changed by another tool: nothing is stopped until it is sealed"
+		    " anew, by bastion contain trust.\n");
 	return 0;
 }
 
@@ -240,12 +242,12 @@ with_word(struct cli *cli, const char *what, const char *word, const struct opti
  *        bastion contain untrust HOST [--json]
  *        bastion contain hosts | orders [--json]
  *
- * A Host that you trust with it may order that a process of this machine is stopped, with everything
- * beneath it. What bastion started, init, and what you list is spared, with everything beneath that:
- * allow lists the process PID by its user, program and arguments, or with --any whatever its
- * arguments. With --agents the Host may also name a listed process itself. Trusting a Host and taking
- * an entry from the list are proven by a code, or an SSH signature over what --bytes prints. Once
- * another tool changed the list, nothing is stopped until trust seals it anew.
+ * A Host that you trust with it may order that a process of this machine is stopped, with
+ * everything beneath it. What bastion started, init, and what you list is spared, with everything
+ * beneath that: allow lists the process PID by its user, program and arguments, or with --any
+ * whatever its arguments. With --agents the Host may also name a listed process itself. Trusting a
+ * Host and taking an entry from the list are proven by a code, or an SSH signature over what
+ * --bytes prints. Once another tool changed the list, nothing is stopped until trust seals it anew.
  */
 int
 verb_contain(struct cli *cli, int argc, char **argv)
@@ -265,8 +267,7 @@ verb_contain(struct cli *cli, int argc, char **argv)
 		return list_spared(cli, o.all);
 	/* Whether a right is sealed is checked with the machine's keys, as the list is. */
 	if (words == 1 && strcmp(argv[first], "hosts") == 0)
-		return list(
-		    cli, ROLE_PERSON, HOSTS, "No Host may have processes stopped here.");
+		return list(cli, ROLE_PERSON, HOSTS, "No Host may have processes stopped here.");
 	if (words == 1 && strcmp(argv[first], "orders") == 0)
 		return list(cli, ROLE_READER, ORDERS, "No Host ever ordered anything here.");
 	if (words == 2)

@@ -35,9 +35,10 @@ contain_option(void *ctx, int val, const char *arg)
  * usage: bastion host contain BOX PID [--program PATH] [--agent] [--for TIME] [--json]
  *
  * Order BOX to stop its process PID with everything beneath it, but for what the box spares. With
- * --program the process has to run PATH, as the kernel there names it; a process that began after the
- * order is never stopped. With --agent also where a person at the box listed the process itself. The
- * box has to trust this Host with it (bastion contain trust). The order is signed and waits for TIME.
+ * --program the process has to run PATH, as the kernel there names it; a process that began after
+ * the order is never stopped. With --agent also where a person at the box listed the process
+ * itself. The box has to trust this Host with it (bastion contain trust). The order is signed and
+ * waits for TIME.
  */
 int
 verb_host_contain(struct cli *cli, int argc, char **argv)
@@ -59,7 +60,7 @@ verb_host_contain(struct cli *cli, int argc, char **argv)
 	if (cli->mode == CLI_JSON)
 		printf("{\"id\":%" PRId64 ",\"state\":\"waiting\"}\n", id);
 	else
-		printf("Ordered (%" PRId64 "). See what becomes of it: bastion host orders %s\n", id,
-		    argv[first]);
+		printf("Ordered (%" PRId64 "). See what becomes of it: bastion host orders %s\n",
+		    id, argv[first]);
 	return 0;
 }

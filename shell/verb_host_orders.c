@@ -48,8 +48,8 @@ withdraw(struct cli *cli, const char *word)
  * usage: bastion host orders [BOX] [--json]
  *        bastion host orders withdraw ID [--json]
  *
- * List what this Host ordered of its boxes, or of BOX, and what became of it; or send the order ID no
- * more. A box hears of an order with its next beat, and answers with the one after it.
+ * List what this Host ordered of its boxes, or of BOX, and what became of it; or send the order ID
+ * no more. A box hears of an order with its next beat, and answers with the one after it.
  */
 int
 verb_host_orders(struct cli *cli, int argc, char **argv)

@@ -21,8 +21,8 @@ rotate_option(void *ctx, int val, const char *arg)
  * usage: bastion host rotate BOX HOST:PORT... [--for TIME] [--json]
  *
  * Order BOX to reach this Host at HOST:PORT from now on, in the order given. The box tries these
- * places beside the ones that it has, and gives those up once it reached this Host at a new one. The
- * order is signed and waits for TIME (90s, 15m, 2h, 7d).
+ * places beside the ones that it has, and gives those up once it reached this Host at a new one.
+ * The order is signed and waits for TIME (90s, 15m, 2h, 7d).
  */
 int
 verb_host_rotate(struct cli *cli, int argc, char **argv)
@@ -43,7 +43,7 @@ verb_host_rotate(struct cli *cli, int argc, char **argv)
 	if (cli->mode == CLI_JSON)
 		printf("{\"id\":%" PRId64 ",\"state\":\"waiting\"}\n", id);
 	else
-		printf("Ordered (%" PRId64 "). See what becomes of it: bastion host orders %s\n", id,
-		    argv[first]);
+		printf("Ordered (%" PRId64 "). See what becomes of it: bastion host orders %s\n",
+		    id, argv[first]);
 	return 0;
 }

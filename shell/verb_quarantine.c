@@ -62,8 +62,8 @@ lift(struct cli *cli, const char *host)
  *        bastion quarantine lift HOST [--json]
  *
  * A Host that keeps asking for what it may not is held for a while. Nothing that it asks then is
- * answered or put before a person. A hold that is sat out makes the next one twice as long; one that
- * you lift is forgiven. With --all, holds that are over are listed as well.
+ * answered or put before a person. A hold that is sat out makes the next one twice as long; one
+ * that you lift is forgiven. With --all, holds that are over are listed as well.
  */
 int
 verb_quarantine(struct cli *cli, int argc, char **argv)

@@ -82,6 +82,11 @@ WITH thing (entity, id, state) AS (
      UNION ALL SELECT 'amendment', id, state FROM amendment
      UNION ALL SELECT 'host_box', id, state FROM host_box
      UNION ALL SELECT 'mcp_token', id, state FROM mcp_token
+     UNION ALL SELECT 'directive', id, state FROM directive
+     UNION ALL SELECT 'host_order', id, state FROM host_order
+     UNION ALL SELECT 'contain_spare', id, state FROM contain_spare
+     UNION ALL SELECT 'contain_right', id, state FROM contain_right
+     UNION ALL SELECT 'quarantine', id, state FROM quarantine
      UNION ALL SELECT 'call', id, CASE state WHEN 'sent' THEN 'asked' ELSE state END FROM call)
 SELECT 'state without an audit row' AS name, entity || ' ' || id || ' is ' || state AS detail
   FROM thing AS t
@@ -107,6 +112,11 @@ WITH thing (entity, id, state) AS (
      UNION ALL SELECT 'amendment', id, state FROM amendment
      UNION ALL SELECT 'host_box', id, state FROM host_box
      UNION ALL SELECT 'mcp_token', id, state FROM mcp_token
+     UNION ALL SELECT 'directive', id, state FROM directive
+     UNION ALL SELECT 'host_order', id, state FROM host_order
+     UNION ALL SELECT 'contain_spare', id, state FROM contain_spare
+     UNION ALL SELECT 'contain_right', id, state FROM contain_right
+     UNION ALL SELECT 'quarantine', id, state FROM quarantine
      UNION ALL SELECT 'call', id, state FROM call)
 SELECT 'state that no move leads to' AS name, entity || ' ' || id || ' is ' || state AS detail
   FROM thing AS t
@@ -127,6 +137,11 @@ WITH ended (entity, id, state, is_final, at) AS (
      UNION ALL SELECT 'amendment', id, state, state <> 'pending', ended_at FROM amendment
      UNION ALL SELECT 'host_box', id, state, state = 'gone', gone_at FROM host_box
      UNION ALL SELECT 'mcp_token', id, state, state = 'dropped', dropped_at FROM mcp_token
+     UNION ALL SELECT 'directive', id, state, state NOT IN ('taken', 'running'), ended_at FROM directive
+     UNION ALL SELECT 'host_order', id, state, state NOT IN ('waiting', 'sent'), ended_at FROM host_order
+     UNION ALL SELECT 'contain_spare', id, state, state = 'dropped', dropped_at FROM contain_spare
+     UNION ALL SELECT 'contain_right', id, state, state <> 'active', ended_at FROM contain_right
+     UNION ALL SELECT 'quarantine', id, state, state <> 'held', ended_at FROM quarantine
      UNION ALL SELECT 'call', id, state, state NOT IN ('asked', 'sent'), finished_at FROM call)
 SELECT 'end and its time disagree' AS name, entity || ' ' || id || ' is ' || state AS detail
   FROM ended WHERE is_final <> (at IS NOT NULL);
@@ -264,3 +279,21 @@ SELECT 'folder of a dropped factor' AS name, 'context_ask ' || c.id AS detail
 -- Endpoints: a revoked pairing has none.
 SELECT 'endpoint of a revoked pairing' AS name, 'pairing ' || p.id AS detail
   FROM pairing_endpoint AS e JOIN pairing AS p ON p.id = e.pairing_id WHERE p.state = 'revoked';
+
+-- Orders: what was done was signed by the Host that is named; endpoints are tried for an open order alone.
+SELECT 'order that its Host did not sign' AS name, 'directive ' || id AS detail
+  FROM directive WHERE signed_by('bastion-order-1', signer, terms, signature) IS NOT 1;
+
+SELECT 'endpoint that no order tries' AS name, 'pairing ' || r.pairing_id AS detail
+  FROM rotation_endpoint AS r JOIN directive AS d ON d.id = r.directive_id
+ WHERE d.state <> 'taken' OR d.kind <> 'rotate' OR d.pairing_id <> r.pairing_id;
+
+SELECT 'kill by an order that was not carried out' AS name, 'directive ' || c.directive_id AS detail
+  FROM contain_process AS c JOIN directive AS d ON d.id = c.directive_id
+ WHERE d.state NOT IN ('running', 'done', 'lost') OR d.by_uid IS NOT 0;
+
+SELECT 'right of a revoked pairing that is live' AS name, 'pairing ' || r.pairing_id AS detail
+  FROM live_contain_rights AS r JOIN pairing AS p ON p.id = r.pairing_id WHERE p.state <> 'active';
+
+SELECT 'held twice' AS name, 'pairing ' || pairing_id AS detail
+  FROM held_pairings GROUP BY pairing_id HAVING count(*) > 1;

@@ -13,7 +13,7 @@ static const char FORM[] =
     "  json_type(:answer) = 'object' AND json_type(:answer, '$.directives') = 'array'"
     "  AND json_type(:answer, '$.heard') = 'array'"
     "  AND json_array_length(:answer, '$.directives')"
-    "      <= (SELECT value FROM setting WHERE name = 'order.batch')"
+    "      <= (SELECT high FROM setting WHERE name = 'order.batch')"
     "  AND NOT EXISTS (SELECT 1 FROM json_each(:answer, '$.heard')"
     "                   WHERE type <> 'text' OR length(value) <> 32)"
     "  AND NOT EXISTS (SELECT 1 FROM json_each(:answer, '$.directives')"

@@ -83,7 +83,39 @@ hold(struct http_exchange *x, void *ctx)
 	return 0;
 }
 
+/* As much as there is room for, until MUCH bytes are said. */
+#define MUCH 40000000
+
+static size_t written;
+
+static void
+pour(void *ctx)
+{
+	static const char drop[4096] = "x";
+	struct http_exchange *x = ctx;
+
+	while (written < MUCH) {
+		written += sizeof(drop);
+		if (http_stream_write(x, drop, sizeof(drop)) > 65536)
+			return;
+	}
+	http_stream_end(x);
+}
+
+static int
+much(struct http_exchange *x, void *ctx)
+{
+	(void)ctx;
+	written = 0;
+	http_on_close(x, on_close, NULL);
+	http_stream_begin(x, 200, "text/plain");
+	http_stream_on_drain(x, pour, x);
+	pour(x);
+	return 0;
+}
+
 static const struct http_route box_routes[] = {
+    {"GET", "/much", BOX, 0, much, ""},
     {"GET", "/who", BOX, 0, say_who, ""},
     {"POST", "/who", BOX, 1000, say_who, ""},
     {"GET", "/hold", BOX, 0, hold, ""},
@@ -522,6 +554,61 @@ first_request_may_come_at_once(void **state)
 	assert_string_equal(first.refusal.why, "");
 	assert_int_equal(first.status, 200);
 	assert_int_equal(served, 1);
+}
+
+/* What a paused reader takes, and how much of it. */
+static size_t taken;
+static bool pausing;
+
+static int
+take_one(void *ctx, struct http_call *call, const char *data, size_t len)
+{
+	(void)ctx;
+	(void)data;
+	taken += len;
+	return http_pause(call, pausing);
+}
+
+/* A reader that pauses holds the box up, and has every byte in the end; its connection is whole. */
+static void
+paused_reader_gets_everything(void **state)
+{
+	struct outcome o = {0};
+	const struct http_request request = {.method = "GET",
+	    .url = "http://box/much",
+	    .connect_ms = 2000 * SLOWER,
+	    .chunk = take_one,
+	    .done = on_done,
+	    .ctx = &o};
+	struct http_call *call;
+	size_t before;
+	int i;
+
+	(void)state;
+	box_starts(AUTHORITY_HOST, 1);
+	AWAIT(idle == 1);
+	taken = 0;
+	pausing = true;
+	assert_non_null(call = reverse_hub_ask(hub, 7, &request, &r));
+	AWAIT(taken > 0);
+	run_for(200);
+	before = taken;
+	run_for(200);
+	assert_int_equal(taken, before);
+	assert_true(written < MUCH);
+	for (i = 0; i < 10; i++) {
+		before = taken;
+		assert_int_equal(http_pause(call, false), 0);
+		AWAIT(taken > before);
+	}
+	pausing = false;
+	assert_int_equal(http_pause(call, false), 0);
+	AWAIT(o.done == 1);
+	assert_int_equal(o.status, 200);
+	assert_int_equal(o.refusal.code[0], '\0');
+	assert_int_equal(taken, written);
+	AWAIT(idle == 1);
+	assert_int_equal(upgrades, 1);
 }
 
 static void
@@ -1060,6 +1147,7 @@ main(void)
 	    cmocka_unit_test(returning_boxes_are_spread),
 	    T(box_is_asked_on_what_it_dialled),
 	    T(first_request_may_come_at_once),
+	    T(paused_reader_gets_everything),
 	    T(busy_connections_are_not_asked),
 	    T(aborted_call_ends_its_connection),
 	    T(nothing_is_proved_to_strangers),

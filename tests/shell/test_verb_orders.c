@@ -16,7 +16,7 @@
 #include "tests/program.h"
 #include "tests/scratch.h"
 
-#define SAYS(input, exit, part, ...)                                                               \
+#define SAYS(input, exit, part, ...) \
 	says(input, exit, part, (const char *const[]){__VA_ARGS__, NULL})
 
 static struct scratch s;
@@ -80,7 +80,8 @@ a_host_orders(void **state)
 	(void)state;
 	SAYS(NULL, 0, "Nothing was ordered", "host", "orders");
 	SAYS(NULL, 0, "Ordered (1)", "host", "rotate", "box-a", "new.example:443", "[::1]:7");
-	SAYS(NULL, 0, "\"id\":2", "host", "contain", "box-a", "77", "--program", "/bin/sh", "--json");
+	SAYS(NULL, 0, "\"id\":2", "host", "contain", "box-a", "77", "--program", "/bin/sh",
+	    "--json");
 	SAYS(NULL, 0, "/bin/sh 77", "host", "orders", "box-a");
 	SAYS(NULL, 0, "[]", "host", "orders", "box-b", "--json");
 	SAYS(NULL, 0, "Withdrawn", "host", "orders", "withdraw", "1");
@@ -97,7 +98,7 @@ a_host_orders(void **state)
 static void
 a_box_is_told_whom_to_trust(void **state)
 {
-	char code[8], pid[16];
+	char code[7], line[9], pid[16];
 	pid_t mine;
 
 	(void)state;
@@ -113,12 +114,11 @@ a_box_is_told_whom_to_trust(void **state)
 	SAYS(NULL, 0, "my editor", "contain", "ls");
 	SAYS(NULL, 2, "contain.process", "contain", "allow", "2147480000");
 	SAYS(NULL, 0, "No Host may", "contain", "hosts");
-	SAYS(NULL, 0, "may have stopped: processes that are not listed", "contain", "trust", "laptop",
-	    "--bytes");
+	SAYS(NULL, 0, "may have stopped: processes that are not listed", "contain", "trust",
+	    "laptop", "--bytes");
 	SAYS("000000\n", 126, "factor.code", "contain", "trust", "laptop");
-	snprintf(code, sizeof(code), "%s", person_code(&p, clock_now(), code));
-	strcat(code, "\n");
-	SAYS(code, 0, "It may order", "contain", "trust", "laptop", "--for", "2h");
+	snprintf(line, sizeof(line), "%s\n", person_code(&p, clock_now(), code));
+	SAYS(line, 0, "It may order", "contain", "trust", "laptop", "--for", "2h");
 	SAYS(NULL, 0, "\"listed_too\":\"no\"", "contain", "hosts", "--json");
 	SAYS(NULL, 0, "any more", "contain", "untrust", "laptop");
 	SAYS(NULL, 0, "before", "contain", "untrust", "laptop");

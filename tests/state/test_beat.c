@@ -560,6 +560,36 @@ results_are_of_the_box_that_was_ordered(void **state)
 	says(&host, "SELECT state || ' ' || outcome FROM host_order", "answered failed");
 }
 
+/* Long results go a few at a time, so that every Host takes the beat, and all of them arrive. */
+static void
+long_results_go_a_few_at_a_time(void **state)
+{
+	char *beat, *answer;
+	int i;
+
+	(void)state;
+	sets(&host, "UPDATE setting SET value = low WHERE name = 'beat.bytes'");
+	sets(&box, "UPDATE setting SET value = high WHERE name IN ('beat.bytes', 'order.batch')");
+	for (i = 1; i <= 3; i++) {
+		takes_signed(
+		    ORDERS_TERMS("contain", ", 'pid', 7, 'exe', NULL, 'agent', json('false')"), i);
+		sets(&box,
+		    "UPDATE directive SET state = 'failed', ended_at = now_ms(),"
+		    " result = json_object('x', hex(zeroblob(30000))) WHERE state = 'taken'");
+	}
+	for (i = 3; i > 0; i--) {
+		assert_int_equal(scratch_value(&box, "SELECT count(*) FROM directive_untold"), i);
+		beat = beats();
+		assert_true(strlen(beat) < 131072);
+		answer = hears(beat);
+		assert_non_null(answer);
+		takes(answer);
+		free(beat);
+		free(answer);
+	}
+	assert_int_equal(scratch_value(&box, "SELECT count(*) FROM directive_untold"), 0);
+}
+
 int
 main(void)
 {
@@ -577,6 +607,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(a_later_rotation_takes_its_place, made, end),
 	    cmocka_unit_test_setup_teardown(orders_are_sent_until_answered, made, end),
 	    cmocka_unit_test_setup_teardown(results_are_of_the_box_that_was_ordered, made, end),
+	    cmocka_unit_test_setup_teardown(long_results_go_a_few_at_a_time, made, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
