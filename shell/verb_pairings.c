@@ -20,6 +20,11 @@ static const char SHOW[] = "SELECT host, state, iif(anchor, 'yes', '') AS anchor
 static const char WHOLE[] =
     "SELECT s.id, s.host, s.handle, s.state, s.anchor, s.reason, s.transport,"
     "    lower(hex(p.host_key)) AS key, s.peer_uid, s.since AS since_at,"
+    "    coalesce((SELECT group_concat(endpoint, ' ') FROM (SELECT endpoint FROM pairing_endpoint"
+    "      WHERE pairing_id = s.id ORDER BY ord)), '') AS endpoints,"
+    "    (SELECT lower(hex(fp)) FROM pairing_tls WHERE pairing_id = s.id) AS authority,"
+    "    (SELECT not_after FROM tls_identity WHERE pairing_id = s.id AND state = 'current')"
+    "      AS certificate_ends_at,"
     "    s.renewed_at, s.ended_at, s.expires_at AS approved_until_at,"
     "    coalesce((SELECT group_concat(value, ' ') FROM json_each(s.caps)), '') AS approved_for,"
     "    (SELECT count(*) FROM live_grants WHERE host = s.host) AS grants,"
@@ -35,24 +40,33 @@ static const char FACTS[] =
     "   FROM pairing_status WHERE id = :id"
     " UNION ALL SELECT 'invalid', reason FROM pairing_status WHERE id = :id AND reason IS NOT NULL"
     " UNION ALL SELECT 'key', lower(hex(host_key)) FROM pairing WHERE id = :id"
-    " UNION ALL SELECT 'served by', 'user ' || peer_uid FROM pairing_status WHERE id = :id"
-    " UNION ALL SELECT 'since', " DATE(
-	"since") " FROM pairing_status WHERE id = :id"
-		 " UNION ALL SELECT 'renewed', " DATE(
-		     "renewed_at") " FROM pairing_status"
-				   "   WHERE id = :id AND renewed_at IS NOT NULL"
-				   " UNION ALL SELECT 'ended', " DATE(
-				       "ended_at") " FROM pairing_status"
-						   "   WHERE id = :id AND ended_at IS NOT NULL"
-						   " UNION ALL SELECT 'approved', coalesce((SELECT group_concat(value, ' ')"
-						   "   FROM json_each(caps)), '') || ' until ' || " DATE(
-						       "expires_at") " FROM pairing_status"
-								     "   WHERE id = :id AND expires_at IS NOT NULL"
-								     " UNION ALL SELECT 'holds', printf('%d grants, %d open questions, %d runs',"
-								     "   (SELECT count(*) FROM live_grants WHERE host = s.host),"
-								     "   (SELECT count(*) FROM open_approvals WHERE host = s.host),"
-								     "   (SELECT count(*) FROM live_runs WHERE host = s.host))"
-								     "   FROM pairing_status AS s WHERE id = :id";
+    " UNION ALL SELECT 'served by', 'user ' || peer_uid FROM pairing_status"
+    "   WHERE id = :id AND peer_uid IS NOT NULL"
+    " UNION ALL SELECT 'reached', iif(p.transport = 'tls', 'it dials this machine; it is at ',"
+    "    'this machine dials ') || (SELECT group_concat(endpoint, ', ') FROM (SELECT endpoint"
+    "      FROM pairing_endpoint WHERE pairing_id = p.id ORDER BY ord))"
+    "   FROM pairing AS p WHERE id = :id AND transport <> 'unix' AND state <> 'revoked'"
+    " UNION ALL SELECT 'authority', lower(hex(fp)) FROM pairing_tls WHERE pairing_id = :id"
+    " UNION ALL SELECT 'certificate', 'until ' || " DATE(
+	"not_after") " FROM tls_identity"
+		     "   WHERE pairing_id = :id AND state = 'current'"
+		     " UNION ALL SELECT 'since', " DATE(
+			 "since") " FROM pairing_status WHERE id = :id"
+				  " UNION ALL SELECT 'renewed', " DATE(
+				      "renewed_at") " FROM pairing_status"
+						    "   WHERE id = :id AND renewed_at IS NOT NULL"
+						    " UNION ALL SELECT 'ended', " DATE(
+							"ended_at") " FROM pairing_status"
+								    "   WHERE id = :id AND ended_at IS NOT NULL"
+								    " UNION ALL SELECT 'approved', coalesce((SELECT group_concat(value, ' ')"
+								    "   FROM json_each(caps)), '') || ' until ' || " DATE(
+									"expires_at") " FROM pairing_status"
+										      "   WHERE id = :id AND expires_at IS NOT NULL"
+										      " UNION ALL SELECT 'holds', printf('%d grants, %d open questions, %d runs',"
+										      "   (SELECT count(*) FROM live_grants WHERE host = s.host),"
+										      "   (SELECT count(*) FROM open_approvals WHERE host = s.host),"
+										      "   (SELECT count(*) FROM live_runs WHERE host = s.host))"
+										      "   FROM pairing_status AS s WHERE id = :id";
 
 static const char INVALID[] =
     "SELECT host, reason FROM pairing_status WHERE state = 'invalid' ORDER BY host";

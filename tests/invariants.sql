@@ -87,6 +87,7 @@ WITH thing (entity, id, state) AS (
      UNION ALL SELECT 'contain_spare', id, state FROM contain_spare
      UNION ALL SELECT 'contain_right', id, state FROM contain_right
      UNION ALL SELECT 'quarantine', id, state FROM quarantine
+     UNION ALL SELECT 'tls_identity', id, state FROM tls_identity
      UNION ALL SELECT 'call', id, CASE state WHEN 'sent' THEN 'asked' ELSE state END FROM call)
 SELECT 'state without an audit row' AS name, entity || ' ' || id || ' is ' || state AS detail
   FROM thing AS t
@@ -117,6 +118,7 @@ WITH thing (entity, id, state) AS (
      UNION ALL SELECT 'contain_spare', id, state FROM contain_spare
      UNION ALL SELECT 'contain_right', id, state FROM contain_right
      UNION ALL SELECT 'quarantine', id, state FROM quarantine
+     UNION ALL SELECT 'tls_identity', id, state FROM tls_identity
      UNION ALL SELECT 'call', id, state FROM call)
 SELECT 'state that no move leads to' AS name, entity || ' ' || id || ' is ' || state AS detail
   FROM thing AS t
@@ -142,6 +144,7 @@ WITH ended (entity, id, state, is_final, at) AS (
      UNION ALL SELECT 'contain_spare', id, state, state = 'dropped', dropped_at FROM contain_spare
      UNION ALL SELECT 'contain_right', id, state, state <> 'active', ended_at FROM contain_right
      UNION ALL SELECT 'quarantine', id, state, state <> 'held', ended_at FROM quarantine
+     UNION ALL SELECT 'tls_identity', id, state, state = 'past', ended_at FROM tls_identity
      UNION ALL SELECT 'call', id, state, state NOT IN ('asked', 'sent'), finished_at FROM call)
 SELECT 'end and its time disagree' AS name, entity || ' ' || id || ' is ' || state AS detail
   FROM ended WHERE is_final <> (at IS NOT NULL);
@@ -297,3 +300,24 @@ SELECT 'right of a revoked pairing that is live' AS name, 'pairing ' || r.pairin
 
 SELECT 'held twice' AS name, 'pairing ' || pairing_id AS detail
   FROM held_pairings GROUP BY pairing_id HAVING count(*) > 1;
+-- Networks: what a pairing pins and shows ends with it, and an authority is named by its bytes.
+SELECT 'pairing over a network without what it pins' AS name, 'pairing ' || p.id AS detail
+  FROM pairing AS p
+ WHERE p.transport <> 'unix' AND p.state <> 'revoked'
+   AND NOT EXISTS (SELECT 1 FROM pairing_tls WHERE pairing_id = p.id);
+
+SELECT 'certificate without a pairing' AS name, 'tls_identity ' || i.id AS detail
+  FROM tls_identity AS i JOIN pairing AS p ON p.id = i.pairing_id
+ WHERE i.state = 'current' AND (p.state = 'revoked' OR p.transport = 'unix');
+
+SELECT 'authority of another fingerprint' AS name, 'pairing ' || pairing_id AS detail
+  FROM pairing_tls WHERE sha256(authority) <> fp
+ UNION ALL SELECT 'authority of another fingerprint', 'ours'
+  FROM tls_authority WHERE sha256(cert) <> fp
+ UNION ALL SELECT 'authority of another fingerprint', 'tls_identity ' || id
+  FROM tls_identity WHERE sha256(cert) <> fp
+ UNION ALL SELECT 'authority of another fingerprint', 'box_certificate ' || id
+  FROM box_certificate WHERE cert IS NOT NULL AND sha256(cert) <> fp;
+
+SELECT 'certificate of a box on a socket' AS name, 'box_certificate ' || c.id AS detail
+  FROM box_certificate AS c JOIN host_box AS b ON b.id = c.box_id WHERE b.transport = 'unix';

@@ -1,6 +1,7 @@
 /* actor.c: from the first instruction of an actor's process to its loop. */
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 
 #include <fcntl.h>
 #include <signal.h>
@@ -15,7 +16,8 @@
 #include "engine/actor/loop.h"
 #include "engine/crypto/key.h"
 
-#define FAILED "actor.start"
+#define FAILED    "actor.start"
+#define FILES_MAX 8192
 
 /* An actor in this process. */
 struct running {
@@ -168,10 +170,24 @@ make_loop(struct running *me, struct refusal *r)
 	return 0;
 }
 
+/* A connection under TLS takes three descriptors; the limit that sessions begin with is 1024. */
+static void
+raise_files(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) == -1 || files.rlim_cur >= FILES_MAX)
+		return;
+	files.rlim_cur = files.rlim_max < FILES_MAX ? files.rlim_max : FILES_MAX;
+	setrlimit(RLIMIT_NOFILE, &files);
+}
+
 static int
 actor_start(struct running *me, const struct control_order *order, struct refusal *r)
 {
 	prctl(PR_SET_NAME, me->actor->name, 0, 0, 0);
+	if (me->actor->filtered)
+		raise_files();
 	signal(SIGPIPE, SIG_IGN);
 	if (sodium_init() == -1)
 		return refusal_set(r, FAILED, "libsodium does not work here");

@@ -106,7 +106,9 @@ static const char EXPORT_CEF[] = "SELECT seq, 0, 'CEF:0|bastion|bastion|' || " C
 	"     THEN 'process'"                                                          \
 	"     WHEN entity = 'refused' THEN 'api'"                                      \
 	"     WHEN entity IN ('pairing', 'factor', 'approval', 'grant', 'invitation'," \
-	"                     'host_box', 'box', 'box_witness') THEN 'iam'"            \
+	"                     'host_box', 'box', 'box_witness', 'pairing_tls',"        \
+	"                     'tls_authority', 'tls_identity', 'box_certificate')"     \
+	"     THEN 'iam'"                                                              \
 	"     ELSE 'configuration' END"
 #define TYPE                                                                               \
 	"CASE " CATEGORY " WHEN 'process' THEN CASE"                                       \

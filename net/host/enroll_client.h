@@ -126,9 +126,9 @@ struct enroll_made {
 /**
  * enroll_ask_tls(db, dial, made):
  * Redeem over a network, as this machine.  Nothing is written here.  The endpoints are tried in
- * turn; all of it takes at most the setting pairing.wait_ms.  Return 0 with ${made}, or -1 with the
- * refusal of ${db}: pairing.port, tls.untrusted (not the pinned authority, name or time),
- * pairing.refused (as above, or a certificate that is not ours).
+ * turn, again where a connection was cut; all of it takes at most the setting pairing.wait_ms.
+ * Return 0 with ${made}, or -1 with the refusal of ${db}: pairing.port, tls.untrusted (not the
+ * pinned authority, name or time), pairing.refused (as above, or a certificate that is not ours).
  */
 int enroll_ask_tls(struct store *db, const struct enroll_dial *dial, struct enroll_made *made);
 void enroll_made_free(struct enroll_made *made);

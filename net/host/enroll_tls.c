@@ -1,4 +1,5 @@
 /* enroll_tls.c: redeem a code over a network. */
+#include <poll.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -182,26 +183,43 @@ unreachable(struct entering *e, const char *endpoint, const struct refusal *r)
 	    out, "pairing.port", "the Host did not answer at %s: %.300s", endpoint, r->why);
 }
 
-/* Each endpoint in turn has its share of the time that is left. */
+/* One round: each endpoint has its share of the time that is left.  Return 0; -1 for good; or 1
+ * where somebody was there, and cut the connection. */
 static int
-ask_in_turn(struct entering *e, struct http_answer *answer)
+ask_round(struct entering *e, int64_t end, struct http_answer *answer)
 {
 	const struct pairing_code *code = e->dial->code;
-	int64_t left, end = loop_now() + store_setting(e->db, "pairing.wait_ms");
+	int64_t left;
 	struct refusal r;
+	int again = -1;
 	unsigned i;
 
-	for (i = 0; i < code->nendpoints; i++) {
-		if ((left = end - loop_now()) <= 0)
-			break;
+	for (i = 0; i < code->nendpoints && (left = end - loop_now()) > 0; i++) {
+		free(answer->body);
+		answer->body = NULL;
 		if (ask_at(e, code->endpoint[i], left / (code->nendpoints - i) + 1, answer, &r) ==
 		    0)
 			return 0;
 		unreachable(e, code->endpoint[i], &r);
 		if (strcmp(r.code, "tls.untrusted") == 0)
 			return -1;
+		if (strcmp(r.code, "tls.handshake") == 0 || strcmp(r.code, "http.protocol") == 0)
+			again = 1;
 	}
-	return -1;
+	return again;
+}
+
+/* A Host under many connections cuts those that are slow: it is asked again, a few times. */
+static int
+ask_in_turn(struct entering *e, struct http_answer *answer)
+{
+	int64_t tries = store_setting(e->db, "pairing.tries");
+	int64_t end = loop_now() + store_setting(e->db, "pairing.wait_ms");
+	int rc;
+
+	while ((rc = ask_round(e, end, answer)) == 1 && --tries > 0 && loop_now() < end)
+		poll(NULL, 0, (int)store_setting(e->db, "pairing.again_ms"));
+	return rc == 0 ? 0 : -1;
 }
 
 /* Who answered, and whether it signed all of it. */

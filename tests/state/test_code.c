@@ -148,6 +148,66 @@ anything_else_is_no_code(void **state)
 	scratch_drop(&s);
 }
 
+#define TLS(u, c)                                                                 \
+	"{\"v\":1,\"t\":\"" T64 "\",\"u\":\"" u "\",\"c\":\"" c "\",\"k\":\"" K64 \
+	"\",\"h\":\"laptop\"}"
+
+/* PAIR-3: over a network too: places in their one spelling, none twice, and the authority, once. */
+static void
+a_code_over_a_network_has_one_form(void **state)
+{
+	static const char *const bad[] = {
+	    TLS("tls:", T64),
+	    TLS("tls:h.example", T64),
+	    TLS("tls:h.example:0", T64),
+	    TLS("tls:H.example:1", T64),
+	    TLS("tls:h.example:1,", T64),
+	    TLS("tls:,h.example:1", T64),
+	    TLS("tls:h.example:1,h.example:1", T64),
+	    TLS("tls:h.example:1, g.example:1", T64),
+	    TLS("tls:h.example:1\\u0000", T64),
+	    TLS("tls:a:1,b:1,c:1,d:1,e:1,f:1,g:1,h:1,i:1", T64),
+	    TLS("unix:/run/e.sock", T64),
+	    TLS("tls:h.example:1", "00"),
+	    TLS("tls:h.example:1",
+		"FF112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"),
+	    TLS("tls:h.example:1", T64 "\",\"c\":\"" K64),
+	    TLS("tls:h.example:1", T64 "\",\"u\":\"tls:h.example:1"),
+	    "{\"v\":1,\"t\":\"" T64 "\",\"u\":\"tls:h.example:1\",\"k\":\"" K64
+	    "\",\"h\":\"laptop\"}",
+	    "{\"v\":1,\"t\":\"" T64 "\",\"c\":\"" T64 "\",\"u\":\"tls:h.example:1\",\"k\":\"" K64
+	    "\",\"h\":\"laptop\"}",
+	    "{\"v\":1,\"t\":\"" T64 "\",\"u\":\"tls:h.example:1\",\"c\":null,\"k\":\"" K64
+	    "\",\"h\":\"laptop\"}",
+	    "{\"v\":1,\"t\":\"" T64 "\",\"u\":\"tls:h.example:1\",\"c\":7,\"k\":\"" K64
+	    "\",\"h\":\"laptop\"}",
+	};
+	struct pairing_code facts, back;
+	char code[CODE_MAX + 1];
+	struct scratch s;
+	size_t i;
+
+	(void)state;
+	scratch_make(&s, HOME_BOX);
+	scratch_open(&s, ROLE_PERSON);
+	assert_int_equal(
+	    reads(&s, TLS("tls:h.example:7443,[2001:db8::1]:1,192.0.2.7:65535", T64), &facts), 0);
+	assert_string_equal(facts.path, "");
+	assert_int_equal(facts.nendpoints, 3);
+	assert_string_equal(facts.endpoint[1], "[2001:db8::1]:1");
+	assert_int_equal(facts.authority[1], 0x11);
+	assert_int_equal(code_make(s.db, &facts, code), 0);
+	assert_int_equal(code_read(s.db, code, strlen(code), &back), 0);
+	assert_memory_equal(&facts, &back, sizeof(facts));
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		if (reads(&s, bad[i], &facts) == 0)
+			fail_msg("taken for a code: %s", bad[i]);
+		person_says(&s, "code.invalid");
+		assert_true(sodium_is_zero((void *)&facts, sizeof(facts)));
+	}
+	scratch_drop(&s);
+}
+
 /* A Host that invites box-a; the code's facts. */
 static void
 invited(struct scratch *s, struct pairing_code *facts)
@@ -406,6 +466,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_code_says_what_was_put_in),
 	    cmocka_unit_test(anything_else_is_no_code),
+	    cmocka_unit_test(a_code_over_a_network_has_one_form),
 	    cmocka_unit_test(an_invitation_is_redeemed_once),
 	    cmocka_unit_test(one_of_many_redeems),
 	    cmocka_unit_test(a_refused_redeem_spends_nothing),
