@@ -7,8 +7,7 @@ CREATE TABLE box_line (
     up         INTEGER NOT NULL DEFAULT 0 CHECK (up >= 0),
     changed_at INTEGER NOT NULL,
     address    TEXT    CHECK (length(address) <= 64),          -- where the newest came from
-    beat_time  INTEGER,                                        -- of the last beat, as the box signed it
-    beat_at    INTEGER                                         -- when it came, by our clock
+    beat_time  INTEGER                                         -- of the last beat, as the box signed it
 ) STRICT;
 
 CREATE TRIGGER box_line_born BEFORE INSERT ON box_line
@@ -20,10 +19,15 @@ END;
 CREATE TRIGGER box_line_moves BEFORE UPDATE ON box_line
 BEGIN
     SELECT RAISE(ABORT, 'box.gone|the box is no longer paired with this Host')
-     WHERE (NEW.up > 0 OR NEW.beat_at IS NOT OLD.beat_at)
+     WHERE (NEW.up > 0 OR NEW.beat_time IS NOT OLD.beat_time)
        AND (SELECT state FROM host_box WHERE id = NEW.box_id) IS NOT 'active';
-    SELECT RAISE(ABORT, 'beat.stale|a newer beat of this box was heard')
-     WHERE NEW.beat_time IS NOT OLD.beat_time AND NEW.beat_time <= OLD.beat_time;
+END;
+
+-- What was heard is not heard again, whoever says it.
+CREATE TRIGGER box_line_beats_onwards BEFORE UPDATE OF beat_time ON box_line
+WHEN NEW.beat_time <= OLD.beat_time
+BEGIN
+    SELECT RAISE(ABORT, 'beat.stale|this beat, or a newer one, of this box was heard');
 END;
 
 CREATE TRIGGER box_line_ends AFTER UPDATE OF state ON host_box
@@ -32,18 +36,16 @@ BEGIN
     UPDATE box_line SET up = 0, changed_at = NEW.gone_at WHERE box_id = NEW.id AND up > 0;
 END;
 
--- How each box is to be reached now. A box that beats is heard of three times before it counts as silent.
+-- How each box is to be reached now.
 CREATE VIEW box_lines AS
 SELECT b.id, b.name, b.transport, coalesce(l.up, 0) AS up, l.address,
        CASE WHEN b.state = 'gone' THEN 'gone'
             WHEN l.up > 0 THEN 'connected'
-            WHEN h.heard_at > now_ms() - 3 * (SELECT value FROM setting WHERE name = 'beat.every_ms')
+            WHEN b.heard_at > now_ms() - (SELECT value FROM setting WHERE name = 'beat.silent_ms')
             THEN 'beating'
             ELSE 'silent' END AS line,
-       h.heard_at, now_ms() - h.heard_at AS age_ms
-  FROM host_box AS b LEFT JOIN box_line AS l ON l.box_id = b.id
-  JOIN (SELECT i.id, nullif(max(coalesce(i.heard_at, 0), coalesce(k.beat_at, 0)), 0) AS heard_at
-          FROM host_box AS i LEFT JOIN box_line AS k ON k.box_id = i.id) AS h ON h.id = b.id;
+       b.heard_at, now_ms() - b.heard_at AS age_ms
+  FROM host_box AS b LEFT JOIN box_line AS l ON l.box_id = b.id;
 
 -- Asks that can leave now: over a line that the box made, no more at once than there are lines.
 CREATE VIEW call_ready AS

@@ -375,7 +375,7 @@ changes_beat_at_once(void **state)
 	    driver_value(&d, DRIVER_HOST, "SELECT max(beat_time) FROM box_line"), next);
 }
 
-/* A beat that is said again, or by another machine than the one on the connection, is none. */
+/* A beat by another machine than the one on the connection is none. */
 static void
 beats_of_others_are_not_heard(void **state)
 {
@@ -731,6 +731,50 @@ listening_boxes_cut_off_too(void **state)
 	assert_int_not_equal(said.code, 0);
 }
 
+/* Beside its Host, a box beats on the Host's socket. */
+static int
+day_beside(void **state)
+{
+	(void)state;
+	driver_first_day(&d);
+	return 0;
+}
+
+static void
+boxes_beside_beat_too(void **state)
+{
+	(void)state;
+	driver_until(&d, DRIVER_HOST, 1, "SELECT count(*) FROM host_beat");
+	assert_int_equal(
+	    driver_value(&d, DRIVER_HOST, "SELECT count(*) FROM box_lines WHERE line = 'beating'"),
+	    1);
+}
+
+/* What was heard is not heard again, though its signature is good and its time not long ago. */
+static void
+beats_are_heard_once(void **state)
+{
+	static char body[65536];
+	char path[256], headers[1024];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/enroll.sock", d.run[DRIVER_HOST]);
+	driver_text(&d, DRIVER_HOST, body, sizeof(body), "SELECT beat FROM host_beat");
+	sign_as(&d, DRIVER_BOX, "/v1/beats", body, headers, sizeof(headers));
+	assert_int_equal(
+	    wire_ask(path, "POST", "/v1/beats", headers, body, strlen(body), &answer), 200);
+	assert_non_null(strstr(answer.body, "\"directives\":[]"));
+	assert_int_equal(
+	    wire_ask(path, "POST", "/v1/beats", headers, body, strlen(body), &answer), 409);
+	assert_string_equal(answer.refused, "beat.stale");
+	/* One byte of it is another beat. */
+	sign_as(&d, DRIVER_BOX, "/v1/beats", body, headers, sizeof(headers));
+	body[strlen(body) - 1] = ' ';
+	assert_int_equal(
+	    wire_ask(path, "POST", "/v1/beats", headers, body, strlen(body), &answer), 403);
+	assert_string_equal(answer.refused, "lane.signature");
+}
+
 #define T(name) cmocka_unit_test(name)
 
 int
@@ -762,9 +806,15 @@ main(void)
 	    T(listening_boxes_cut_off_too),
 	};
 
+	const struct CMUnitTest beside[] = {
+	    T(boxes_beside_beat_too),
+	    T(beats_are_heard_once),
+	};
+
 	setlinebuf(stdout);
 	signal(SIGPIPE, SIG_IGN);
-	return cmocka_run_group_tests(one, first_day, evening) +
+	return cmocka_run_group_tests(beside, day_beside, evening) +
+	       cmocka_run_group_tests(one, first_day, evening) +
 	       cmocka_run_group_tests(two, two_hosts, two_evenings) +
 	       cmocka_run_group_tests(listening, listening_day, evening);
 }
