@@ -14,7 +14,8 @@ struct lines; /* of a Host */
 /**
  * lines_start(net, r), lines_end(net), lines_free(net):
  * Begin without a line, and with none in the database; say no more of them there, before net's
- * server is freed; free what is left, after its committer.  lines_start returns 0 or -1.
+ * server is freed; say there that none is left, and free them, after its committer.  lines_start
+ * returns 0 or -1.
  */
 int lines_start(struct net *net, struct refusal *r);
 void lines_end(struct net *net);

@@ -410,8 +410,11 @@ dials_end(struct net *net)
 void
 dials_free(struct net *net)
 {
+	struct refusal r;
+
 	if (net->dials == NULL)
 		return;
+	none_up(net->env->db, &r);
 	while (net->dials->first != NULL)
 		dial_free(net->dials->first);
 	free(net->dials);

@@ -456,8 +456,11 @@ lines_free(struct net *net)
 	struct lines *lines = net->lines;
 	struct box *b;
 
+	struct refusal r;
+
 	if (lines == NULL)
 		return;
+	none_up(net->env->db, &r);
 	http_client_free(lines->client);
 	reverse_hub_free(lines->hub);
 	while ((b = lines->boxes) != NULL) {
