@@ -454,9 +454,8 @@ void
 lines_free(struct net *net)
 {
 	struct lines *lines = net->lines;
-	struct box *b;
-
 	struct refusal r;
+	struct box *b;
 
 	if (lines == NULL)
 		return;
