@@ -513,7 +513,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('port.guests', 64, 'rows', 1, 65536, 'connections at once of those who are not paired yet'),
     ('port.handshake_ms', 5000, 'ms', 100, 60000, 'how long a TLS handshake may take'),
     ('port.handshakes', 512, 'rows', 1, 65536, 'TLS handshakes at once; with one more, the oldest is dropped'),
-    ('port.per_address', 32, 'rows', 1, 65536, 'connections of one address under TLS at once'),
+    ('port.per_address', 256, 'rows', 1, 65536, 'connections of one address under TLS at once'),
     ('tls.authority_ms', 315360000000, 'ms', 86400000, 3153600000000, 'life of a machine''s own authority; whoever is paired pins it'),
     ('tls.early_ms', 3600000, 'ms', 0, 604800000, 'how far in the past a certificate begins, for clocks that are behind'),
     ('tls.leaf_ms', 7776000000, 'ms', 60000, 31536000000, 'life of a certificate'),

@@ -94,7 +94,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('port.guests', 64, 'rows', 1, 65536, 'connections at once of those who are not paired yet'),
     ('port.handshake_ms', 5000, 'ms', 100, 60000, 'how long a TLS handshake may take'),
     ('port.handshakes', 512, 'rows', 1, 65536, 'TLS handshakes at once; with one more, the oldest is dropped'),
-    ('port.per_address', 32, 'rows', 1, 65536, 'connections of one address under TLS at once'),
+    ('port.per_address', 256, 'rows', 1, 65536, 'connections of one address under TLS at once'),
     ('retention.actor_run', 90, 'days', 0, 36500, 'how long runs of actors are kept, and their processes; 0: for ever'),
     ('retention.audit', 0, 'days', 0, 36500, 'how long audit rows are kept, once sealed and exported; 0: for ever'),
     ('retention.batch', 1000, 'rows', 1, 100000, 'rows that one move of a retention mark covers'),

@@ -175,17 +175,29 @@ pair_unix(struct cli *cli, const struct pairing_code *code, struct pairing_offer
 	return 0;
 }
 
-/* Be where the Host will dial: the port of ${endpoint}, under an authority of our own. */
+/* Be where the Host will dial: the port of ${endpoint}, under an authority of our own.  Return 1
+ * where this machine listens from now on, 0 where it did before, -1. */
 static int
 listen_begin(struct cli *cli, const struct endpoint *endpoint, struct cert_blob *own)
 {
 	uint8_t fp[CERT_FP_SIZE];
+	int fresh;
 
-	return tls_authority(cli->db, cli->key, fp) == 0 && tls_authority_own(cli->db, own) == 0 &&
-		       listen_box(cli->db, endpoint->port) == 0 &&
-		       tls_upkeep(cli->db, cli->key) == 0
-		   ? 0
-		   : -1;
+	if (tls_authority(cli->db, cli->key, fp) != 0 || tls_authority_own(cli->db, own) != 0 ||
+	    (fresh = listen_box(cli->db, endpoint->port)) == -1 ||
+	    tls_upkeep(cli->db, cli->key) != 0)
+		return -1;
+	return fresh;
+}
+
+/* Nobody will dial: what was refused is still what is said. */
+static void
+listen_undo(struct cli *cli)
+{
+	struct refusal why = *store_refusal(cli->db);
+
+	listen_off(cli->db);
+	*store_refusal(cli->db) = why;
 }
 
 /* Redeem, and keep what came of it. */
@@ -220,7 +232,7 @@ pair_tls(struct cli *cli, const struct pairing_code *code, const struct cert_blo
 	struct cert_blob own = {.data = NULL};
 	struct endpoint endpoint;
 	struct enroll_dial dial = {.code = code, .authority = ca, .key = cli->key};
-	int rc = -1;
+	int rc = -1, fresh = 0;
 
 	offer->transport = listen == NULL ? "reverse" : "tls";
 	offer->endpoint = code->endpoint;
@@ -232,8 +244,10 @@ pair_tls(struct cli *cli, const struct pairing_code *code, const struct cert_blo
 		dial.endpoint = endpoint.text;
 		dial.own = &own;
 	}
-	if (listen == NULL || listen_begin(cli, &endpoint, &own) == 0)
+	if (listen == NULL || (fresh = listen_begin(cli, &endpoint, &own)) != -1)
 		rc = redeem(cli, &dial, offer);
+	if (rc != 0 && fresh == 1)
+		listen_undo(cli);
 	cert_blob_free(&own);
 	return rc;
 }

@@ -112,7 +112,7 @@ listen_box(struct store *db, uint16_t port)
 		return -1;
 	if (place_write(db, "lane", "*", port) != 0)
 		return store_rollback(db);
-	return store_commit(db);
+	return store_commit(db) == 0 ? 1 : -1;
 }
 
 int

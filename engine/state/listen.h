@@ -30,8 +30,8 @@ int listen_host(
 
 /**
  * listen_box(db, port):
- * Have this box listen for its Hosts on ${port} of every address.  Return 0, or -1 with the refusal
- * of ${db}: listen.role, listen.fixed (it listens on another already).
+ * Have this box listen for its Hosts on ${port} of every address.  Return 1, 0 where it does
+ * already, or -1 with the refusal of ${db}: listen.role, listen.fixed (it listens on another).
  */
 int listen_box(struct store *db, uint16_t port);
 

@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <signal.h>
 #include <sodium.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,6 +140,31 @@ other_authority(void)
 	return ca;
 }
 
+/* The Host's own authority, opened as link opens it; its certificate in ${cert} too. */
+static struct ca *
+own_authority(struct host *h, struct cert_blob *cert)
+{
+	struct seal_place place = {.table = "tls_authority", .column = "key", .row = "1"};
+	struct store *db = scratch_open(&h->s, ROLE_LINK);
+	struct stmt *q = store_sql(db, "SELECT key, length(key) FROM tls_authority");
+	struct cert_blob plain;
+	struct refusal r;
+	struct ca *ca;
+	size_t len;
+
+	must(q != NULL && stmt_step(q) == 1, "no authority");
+	len = (size_t)stmt_get_int(q, 1);
+	plain.len = seal_plain_size(len);
+	plain.data = malloc(plain.len);
+	must(seal_open(
+		 h->s.key, &place, stmt_get_blob(q, 0, len), len, plain.data, plain.len, &r) == 0,
+	    r.why);
+	stmt_done(q);
+	must(tls_authority_own(db, cert) == 0, "no authority");
+	must((ca = ca_load(cert, &plain, &r)) != NULL, r.why);
+	return ca;
+}
+
 /* What an honest Host holds of the box by now. */
 static void
 certificate_of(struct store *db, struct cert_blob *cert, struct cert_blob *public_key)
@@ -162,74 +188,86 @@ certificate_bend(
     struct host *h, const char *device, const struct cert_blob *public_key, struct cert_blob *cert)
 {
 	char uri[CERT_URI_MAX + 1];
-	struct cert_blob key, fresh;
+	struct cert_blob key, fresh, own;
 	struct refusal r;
+	struct ca *ca;
 
+	if (h->manner < FOREIGN_KEY)
+		return;
+	ca = h->manner == FOREIGN_AUTHORITY ? other_authority() : own_authority(h, &own);
+	must(cert_key_make(&key, &fresh, &r) == 0, "key");
+	if (h->manner == FOREIGN_KEY)
+		public_key = &fresh;
 	cert_device_uri(h->manner == FOREIGN_DEVICE ? "another" : device, uri);
-	if (h->manner == FOREIGN_KEY || h->manner == FOREIGN_DEVICE ||
-	    h->manner == FOREIGN_AUTHORITY) {
-		struct cert_blob a = {.data = NULL}, sealed = {.data = NULL}, plain;
-		struct seal_place place = {.table = "tls_authority", .column = "key", .row = "1"};
-		struct ca *ca = NULL;
-		struct stmt *q;
-
-		must(cert_key_make(&key, &fresh, &r) == 0, "key");
-		if (h->manner == FOREIGN_AUTHORITY) {
-			ca = other_authority();
-		} else {
-			q = store_sql(scratch_open(&h->s, ROLE_LINK),
-			    "SELECT cert, length(cert), key, length(key) FROM tls_authority");
-			must(q != NULL && stmt_step(q) == 1, "authority");
-			a.len = (size_t)stmt_get_int(q, 1);
-			a.data = malloc(a.len);
-			memcpy(a.data, stmt_get_blob(q, 0, a.len), a.len);
-			sealed.len = (size_t)stmt_get_int(q, 3);
-			sealed.data = malloc(sealed.len);
-			memcpy(sealed.data, stmt_get_blob(q, 2, sealed.len), sealed.len);
-			stmt_done(q);
-			plain.len = seal_plain_size(sealed.len);
-			plain.data = malloc(plain.len);
-			must(seal_open(h->s.key, &place, sealed.data, sealed.len, plain.data,
-				 plain.len, &r) == 0,
-			    "seal");
-			must((ca = ca_load(&a, &plain, &r)) != NULL, "load");
-		}
-		if (h->manner == FOREIGN_KEY)
-			certify(ca, uri, fresh.data, fresh.len, cert);
-		else
-			certify(ca, uri, public_key->data, public_key->len, cert);
-	}
+	certify(ca, uri, public_key->data, public_key->len, cert);
 }
 
-/* What a Host does with a redeem, and what this one does otherwise. */
+/* What is no answer of a Host at all; whether that was it. */
+static bool
+nonsense(struct host *h, struct http_exchange *x)
+{
+	static const char no[] = "{\"error\":{\"code\":\"invitation.used\",\"why\":\"used up\"}}";
+	static char much[1 << 20];
+
+	memset(much, 'x', sizeof(much));
+	if (h->manner == ASLEEP)
+		pause();
+	if (h->manner == REFUSES)
+		http_reply(x, 403, "application/json", NULL, no, sizeof(no) - 1);
+	else if (h->manner == GARBAGE)
+		http_reply(x, 200, "application/json", NULL, much, 100);
+	else if (h->manner == ENDLESS)
+		http_reply(x, 200, "application/json", NULL, much, sizeof(much));
+	else
+		return false;
+	return true;
+}
+
+/* Sign for the box as the manner is, and answer. */
+static void
+welcome(struct host *h, struct http_exchange *x, const struct enrollment *e, struct cert_blob *cert)
+{
+	static char out[4 * CERT_MAX], hex[2 * CERT_MAX + 1];
+	unsigned char other[32], digest[32];
+	char signature[ENROLL_BASE64], host_key[65];
+	struct enroll_claim claim = {.token_digest = h->manner == STALE ? other : digest,
+	    .box = e->box_name,
+	    .host = h->facts.host,
+	    .box_key = e->box_key,
+	    .host_key = h->facts.host_key,
+	    .transport = e->transport};
+	int len;
+
+	memset(other, 1, sizeof(other));
+	crypto_hash_sha256(digest, e->token, sizeof(e->token));
+	memcpy(claim.authority, h->facts.authority, CERT_FP_SIZE);
+	cert_fingerprint(cert->data, cert->len, claim.certificate);
+	if (h->manner == UNSIGNED_CERTIFICATE)
+		claim.certificate[0] ^= 1;
+	must(enroll_sign(h->s.key, &claim, signature) == 0, "sign");
+	sodium_bin2hex(
+	    host_key, sizeof(host_key), h->manner == OTHER_KEY ? other : h->facts.host_key, 32);
+	sodium_bin2hex(hex, sizeof(hex), cert->data, cert->len);
+	len = snprintf(out, sizeof(out),
+	    "{\"host\":\"%s\",\"host_key\":\"%s\",\"signature\":\"%s\",\"certificate\":\"%s\"%s}",
+	    h->manner == OTHER_HOST ? "evil" : claim.host, host_key, signature, hex,
+	    h->manner == DOUBLED ? ",\"host\":\"host-a\"" : "");
+	http_reply(x, 200, "application/json", NULL, out, (size_t)len);
+}
+
+/* What a Host does with a redeem; it lives for one, so nothing is freed. */
 static int
 redeem(struct http_exchange *x, void *ctx)
 {
 	struct host *h = ctx;
-	static char out[1 << 20], hex[2 * CERT_MAX + 1];
 	struct enrollment e = {.peer_uid = -1};
-	unsigned char other[32], digest[32];
-	char signature[ENROLL_BASE64], host_key[65], *body, *box_key;
-	struct enroll_claim claim;
-	struct cert_blob cert, public_key, own;
+	struct cert_blob cert, public_key;
+	const char *body = http_body(x, NULL);
+	char *box_key;
 	int64_t id;
-	size_t len;
 
-	if (h->manner == ASLEEP)
-		pause();
-	body = strdup(http_body(x, &len));
-	if (h->manner == GARBAGE || h->manner == ENDLESS) {
-		memset(out, 'x', sizeof(out));
-		http_reply(x, 200, "application/json", NULL, out,
-		    h->manner == GARBAGE ? 100 : sizeof(out));
+	if (nonsense(h, x))
 		return 0;
-	}
-	if (h->manner == REFUSES) {
-		static const char no[] =
-		    "{\"error\":{\"code\":\"invitation.used\",\"why\":\"used up\"}}";
-		http_reply(x, 403, "application/json", NULL, no, sizeof(no) - 1);
-		return 0;
-	}
 	box_key = member(body, "box_key");
 	e.box_name = member(body, "box");
 	e.transport = member(body, "transport");
@@ -241,28 +279,7 @@ redeem(struct http_exchange *x, void *ctx)
 	must(tls_issue(scratch_open(&h->s, ROLE_LINK), h->s.key) == 1, "issue");
 	certificate_of(h->s.db, &cert, &public_key);
 	certificate_bend(h, box_key, &public_key, &cert);
-	memset(other, 1, sizeof(other));
-	crypto_hash_sha256(digest, e.token, sizeof(e.token));
-	claim = (struct enroll_claim){.token_digest = h->manner == STALE ? other : digest,
-	    .box = e.box_name,
-	    .host = h->facts.host,
-	    .box_key = e.box_key,
-	    .host_key = h->facts.host_key,
-	    .transport = e.transport};
-	must(tls_authority_own(h->s.db, &own) == 0, "authority");
-	cert_fingerprint(own.data, own.len, claim.authority);
-	cert_fingerprint(cert.data, cert.len, claim.certificate);
-	if (h->manner == UNSIGNED_CERTIFICATE)
-		claim.certificate[0] ^= 1;
-	must(enroll_sign(h->s.key, &claim, signature) == 0, "sign");
-	sodium_bin2hex(
-	    host_key, sizeof(host_key), h->manner == OTHER_KEY ? other : h->facts.host_key, 32);
-	sodium_bin2hex(hex, sizeof(hex), cert.data, cert.len);
-	len = (size_t)snprintf(out, sizeof(out),
-	    "{\"host\":\"%s\",\"host_key\":\"%s\",\"signature\":\"%s\",\"certificate\":\"%s\"%s}",
-	    h->manner == OTHER_HOST ? "evil" : claim.host, host_key, signature, hex,
-	    h->manner == DOUBLED ? ",\"host\":\"host-a\"" : "");
-	http_reply(x, 200, "application/json", NULL, out, len);
+	welcome(h, x, &e, &cert);
 	return 0;
 }
 
@@ -280,38 +297,28 @@ host_end(struct host *h, struct tls_identity *identity)
 {
 	const char *names[] = {
 	    h->manner == OTHER_NAME ? "mail.bastion.internal" : TLS_HOST_NAME, NULL};
-	struct cert_blob plain, sealed_key;
 	struct ca_order order = {.use = CA_SERVER, .subject = "x", .names = names, .valid_ms = DAY};
-	struct seal_place place = {.table = "tls_authority", .column = "key", .row = "1"};
-	struct stmt *q;
+	struct cert_blob public_key;
 	struct refusal r;
 	struct ca *ca;
 
 	must(tls_server(scratch_open(&h->s, ROLE_LINK), h->s.key, identity) == 0, "server");
 	if (h->manner < OTHER_AUTHORITY || h->manner > BOXS_CERTIFICATE)
 		return;
-	q = store_sql(h->s.db, "SELECT key, length(key) FROM tls_authority");
-	must(q != NULL && stmt_step(q) == 1, "authority");
-	sealed_key.len = (size_t)stmt_get_int(q, 1);
-	plain.len = seal_plain_size(sealed_key.len);
-	plain.data = malloc(plain.len);
-	must(seal_open(h->s.key, &place, stmt_get_blob(q, 0, sealed_key.len), sealed_key.len,
-		 plain.data, plain.len, &r) == 0,
-	    "seal");
-	stmt_done(q);
-	if (h->manner == OTHER_AUTHORITY)
-		must(ca_make("host-a", DAY, 0, &identity->issuer, &plain, &r) == 0, "make");
-	must((ca = ca_load(&identity->issuer, &plain, &r)) != NULL, "load");
-	must(cert_key_make(&identity->key, &plain, &r) == 0, "key");
-	order.public_key = plain.data;
-	order.public_key_len = plain.len;
+	ca = own_authority(h, &identity->issuer);
+	if (h->manner == OTHER_AUTHORITY) {
+		must(ca_make("host-a", DAY, 0, &identity->issuer, &public_key, &r) == 0, r.why);
+		must((ca = ca_load(&identity->issuer, &public_key, &r)) != NULL, r.why);
+	}
+	must(cert_key_make(&identity->key, &public_key, &r) == 0, r.why);
+	order.public_key = public_key.data;
+	order.public_key_len = public_key.len;
 	if (h->manner == BOXS_CERTIFICATE) {
 		order.use = CA_CLIENT;
 		order.names = NULL;
 	}
 	if (h->manner == EXPIRED) {
-		order.valid_ms = 1000;
-		order.early_ms = 1000;
+		order.valid_ms = order.early_ms = 1000;
 		clock_fix(clock_now() - 60000);
 	}
 	must(ca_issue(ca, &order, &identity->cert, &r) == 0, r.why);

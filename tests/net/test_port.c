@@ -293,10 +293,15 @@ a_box_pairs_anew(void **state)
 
 	(void)state;
 	snprintf(where, sizeof(where), "localhost:%u", listen);
+	/* A pairing that comes to nothing leaves nothing that listens. */
+	driver_refused(
+	    &said, 126, "pairing.refused", code, "pair", "-", "--replace", "--listen", where, NULL);
+	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM listen"), 0);
 	invite(d.box);
 	driver_does(&said, code, "pair", "-", "--replace", NULL);
-	assert_int_equal(driver_value(&d, DRIVER_BOX,
-			     "SELECT count(*) FROM tls_identity WHERE state = 'current'"),
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX,
+		"SELECT count(*) FROM tls_identity WHERE use = 'client' AND state = 'current'"),
 	    1);
 	assert_int_equal(
 	    driver_value(&d, DRIVER_BOX,
