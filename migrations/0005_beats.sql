@@ -546,6 +546,15 @@ BEGIN
      WHERE pairing_id = NEW.id AND state = 'taken';
 END;
 
+-- A new code says anew where its Host is reached.
+CREATE TRIGGER directive_ends_with_code AFTER UPDATE OF renewed_at ON pairing
+WHEN NEW.renewed_at IS NOT OLD.renewed_at AND NEW.renewed_at IS NOT NULL
+BEGIN
+    UPDATE directive SET state = 'failed', ended_at = NEW.renewed_at,
+           result = json_object('code', 'rotate.superseded', 'why', 'a new pairing code took its place')
+     WHERE pairing_id = NEW.id AND kind = 'rotate' AND state = 'taken';
+END;
+
 -- Results that the Host has not heard of yet. It says so in its answer, and the row goes.
 CREATE TABLE directive_untold (
     directive_id INTEGER PRIMARY KEY REFERENCES directive (id),

@@ -45,7 +45,8 @@ struct directive_taken {
 	int taken;   /* directives that are new here */
 	int again;   /* those that were taken before: nothing is done */
 	int refused; /* those that hold nothing; each has its row in refused */
-	int results; /* results that the Host is still to hear of: beat again at once where not 0 */
+	int results; /* that the Host is still to hear of, where some are new: then beat again at
+			once */
 };
 
 /**

@@ -21,6 +21,8 @@ static const char FORM[] =
     "       OR json_type(value, '$.signature') IS NOT 'text' OR length(value ->> '$.signature') <> 128"
     "      ELSE 1 END)";
 
+static const char ACTING[] = "SELECT acting()";
+
 static const char SERVED[] = "SELECT s.active, s.state, s.host FROM pairing_status AS s"
 			     " WHERE s.id = :pairing";
 
@@ -222,21 +224,43 @@ take_nth(struct store *db, const struct answer *a, int i)
 }
 
 static int
+untold(struct store *db, const struct answer *a)
+{
+	return (int)stmt_value(of_pairing(db, UNTOLD, a->pairing_id), 0);
+}
+
+/* A Host that hears nothing of what it is told is told again with time, not at once. */
+static int
 take_all(struct store *db, const struct answer *a, int n)
 {
+	int i, before = untold(db, a), unheard, now;
 	struct stmt *q;
-	int i;
 
 	if ((q = of_pairing(db, HEARD, a->pairing_id)) == NULL)
 		return -1;
 	stmt_text_n(q, ":answer", a->text, a->len);
 	if (stmt_run(q) != 0)
 		return -1;
+	unheard = untold(db, a);
 	for (i = 0; i < n; i++)
 		if (take_nth(db, a, i) != 0)
 			return -1;
-	a->taken->results = (int)stmt_value(of_pairing(db, UNTOLD, a->pairing_id), 0);
+	now = untold(db, a);
+	a->taken->results = unheard < before || now > unheard ? now : 0;
 	return 0;
+}
+
+static int
+answer_take(struct store *db, const struct answer *a)
+{
+	int n;
+
+	if (host_acts(db, a->pairing_id) != 0 || (n = answer_check(db, a)) == -1 ||
+	    store_begin(db) != 0)
+		return -1;
+	if (take_all(db, a, n) != 0)
+		return store_rollback(db);
+	return store_commit(db);
 }
 
 int
@@ -244,15 +268,18 @@ directive_take(struct store *db, int64_t pairing_id, const char *answer, size_t 
     struct directive_taken *taken)
 {
 	struct answer a = {pairing_id, answer, len, taken};
-	int n;
+	char acting[176];
+	struct stmt *q;
+	int rc;
 
 	memset(taken, 0, sizeof(*taken));
-	if (host_acts(db, pairing_id) != 0 || (n = answer_check(db, &a)) == -1 ||
-	    store_begin(db) != 0)
+	if ((q = store_sql(db, ACTING)) == NULL || stmt_step(q) != 1)
 		return -1;
-	if (take_all(db, &a, n) != 0)
-		return store_rollback(db);
-	return store_commit(db);
+	snprintf(acting, sizeof(acting), "%s", stmt_get_text(q, 0));
+	stmt_done(q);
+	rc = answer_take(db, &a);
+	store_acting(db, "%s", acting);
+	return rc;
 }
 
 int

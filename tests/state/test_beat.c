@@ -368,7 +368,19 @@ an_order_is_taken_once(void **state)
 	store_close(box.db);
 	box.db = NULL;
 	assert_int_equal(takes(answer).again, 1);
+	/* Who brings it goes on as who they are; a Host that is deaf is not told without end. */
+	assert_int_equal(takes(answer).results, 0);
+	says(&box, "SELECT count(*) FROM directive_untold", "1");
 	assert_int_equal(takes(answer).taken, 0);
+	{
+		struct stmt *q = store_sql(box.db, "SELECT acting()");
+
+		assert_int_equal(stmt_step(q), 1);
+		assert_string_equal(stmt_get_text(q, 0), "test:scratch");
+		stmt_done(q);
+	}
+	says(&box, "SELECT who FROM audit WHERE entity = 'directive' AND action = 'taken'",
+	    "host:host-a");
 	clock_fix(PERSON_MORNING + INT64_C(3600000));
 	assert_int_equal(takes(answer).again, 1);
 	assert_int_equal(scratch_value(&box, "SELECT count(*) FROM directive"), 1);
@@ -485,9 +497,15 @@ a_later_rotation_takes_its_place(void **state)
 	    "new.example:1,old.example:443");
 	says(&box, "SELECT state || ' ' || (result ->> '$.code') FROM directive WHERE id = 1",
 	    "failed rotate.superseded");
+	clock_fix(PERSON_MORNING + 1000);
+	sets(&box, "UPDATE pairing SET renewed_at = now_ms()");
+	assert_int_equal(scratch_value(&box, "SELECT count(*) FROM pairing_dial"), 0);
+	dials("coded.example:443");
+	takes_signed(GOOD, 3);
 	sets(&box, "UPDATE pairing SET state = 'revoked', ended_at = now_ms()");
 	assert_int_equal(scratch_value(&box, "SELECT count(*) FROM pairing_dial"), 0);
-	says(&box, "SELECT state FROM directive WHERE id = 2", "failed");
+	says(&box, "SELECT group_concat(result ->> '$.code') FROM directive WHERE id > 1",
+	    "rotate.superseded,pairing.inactive");
 }
 
 /* Each order is sent until it is answered, runs out or is withdrawn; a batch at a time. */

@@ -16,9 +16,12 @@
 #include <unistd.h>
 
 #include "engine/actor/loop.h"
+#include "engine/state/beat.h"
 #include "engine/state/keeper.h"
+#include "engine/state/order.h"
 #include "engine/state/outbox.h"
 #include "tests/paper.h"
+#include "tests/orders.h"
 #include "tests/scratch.h"
 
 #define ENTRY "INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body) "
@@ -501,10 +504,56 @@ a_keeper_needs_the_key(void **state)
 	assert_null(b.env.ctx);
 }
 
+/* An order that nobody carried out in time, and a hold that was sat out, end at their time. */
+static void
+orders_and_holds_run_out(void **state)
+{
+	struct directive_taken taken;
+	char *answer;
+
+	(void)state;
+	orders_pair(&b.s, b.s.key);
+	answer = orders_answer(&b.s, b.s.key,
+	    "SELECT json_set((" ORDERS_TERMS("contain",
+		", 'pid', 7, 'exe', NULL, 'agent', json('false')") "), '$.expires_at', now_ms() + 300)",
+	    1);
+	assert_int_equal(directive_take(b.s.db, 1, answer, strlen(answer), &taken), 0);
+	assert_int_equal(taken.taken, 1);
+	free(answer);
+	run("INSERT INTO quarantine (pairing_id, strikes, last, from_at, until_at)"
+	    " VALUES (1, 1, 1, now_ms(), now_ms() + 300)");
+	start();
+	until("SELECT count(*) FROM directive WHERE state = 'failed'"
+	      " AND result ->> '$.code' = 'directive.expired'",
+	    1);
+	until("SELECT count(*) FROM quarantine WHERE state = 'lapsed'", 1);
+}
+
+/* The same at the Host, for an order that no box fetched. */
+static void
+an_order_that_waits_runs_out(void **state)
+{
+	struct order_process process = {.pid = 7};
+	int64_t id;
+
+	(void)state;
+	run("INSERT INTO invitation (box_name, token_digest, created_at, expires_at)"
+	    "  VALUES ('box-a', zeroblob(32), now_ms(), now_ms() + 1000);"
+	    "UPDATE invitation SET state = 'redeemed', ended_at = now_ms();"
+	    "INSERT INTO host_box (name, box_key, lane, peer_uid, invitation_id, paired_at)"
+	    "  VALUES ('box-a', zeroblob(32), '/run/lane', 0, 1, now_ms())");
+	assert_int_equal(
+	    order_contain(scratch_open(&b.s, ROLE_PERSON), "box-a", &process, 300, &id), 0);
+	start();
+	until("SELECT count(*) FROM host_order WHERE state = 'expired'", 1);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(orders_and_holds_run_out, make_box, drop),
+	    cmocka_unit_test_setup_teardown(an_order_that_waits_runs_out, make_host, drop),
 	    cmocka_unit_test_setup_teardown(a_question_runs_out, make_box, drop),
 	    cmocka_unit_test_setup_teardown(a_grant_runs_out, make_box, drop),
 	    cmocka_unit_test_setup_teardown(an_approval_of_the_anchor_runs_out, make_box, drop),
