@@ -28,8 +28,10 @@ struct box {
 	struct lines *lines;
 	int64_t id;
 	char address[HTTP_ADDRESS_MAX];
-	unsigned up, written, writing;
-	bool busy; /* the job is with the committer */
+	unsigned up, written;
+	bool busy; /* the job is with the committer, and with it what follows */
+	unsigned writing;
+	char writing_address[HTTP_ADDRESS_MAX];
 };
 
 /* A request of link's on its way to a box. */
@@ -69,7 +71,7 @@ box_run(struct store *db, struct commit_job *job)
 		return -1;
 	stmt_int(q, ":box", b->id);
 	stmt_int(q, ":up", b->writing);
-	stmt_text(q, ":address", b->address);
+	stmt_text(q, ":address", b->writing_address);
 	return stmt_run(q);
 }
 
@@ -80,6 +82,7 @@ box_write(struct box *b)
 		return;
 	b->busy = true;
 	b->writing = b->up;
+	memcpy(b->writing_address, b->address, sizeof(b->address));
 	committer_submit(b->lines->net->committer, &b->job);
 }
 

@@ -26,13 +26,14 @@ link_wake(struct actor_env *env)
 {
 	struct link *link = env->ctx;
 
+	/* A box that listens renews its own certificate, as a Host does. */
+	if (!link->draining)
+		welcome_wake(env);
 	if (link->beats != NULL) {
 		beats_wake(link->beats);
 		renewals_wake(link->renewals);
 		return;
 	}
-	if (!link->draining)
-		welcome_wake(env);
 	ways_wake(link->ways);
 	terms_carry(env, link->draining ? NULL : link->ways);
 	carry_wake(link->carry);

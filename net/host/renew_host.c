@@ -23,7 +23,8 @@ struct renewal {
 	struct renewal *next, **self;
 	struct net *net;
 	struct http_exchange *x; /* NULL once the box has gone */
-	int64_t box, order;      /* 0: not a row yet */
+	bool busy;               /* the job is with the committer, and with it what follows */
+	int64_t box, order;
 	size_t len;
 	unsigned char request[REQUEST_MAX];
 };
@@ -43,7 +44,7 @@ renewal_gone(void *ctx)
 	struct renewal *w = ctx;
 
 	w->x = NULL;
-	if (w->order != 0)
+	if (!w->busy)
 		renewal_free(w);
 }
 
@@ -61,6 +62,7 @@ renewal_done(struct commit_job *job)
 {
 	struct renewal *w = (struct renewal *)job;
 
+	w->busy = false;
 	if (w->x != NULL && job->result == 0) {
 		renew_wake(w->net); /* link may be quicker */
 		return;
@@ -102,7 +104,7 @@ renew_wake(struct net *net)
 
 	for (w = net->renewals; w != NULL; w = next) {
 		next = w->next;
-		if (w->order != 0 && w->x != NULL && renewal_answer(w))
+		if (!w->busy && renewal_answer(w))
 			renewal_free(w);
 	}
 }
@@ -148,6 +150,7 @@ renew_take(struct http_exchange *x, void *ctx)
 	w->job = (struct commit_job){.run = renewal_run, .done = renewal_done};
 	w->net = net;
 	w->x = x;
+	w->busy = true;
 	w->box = http_peer(x)->tag;
 	w->next = net->renewals;
 	w->self = &net->renewals;

@@ -557,6 +557,9 @@ one_bad_host_stops_nothing(void **state)
 	driver_end(&second, DRIVER_HOST, SIGKILL);
 	world(&d, &d);
 	until_fails(2, "http.unreachable");
+	driver_does(&said, NULL, "status", NULL);
+	assert_non_null(strstr(said.out, "second  [not connected]: "));
+	assert_null(strstr(said.out, "conductor  [not connected]"));
 	ask();
 	/* A port that takes the connection and says nothing. */
 	fd = tcp_listen(&port);
