@@ -77,33 +77,6 @@ CREATE UNIQUE INDEX approval_pending_once
     ON approval (pairing_id, op, args, uses, ttl_ms, coalesce(bounds, ''))
  WHERE state = 'pending';
 
--- What a Host asks about its own grants is done and answered here. Giving one back tightens: nothing
--- holds it up, and what is not held, or is another's, is dropped already.
-CREATE VIEW own_ask AS
-SELECT id, pairing_id, op, args FROM op_run WHERE op IN ('grant:list', 'grant:drop') AND state = 'queued';
-
-CREATE TRIGGER own_ask_is_answered INSTEAD OF INSERT ON own_ask
-BEGIN
-    UPDATE op_run SET state = 'running', started_at = now_ms() WHERE id = NEW.id;
-    INSERT INTO op_output (op_run_id, seq, frame)
-    SELECT NEW.id, 1, json_object('r', json_object('dropped', count(*)))
-      FROM grant WHERE NEW.op = 'grant:drop' AND state = 'active' AND pairing_id = NEW.pairing_id
-       AND (NEW.args ->> 0) IN ('all', CAST(id AS TEXT)) HAVING NEW.op = 'grant:drop';
-    UPDATE grant SET state = 'dropped', ended_at = now_ms(), end_reason = 'given back by the Host'
-     WHERE NEW.op = 'grant:drop' AND state = 'active' AND pairing_id = NEW.pairing_id
-       AND (NEW.args ->> 0) IN ('all', CAST(id AS TEXT));
-    INSERT INTO op_output (op_run_id, seq, frame)
-    SELECT NEW.id, 1, json_object('r', json_object(
-           'grants', json_group_array(json(grant)), 'more', coalesce(max(n), 0) - count(*)))
-      FROM (SELECT json_object('grant', g.id, 'op', g.op, 'args', json(g.args), 'bounds', json(g.bounds),
-                       'uses_left', g.uses - g.used, 'expires_at', g.expires_at, 'next_at', g.next_at) AS grant,
-                   count(*) OVER () AS n
-              FROM live_grants AS g JOIN grant AS own ON own.id = g.id
-             WHERE own.pairing_id = NEW.pairing_id AND NEW.op = 'grant:list' ORDER BY g.id LIMIT 100)
-    HAVING NEW.op = 'grant:list';
-    UPDATE op_run SET state = 'done', exit_code = 0, finished_at = now_ms() WHERE id = NEW.id;
-END;
-
 CREATE INDEX grant_bounded ON grant (pairing_id, op) WHERE state = 'active' AND bounds IS NOT NULL;
 
 CREATE TRIGGER approval_within BEFORE INSERT ON approval
@@ -417,17 +390,17 @@ BEGIN
       LEFT JOIN factor AS f ON f.id = g.factor_id;
 END;
 
-CREATE TRIGGER op_run_spends AFTER INSERT ON op_run
+CREATE TRIGGER op_run_spends AFTER INSERT ON op_run WHEN NEW.grant_id IS NOT NULL
 BEGIN
     INSERT INTO grant_use (grant_id, n, op_run_id, at)
     SELECT NEW.grant_id, coalesce(max(n), 0) + 1, NEW.id, NEW.queued_at
-      FROM grant_use WHERE grant_id = NEW.grant_id HAVING NEW.grant_id IS NOT NULL AND NOT NEW.dry;
+      FROM grant_use WHERE grant_id = NEW.grant_id HAVING NOT NEW.dry;
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('op', 'op_run', NEW.id, NEW.state,
             (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
-            json_patch(json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NEW.grant_id),
-                       json_object('dry', nullif(NEW.dry, 0))));
-    INSERT INTO own_ask SELECT NEW.id, NEW.pairing_id, NEW.op, NEW.args WHERE NEW.op IN ('grant:list', 'grant:drop');
+            CASE WHEN NEW.dry
+                 THEN json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NEW.grant_id, 'dry', 1)
+                 ELSE json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NEW.grant_id) END);
 END;
 
 CREATE TRIGGER op_run_moves BEFORE UPDATE ON op_run
@@ -442,6 +415,34 @@ BEGIN
         OR NEW.args IS NOT OLD.args OR NEW.nonce IS NOT OLD.nonce OR NEW.grant_id IS NOT OLD.grant_id
         OR NEW.dry IS NOT OLD.dry;
     SELECT RAISE(ABORT, 'op.seq|output only grows') WHERE NEW.last_seq < OLD.last_seq;
+END;
+
+-- What a Host asks about its own grants is done and answered here. Giving one back tightens: nothing
+-- holds it up, and what is not held, or is another's, is dropped already.
+CREATE TRIGGER op_run_is_own AFTER INSERT ON op_run WHEN NEW.grant_id IS NULL
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('op', 'op_run', NEW.id, NEW.state,
+            (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
+            json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NULL));
+    UPDATE op_run SET state = 'running', started_at = now_ms() WHERE id = NEW.id;
+    INSERT INTO op_output (op_run_id, seq, frame)
+    SELECT NEW.id, 1, json_object('r', json_object('dropped', count(*)))
+      FROM grant WHERE NEW.op = 'grant:drop' AND state = 'active' AND pairing_id = NEW.pairing_id
+       AND (NEW.args ->> 0) IN ('all', CAST(id AS TEXT)) HAVING NEW.op = 'grant:drop';
+    UPDATE grant SET state = 'dropped', ended_at = now_ms(), end_reason = 'given back by the Host'
+     WHERE NEW.op = 'grant:drop' AND state = 'active' AND pairing_id = NEW.pairing_id
+       AND (NEW.args ->> 0) IN ('all', CAST(id AS TEXT));
+    INSERT INTO op_output (op_run_id, seq, frame)
+    SELECT NEW.id, 1, json_object('r', json_object(
+           'grants', json_group_array(json(grant)), 'more', coalesce(max(n), 0) - count(*)))
+      FROM (SELECT json_object('grant', g.id, 'op', g.op, 'args', json(g.args), 'bounds', json(g.bounds),
+                       'uses_left', g.uses - g.used, 'expires_at', g.expires_at, 'next_at', g.next_at) AS grant,
+                   count(*) OVER () AS n
+              FROM live_grants AS g JOIN grant AS own ON own.id = g.id
+             WHERE own.pairing_id = NEW.pairing_id AND NEW.op = 'grant:list' ORDER BY g.id LIMIT 100)
+    HAVING NEW.op = 'grant:list';
+    UPDATE op_run SET state = 'done', exit_code = 0, finished_at = now_ms() WHERE id = NEW.id;
 END;
 
 -- What waits for a person.
