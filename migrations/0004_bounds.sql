@@ -219,6 +219,8 @@ BEGIN
     SELECT RAISE(ABORT, 'approval.ttl|whole seconds, and no longer than the setting grant.ttl_ms allows')
      WHERE NEW.ttl_ms NOT BETWEEN 1000 AND (SELECT value FROM setting WHERE name = 'grant.ttl_ms')
         OR NEW.ttl_ms % 1000 <> 0;
+    SELECT RAISE(ABORT, 'approval.root|what runs as root is granted for at most 30 days, and no longer than the setting grant.root_ttl_ms allows')
+     WHERE NEW.kind = 'root' AND NEW.ttl_ms > (SELECT value FROM setting WHERE name = 'grant.root_ttl_ms');
     SELECT RAISE(ABORT, 'approval.terms|the terms name another machine, Host or text')
      WHERE NEW.box_name IS NOT (SELECT name FROM box)
         OR NEW.host_name IS NOT (SELECT host_name FROM pairing WHERE id = NEW.pairing_id)
@@ -364,6 +366,9 @@ BEGIN
                            ELSE bound_holds(b.rule, b.bound, NEW.args ->> b.at) END))
            THEN RAISE(ABORT, 'grant.args|a grant for this op is held, but not with these arguments')
            WHEN g.expires_at <= now_ms()
+           THEN RAISE(ABORT, 'grant.expired|the grant ran out')
+           WHEN g.kind = 'root'
+            AND g.created_at + (SELECT value FROM setting WHERE name = 'grant.root_ttl_ms') <= now_ms()
            THEN RAISE(ABORT, 'grant.expired|the grant ran out')
            WHEN f.state IS NOT 'active'
            THEN RAISE(ABORT, 'grant.approver|whoever approved this grant is no longer trusted here')
@@ -563,6 +568,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('act.unit', 2, 422, 'see observe:services for the names'),
     ('act.user', 2, 422, 'see observe:users for the names'),
     ('approval.kind', 2, 422, 'see bastion ops for the class of each op'),
+    ('approval.root', 2, 422, 'ask for 30 days or less'),
     ('grant.bounds', 2, 422, 'give bounds as schema/bound.sql has them: see bastion help grants'),
     ('grant.many', 75, 429, 'drop a grant that is not needed any more, or wait until one ends'),
     ('grant.rate', 75, 429, 'wait until its rate lets it be used again'),
@@ -576,6 +582,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
 INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('grant.bounded', 32, 'rows', 0, 256, 'live grants with bounds of one Host for one op'),
     ('grant.rate_ms', 2592000000, 'ms', 1000, 31536000000, 'longest time that the rate of a grant may count over'),
+    ('grant.root_ttl_ms', 2592000000, 'ms', 1000, 2592000000, 'longest life of a grant to run something as root, counted from when it was given'),
     ('observe.rows', 500, 'rows', 1, 10000, 'services, packages, processes and the like named in one answer');
 
 INSERT INTO op (name, class, usage, summary) VALUES

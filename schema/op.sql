@@ -97,6 +97,9 @@ BEGIN
            THEN RAISE(ABORT, 'grant.args|a grant for this op is held, but not with these arguments')
            WHEN g.expires_at <= now_ms()
            THEN RAISE(ABORT, 'grant.expired|the grant ran out')
+           WHEN g.kind = 'root'
+            AND g.created_at + (SELECT value FROM setting WHERE name = 'grant.root_ttl_ms') <= now_ms()
+           THEN RAISE(ABORT, 'grant.expired|the grant ran out')
            WHEN f.state IS NOT 'active'
            THEN RAISE(ABORT, 'grant.approver|whoever approved this grant is no longer trusted here')
            WHEN seal_ok('grant', g.seal_text, g.seal) IS NOT 1

@@ -40,6 +40,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('folders.max', 25, 'rows', 1, 1000, 'largest folders named in an answer'),
     ('grant.bounded', 32, 'rows', 0, 256, 'live grants with bounds of one Host for one op'),
     ('grant.rate_ms', 2592000000, 'ms', 1000, 31536000000, 'longest time that the rate of a grant may count over'),
+    ('grant.root_ttl_ms', 2592000000, 'ms', 1000, 2592000000, 'longest life of a grant to run something as root, counted from when it was given'),
     ('grant.uses', 1000, 'uses', 1, 1000000, 'most uses that one grant may carry'),
     ('grant.ttl_ms', 2592000000, 'ms', 1000, 31536000000, 'longest life of a grant'),
     ('grant.default_uses', 1, 'uses', 1, 1000000, 'uses of a grant where the ask names none'),
