@@ -207,8 +207,9 @@ BEGIN
      WHERE NEW.state <> 'pending';
     SELECT RAISE(ABORT, 'op.unknown|there is no op of this name')
      WHERE NOT EXISTS (SELECT 1 FROM op WHERE name = NEW.op);
-    SELECT RAISE(ABORT, 'approval.kind|a grant of this kind does not let this op run')
-     WHERE NEW.kind IS NOT (SELECT iif(class IN ('observe', 'action'), 'op', class) FROM op WHERE name = NEW.op);
+    SELECT RAISE(ABORT, 'approval.kind|no grant of this kind is for this op')
+     WHERE NEW.kind IS NOT (SELECT iif(class IN ('observe', 'action'), 'op', nullif(class, 'own'))
+                              FROM op WHERE name = NEW.op);
     SELECT RAISE(ABORT, 'anchor.caps|the anchor has not approved ops of this kind for this Host')
      WHERE NOT EXISTS (SELECT 1 FROM pairing_may WHERE pairing_id = NEW.pairing_id AND op = NEW.op);
     SELECT RAISE(ABORT, 'op.args|arguments are a JSON array of at most 16384 characters')
@@ -580,6 +581,8 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('op.dry', 2, 422, 'ask without --dry');
 
 INSERT INTO setting (name, value, unit, low, high, doc) VALUES
+    ('act.time_ms', 900000, 'ms', 1000, 86400000, 'time for one run of an op that acts'),
+    ('act.tool_ms', 600000, 'ms', 100, 86400000, 'time for one program that such a run starts'),
     ('grant.bounded', 32, 'rows', 0, 256, 'live grants with bounds of one Host for one op'),
     ('grant.rate_ms', 2592000000, 'ms', 1000, 31536000000, 'longest time that the rate of a grant may count over'),
     ('grant.root_ttl_ms', 2592000000, 'ms', 1000, 2592000000, 'longest life of a grant to run something as root, counted from when it was given'),

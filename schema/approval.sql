@@ -63,8 +63,9 @@ BEGIN
      WHERE NEW.state <> 'pending';
     SELECT RAISE(ABORT, 'op.unknown|there is no op of this name')
      WHERE NOT EXISTS (SELECT 1 FROM op WHERE name = NEW.op);
-    SELECT RAISE(ABORT, 'approval.kind|a grant of this kind does not let this op run')
-     WHERE NEW.kind IS NOT (SELECT iif(class IN ('observe', 'action'), 'op', class) FROM op WHERE name = NEW.op);
+    SELECT RAISE(ABORT, 'approval.kind|no grant of this kind is for this op')
+     WHERE NEW.kind IS NOT (SELECT iif(class IN ('observe', 'action'), 'op', nullif(class, 'own'))
+                              FROM op WHERE name = NEW.op);
     SELECT RAISE(ABORT, 'anchor.caps|the anchor has not approved ops of this kind for this Host')
      WHERE NOT EXISTS (SELECT 1 FROM pairing_may WHERE pairing_id = NEW.pairing_id AND op = NEW.op);
     SELECT RAISE(ABORT, 'op.args|arguments are a JSON array of at most 16384 characters')

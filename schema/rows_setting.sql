@@ -1,5 +1,7 @@
 -- rows_setting.sql: every limit, with its bounds.
 INSERT INTO setting (name, value, unit, low, high, doc) VALUES
+    ('act.time_ms', 900000, 'ms', 1000, 86400000, 'time for one run of an op that acts'),
+    ('act.tool_ms', 600000, 'ms', 100, 86400000, 'time for one program that such a run starts'),
     ('actor.backoff_ms', 200, 'ms', 1, 60000, 'first wait before a crashed actor is started again; doubles'),
     ('actor.backoff_cap_ms', 30000, 'ms', 1, 3600000, 'longest wait before a crashed actor is started again'),
     ('actor.steady_ms', 10000, 'ms', 1, 3600000, 'an actor that ran this long starts its backoff anew'),

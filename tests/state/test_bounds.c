@@ -510,7 +510,10 @@ a_host_gives_back_its_own(void **state)
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM grant WHERE state = 'dropped'"
 					   " AND end_reason = 'given back by the Host'"),
 	    2);
-	/* A grant buys nothing else with it. */
+	/* It is no question to a person, and a grant is none of its business. */
+	assert_int_equal(asked(&s, pairing, "grant:drop", "[\"all\"]", NULL, &mine), -1);
+	person_says(&s, "approval.kind");
+	scratch_open(&s, ROLE_NET);
 	assert_int_equal(run(&s, other, others, "grant:drop", "[\"all\"]", 0), -1);
 	person_says(&s, "grant.other");
 	scratch_drop(&s);
