@@ -63,8 +63,9 @@ BEGIN
      WHERE NEW.state <> 'pending';
     SELECT RAISE(ABORT, 'op.unknown|there is no op of this name')
      WHERE NOT EXISTS (SELECT 1 FROM op WHERE name = NEW.op);
-    SELECT RAISE(ABORT, 'approval.kind|a grant of this kind does not let this op run')
-     WHERE NEW.kind IS NOT (SELECT iif(class IN ('observe', 'action'), 'op', class) FROM op WHERE name = NEW.op);
+    SELECT RAISE(ABORT, 'approval.kind|no grant of this kind is for this op')
+     WHERE NEW.kind IS NOT (SELECT iif(class IN ('observe', 'action'), 'op', nullif(class, 'own'))
+                              FROM op WHERE name = NEW.op);
     SELECT RAISE(ABORT, 'anchor.caps|the anchor has not approved ops of this kind for this Host')
      WHERE NOT EXISTS (SELECT 1 FROM pairing_may WHERE pairing_id = NEW.pairing_id AND op = NEW.op);
     SELECT RAISE(ABORT, 'op.args|arguments are a JSON array of at most 16384 characters')
@@ -75,6 +76,8 @@ BEGIN
     SELECT RAISE(ABORT, 'approval.ttl|whole seconds, and no longer than the setting grant.ttl_ms allows')
      WHERE NEW.ttl_ms NOT BETWEEN 1000 AND (SELECT value FROM setting WHERE name = 'grant.ttl_ms')
         OR NEW.ttl_ms % 1000 <> 0;
+    SELECT RAISE(ABORT, 'approval.root|what runs as root is granted for at most 30 days, and no longer than the setting grant.root_ttl_ms allows')
+     WHERE NEW.kind = 'root' AND NEW.ttl_ms > (SELECT value FROM setting WHERE name = 'grant.root_ttl_ms');
     SELECT RAISE(ABORT, 'approval.terms|the terms name another machine, Host or text')
      WHERE NEW.box_name IS NOT (SELECT name FROM box)
         OR NEW.host_name IS NOT (SELECT host_name FROM pairing WHERE id = NEW.pairing_id)

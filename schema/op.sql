@@ -98,6 +98,9 @@ BEGIN
            THEN RAISE(ABORT, 'grant.args|a grant for this op is held, but not with these arguments')
            WHEN g.expires_at <= now_ms()
            THEN RAISE(ABORT, 'grant.expired|the grant ran out')
+           WHEN g.kind = 'root'
+            AND g.created_at + (SELECT value FROM setting WHERE name = 'grant.root_ttl_ms') <= now_ms()
+           THEN RAISE(ABORT, 'grant.expired|the grant ran out')
            WHEN f.state IS NOT 'active'
            THEN RAISE(ABORT, 'grant.approver|whoever approved this grant is no longer trusted here')
            WHEN seal_ok('grant', g.seal_text, g.seal) IS NOT 1
@@ -123,13 +126,36 @@ BEGIN
       LEFT JOIN factor AS f ON f.id = g.factor_id;
 END;
 
+-- (VALUES, as with the audit: see audit.sql.)
+CREATE TRIGGER op_run_spends AFTER INSERT ON op_run WHEN NEW.grant_id IS NOT NULL AND NOT NEW.dry
+BEGIN
+    INSERT INTO grant_use (grant_id, n, op_run_id, at)
+    VALUES (NEW.grant_id,
+            (SELECT coalesce(max(n), 0) + 1 FROM grant_use WHERE grant_id = NEW.grant_id),
+            NEW.id, NEW.queued_at);
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('op', 'op_run', NEW.id, NEW.state,
+            (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
+            json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NEW.grant_id));
+END;
+
+-- A dry run spends nothing.
+CREATE TRIGGER op_run_looks AFTER INSERT ON op_run WHEN NEW.grant_id IS NOT NULL AND NEW.dry
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('op', 'op_run', NEW.id, NEW.state,
+            (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
+            json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NEW.grant_id, 'dry', 1));
+END;
+
 -- What a Host asks about its own grants is done and answered here. Giving one back tightens: nothing
 -- holds it up, and what is not held, or is another's, is dropped already.
-CREATE VIEW own_ask AS
-SELECT id, pairing_id, op, args FROM op_run WHERE op IN ('grant:list', 'grant:drop') AND state = 'queued';
-
-CREATE TRIGGER own_ask_is_answered INSTEAD OF INSERT ON own_ask
+CREATE TRIGGER op_run_is_own AFTER INSERT ON op_run WHEN NEW.grant_id IS NULL
 BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('op', 'op_run', NEW.id, NEW.state,
+            (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
+            json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NULL));
     UPDATE op_run SET state = 'running', started_at = now_ms() WHERE id = NEW.id;
     INSERT INTO op_output (op_run_id, seq, frame)
     SELECT NEW.id, 1, json_object('r', json_object('dropped', count(*)))
@@ -148,24 +174,6 @@ BEGIN
              WHERE own.pairing_id = NEW.pairing_id AND NEW.op = 'grant:list' ORDER BY g.id LIMIT 100)
     HAVING NEW.op = 'grant:list';
     UPDATE op_run SET state = 'done', exit_code = 0, finished_at = now_ms() WHERE id = NEW.id;
-END;
-
-CREATE TRIGGER op_run_spends AFTER INSERT ON op_run WHEN NEW.grant_id IS NOT NULL AND NOT NEW.dry
-BEGIN
-    INSERT INTO grant_use (grant_id, n, op_run_id, at)
-    VALUES (NEW.grant_id,
-            (SELECT coalesce(max(n), 0) + 1 FROM grant_use WHERE grant_id = NEW.grant_id),
-            NEW.id, NEW.queued_at);
-END;
-
-CREATE TRIGGER op_run_audit_birth AFTER INSERT ON op_run
-BEGIN
-    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
-    VALUES ('op', 'op_run', NEW.id, NEW.state,
-            (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
-            json_patch(json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NEW.grant_id),
-                       json_object('dry', nullif(NEW.dry, 0))));
-    INSERT INTO own_ask SELECT NEW.id, NEW.pairing_id, NEW.op, NEW.args WHERE NEW.op IN ('grant:list', 'grant:drop');
 END;
 
 -- The anchor is heard by what it asks for. Once an hour is enough to tell silence, and deciding is

@@ -61,6 +61,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('approval.kind', 2, 422, 'see bastion ops for the class of each op'),
     ('approval.needed', 77, 403, 'have a person at the machine run: bastion approvals'),
     ('approval.person', 1, 503, 'the user directory does not answer; try again when it does'),
+    ('approval.root', 2, 422, 'ask for 30 days or less'),
     ('approval.terms', 126, 409, 'read the question again and answer that'),
     ('approval.transition', 1, 500, 'this is a fault in bastion: please report it'),
     ('approval.ttl', 126, 422, 'ask for a shorter time'),

@@ -1,5 +1,7 @@
 -- rows_setting.sql: every limit, with its bounds.
 INSERT INTO setting (name, value, unit, low, high, doc) VALUES
+    ('act.time_ms', 900000, 'ms', 1000, 86400000, 'time for one run of an op that acts'),
+    ('act.tool_ms', 600000, 'ms', 100, 86400000, 'time for one program that such a run starts'),
     ('actor.backoff_ms', 200, 'ms', 1, 60000, 'first wait before a crashed actor is started again; doubles'),
     ('actor.backoff_cap_ms', 30000, 'ms', 1, 3600000, 'longest wait before a crashed actor is started again'),
     ('actor.steady_ms', 10000, 'ms', 1, 3600000, 'an actor that ran this long starts its backoff anew'),
@@ -47,6 +49,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('folders.max', 25, 'rows', 1, 1000, 'largest folders named in an answer'),
     ('grant.bounded', 32, 'rows', 0, 256, 'live grants with bounds of one Host for one op'),
     ('grant.rate_ms', 2592000000, 'ms', 1000, 31536000000, 'longest time that the rate of a grant may count over'),
+    ('grant.root_ttl_ms', 2592000000, 'ms', 1000, 2592000000, 'longest life of a grant to run something as root, counted from when it was given'),
     ('grant.uses', 1000, 'uses', 1, 1000000, 'most uses that one grant may carry'),
     ('grant.ttl_ms', 2592000000, 'ms', 1000, 31536000000, 'longest life of a grant'),
     ('grant.default_uses', 1, 'uses', 1, 1000000, 'uses of a grant where the ask names none'),

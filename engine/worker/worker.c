@@ -360,9 +360,14 @@ run_start(struct run *run, const char *op, int n, const struct observe_word *wor
 	struct observe_limits limits;
 	struct observe_env env;
 	struct refusal r = {.code = "op.start", .why = "the run could not be started"};
+	bool acts;
 	int rc;
 
 	limits_read(w->env, &limits, &env);
+	/* What is half done when its time is over may be worse than not begun. */
+	acts = observe_find(op) != NULL && observe_find(op)->acts;
+	if (acts)
+		limits.tool_ms = store_setting(w->env->db, "act.tool_ms");
 	rc = observe_check(op, n, words, &args, &r);
 	args.dry = dry;
 	if (rc != 0 || runner_spawn(&w->runner, observe_find(op), &args, &limits, &env, &run->fd,
@@ -374,8 +379,8 @@ run_start(struct run *run, const char *op, int n, const struct observe_word *wor
 	}
 	pump_init(&run->pump, run->fd, limits.frame_max, store_setting(w->env->db, "op.output"),
 	    frame_keep, run);
-	run->timer =
-	    loop_after(w->env->loop, store_setting(w->env->db, "op.time_ms"), run_late, run);
+	run->timer = loop_after(w->env->loop,
+	    store_setting(w->env->db, acts ? "act.time_ms" : "op.time_ms"), run_late, run);
 	return loop_add(w->env->loop, run->fd, EPOLLIN, answer_read, run);
 }
 
@@ -474,7 +479,8 @@ exit_of(struct run *run, const struct runner_event *event)
 	if (event->kind == RUNNER_LEFT && run->answered)
 		return 0;
 	if (run->late) {
-		run_say(run, "op.time", "the run took longer than the setting op.time_ms allows");
+		run_say(run, "op.time",
+		    "the run took longer than op.time_ms allows, or act.time_ms where it acts");
 		return 124;
 	}
 	return WIFEXITED(event->status) ? WEXITSTATUS(event->status)
