@@ -21,8 +21,8 @@ static const char RULES[] = "SELECT id, verdict, what, port, who, made_at FROM e
 static const char LAST[] =
     "SELECT id, asked_at, who, surface, what, state, dialled, up, down, took_ms, code"
     "  FROM (SELECT * FROM egress_log ORDER BY id DESC LIMIT :n) ORDER BY id";
-static const char LIVE[] = "SELECT id, who, surface, what, state, took_ms, asked_at FROM live_flows"
-			   " ORDER BY took_ms DESC LIMIT :n";
+static const char LIVE[] = "SELECT id, who, surface, what, state, up, down, took_ms, asked_at"
+			   "  FROM live_flows ORDER BY up + down DESC, took_ms DESC LIMIT :n";
 static const char PREVIOUS[] = "SELECT coalesce(max(id), 0) FROM egress_flow";
 static const char SINCE[] =
     "SELECT strftime('%H:%M:%S', asked_at / 1000, 'unixepoch', 'localtime'), who, surface, what,"
@@ -383,7 +383,7 @@ check(struct cli *cli, const char *what, const struct options *o)
  *
  * The lane is the socket egress.sock (HTTP, CONNECT, SOCKS5), and where the settings
  * egress.http_port and egress.socks_port name ports, those of the loopback address. tail lists the
- * last connections, top those that are open.
+ * last connections, top those that are open, by how much they have carried.
  */
 int
 verb_egress(struct cli *cli, int argc, char **argv)

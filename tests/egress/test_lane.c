@@ -881,6 +881,28 @@ rebinding_gains_nothing(void **state)
 	    1);
 }
 
+/* While it is open, a row says how much was carried. */
+static void
+open_rows_say_how_much(void **state)
+{
+	int client, server;
+
+	(void)state;
+	begin("UPDATE setting SET value = 100 WHERE name = 'egress.report_ms'");
+	client = say_to(rig_http, "CONNECT " NETNS_SITE ":%u HTTP/1.1\r\n\r\n");
+	server = rig_accept(site);
+	rig_say(client, "12345");
+	rig_say(server, "1234567");
+	rig_until(&s, 1, "SELECT count(*) FROM live_flows WHERE up = 5 AND down = 7");
+	scratch_refused(&s, "egress.fixed", "UPDATE egress_flow SET down = 6");
+	scratch_refused(
+	    &s, "egress.fixed", "UPDATE egress_flow SET up = 9, addresses = '[\"198.51.100.9\"]'");
+	close(client);
+	close(server);
+	rig_until(&s, 0, "SELECT count(*) FROM live_flows");
+	rig_stop(&s);
+}
+
 /* What is denied while it is open ends then. */
 static void
 a_rule_that_goes_ends_what_it_allowed(void **state)
@@ -1010,6 +1032,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(rebinding_gains_nothing, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(
 		a_rule_that_goes_ends_what_it_allowed, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(open_rows_say_how_much, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(old_rows_go, set_up, tear_down),
 	    cmocka_unit_test(a_closed_socket_is_nobodys),
 	    cmocka_unit_test_setup_teardown(a_new_address_is_known, set_up, tear_down),
