@@ -21,8 +21,8 @@ static const char RULES[] = "SELECT id, verdict, what, port, who, made_at FROM e
 static const char LAST[] =
     "SELECT id, asked_at, who, surface, what, state, dialled, up, down, took_ms, code"
     "  FROM (SELECT * FROM egress_log ORDER BY id DESC LIMIT :n) ORDER BY id";
-static const char LIVE[] = "SELECT id, who, surface, what, state, took_ms, asked_at FROM live_flows"
-			   " ORDER BY took_ms DESC LIMIT :n";
+static const char LIVE[] = "SELECT id, who, surface, what, state, up, down, took_ms, asked_at"
+			   "  FROM live_flows ORDER BY up + down DESC, took_ms DESC LIMIT :n";
 static const char PREVIOUS[] = "SELECT coalesce(max(id), 0) FROM egress_flow";
 static const char SINCE[] =
     "SELECT strftime('%H:%M:%S', asked_at / 1000, 'unixepoch', 'localtime'), who, surface, what,"
@@ -96,30 +96,23 @@ show(struct cli *cli, const char *sql, int64_t n, const char *none)
 static int
 what_read(const char *text, struct authority *a, struct refusal *r)
 {
-	if (text[0] == '*' && (text[1] == '\0' || text[1] == ':')) {
-		if (authority_parse("any", 3, 1, a, r) != 0)
-			return -1;
-		if (text[1] == ':') {
-			char any[16];
+	char any[16];
 
-			snprintf(any, sizeof(any), "any%s", text + 1);
-			if (authority_parse(any, strlen(any), 1, a, r) != 0)
-				return -1;
-		} else {
-			a->port = 0;
-		}
+	/* "*" is no name: another stands for it where the port is read. */
+	if (text[0] == '*' && (text[1] == '\0' || text[1] == ':')) {
+		snprintf(any, sizeof(any), "any%s", text + 1);
+		if (authority_parse(any, strlen(any), 0, a, r) != 0)
+			return -1;
 		strcpy(a->host.text, "*");
 		return 0;
 	}
 	/* A name stands for all below it, so a star in front says nothing more. */
 	if (strncmp(text, "*.", 2) == 0)
 		text += 2;
-	if (host_read(text, strlen(text), &a->host, NULL) == 0) {
-		a->port = 0;
+	a->port = 0;
+	if (host_read(text, strlen(text), &a->host, NULL) == 0)
 		return 0;
-	}
-	return authority_parse(text, strlen(text), 1, a, r) == 0 && strrchr(text, ':') != NULL ? 0
-											       : -1;
+	return authority_parse(text, strlen(text), 0, a, r);
 }
 
 static int
@@ -132,11 +125,12 @@ rule(struct cli *cli, const char *verdict, const char *what, const struct option
 	struct authority a;
 	int64_t id;
 
-	if (what_read(what, &a, &cli->refusal) != 0)
+	/* The store comes first: it knows the advice to a refusal. */
+	if (cli_open(cli, ROLE_PERSON) != 0 || what_read(what, &a, &cli->refusal) != 0)
 		return cli_refuse(cli);
 	asked.suffix = a.host.text;
 	asked.port = a.port;
-	if (cli_open(cli, ROLE_PERSON) != 0 || egress_rule_make(cli->db, &asked, &id) != 0)
+	if (egress_rule_make(cli->db, &asked, &id) != 0)
 		return cli_refuse(cli);
 	if (cli->mode == CLI_JSON)
 		printf("{\"id\":%" PRId64 ",\"verdict\":\"%s\"}\n", id, verdict);
@@ -152,13 +146,14 @@ forget(struct cli *cli, const char *what)
 	struct authority a = {.host = {.text = ""}};
 	int64_t id = 0, count;
 
+	if (cli_open(cli, ROLE_PERSON) != 0)
+		return cli_refuse(cli);
 	if (input_number(what, &id) != 0) {
 		id = 0;
 		if (what_read(what, &a, &cli->refusal) != 0)
 			return cli_refuse(cli);
 	}
-	if (cli_open(cli, ROLE_PERSON) != 0 ||
-	    egress_rule_forget(cli->db, id, a.host.text, &count) != 0)
+	if (egress_rule_forget(cli->db, id, a.host.text, &count) != 0)
 		return cli_refuse(cli);
 	if (cli->mode == CLI_JSON)
 		printf("{\"dropped\":%" PRId64 "}\n", count);
@@ -352,14 +347,15 @@ check(struct cli *cli, const char *what, const struct options *o)
 	struct address literal;
 	int rc = -1;
 
-	if (authority_parse(what, strlen(what), 443, &a, &cli->refusal) != 0)
+	if (cli_open(cli, ROLE_EGRESS) != 0 ||
+	    authority_parse(what, strlen(what), 443, &a, &cli->refusal) != 0)
 		return cli_refuse(cli);
 	if (a.host.kind != ENDPOINT_NAME) {
 		literal = a.host.address;
 		l.addresses = &literal;
 		l.n = 1;
 	}
-	if (cli_open(cli, ROLE_EGRESS) == 0 && own_read(&own, &cli->refusal) == 0 &&
+	if (own_read(&own, &cli->refusal) == 0 &&
 	    (vet.classes = class_load(cli->db, &cli->refusal)) != NULL)
 		rc = judge(cli, &a, &l, &vet, o->uid == -1 ? (int64_t)getuid() : o->uid);
 	class_free((struct classes *)(uintptr_t)vet.classes);
@@ -387,7 +383,7 @@ check(struct cli *cli, const char *what, const struct options *o)
  *
  * The lane is the socket egress.sock (HTTP, CONNECT, SOCKS5), and where the settings
  * egress.http_port and egress.socks_port name ports, those of the loopback address. tail lists the
- * last connections, top those that are open.
+ * last connections, top those that are open, by how much they have carried.
  */
 int
 verb_egress(struct cli *cli, int argc, char **argv)
