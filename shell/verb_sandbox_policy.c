@@ -8,15 +8,12 @@
 
 #include "engine/policy/policy.h"
 #include "shell/cli.h"
-#include "shell/text.h"
 
 static const char LIST[] = "SELECT name, value, source, doc FROM policy_now ORDER BY name";
 
 static const char ENTRIES[] =
     "SELECT kind AS list, path AS entry FROM policy_path"
     " UNION ALL SELECT kind || '_domain', domain FROM policy_domain ORDER BY 1, 2";
-
-static const char ROOTS[] = "SELECT path FROM policy_path WHERE kind = 'write_root'";
 
 /* The fields in the order in which they are read, and what they come to. */
 static const char EFFECTIVE[] =
@@ -81,56 +78,43 @@ list(struct cli *cli)
 	return 0;
 }
 
-/* The workspace and what the policy adds to it; the entries that lead nowhere in ${error}. */
+/* DIR as it is called from here. */
 static int
-roots(struct cli *cli, const char *workspace, FILE *found, FILE *error)
+absolute(struct cli *cli, const char *workspace, char out[PLACE_MAX])
 {
-	struct scope scope = {.count = 0};
-	char why[192], at[PLACE_MAX];
-	struct stmt *q;
-	size_t i;
-	int rc;
+	char here[PLACE_MAX];
 
-	if (workspace[0] != '/' && getcwd(at, sizeof(at)) != NULL && strcmp(workspace, ".") != 0 &&
-	    strlen(at) + strlen(workspace) + 2 <= sizeof(at))
-		strcat(strcat(at, "/"), workspace);
-	else if (workspace[0] == '/')
-		snprintf(at, sizeof(at), "%s", workspace);
-	if (scope_add(&scope, at, getenv("HOME"), why, sizeof(why)) != 0)
-		return refusal_set(&cli->refusal, "policy.request", "%s", why);
-	if ((q = store_sql(cli->db, ROOTS)) == NULL)
-		return -1;
-	while ((rc = stmt_step(q)) == 1)
-		if (scope_add(&scope, stmt_get_text(q, 0), getenv("HOME"), why, sizeof(why)) != 0)
-			fprintf(error, "%s%s", ftell(error) > 0 ? "; " : "", why);
-	for (i = 0; i < scope.count; i++)
-		fprintf(found, "%s%s", i > 0 ? ", " : "", scope.roots[i]);
-	scope_free(&scope);
-	return rc;
+	if (getcwd(here, sizeof(here)) == NULL || place_join(here, workspace, out) != 0)
+		return refusal_set(
+		    &cli->refusal, "policy.request", "this directory cannot be found");
+	return 0;
 }
 
 static int
 effective(struct cli *cli, const char *workspace)
 {
-	char *found = NULL, *error = NULL;
-	size_t found_len, error_len;
-	FILE *f = open_memstream(&found, &found_len), *e = open_memstream(&error, &error_len);
-	struct stmt *q;
+	char at[PLACE_MAX], error[1024], *found = NULL;
+	struct scope roots = {.count = 0};
+	struct stmt *q = NULL;
+	size_t i, len;
 	int rc = -1;
+	FILE *f;
 
-	if (f != NULL && e != NULL && cli_open(cli, ROLE_READER) == 0)
-		rc = roots(cli, workspace, f, e);
-	if (f != NULL)
-		fclose(f);
-	if (e != NULL)
-		fclose(e);
-	if (rc == 0 && (q = store_sql(cli->db, EFFECTIVE)) != NULL) {
-		stmt_text(q, ":roots", found);
-		stmt_text(q, ":error", error);
-		rc = cli_show(cli, q) == -1 ? -1 : 0;
-	}
+	if (absolute(cli, workspace, at) != 0 || cli_open(cli, ROLE_READER) != 0 ||
+	    policy_roots(cli->db, at, getenv("HOME"), &roots, error, sizeof(error)) != 0)
+		goto out;
+	if ((f = open_memstream(&found, &len)) == NULL)
+		goto out;
+	for (i = 0; i < roots.count; i++)
+		fprintf(f, "%s%s", i > 0 ? ", " : "", roots.roots[i]);
+	if (fclose(f) != 0 || (q = store_sql(cli->db, EFFECTIVE)) == NULL)
+		goto out;
+	stmt_text(q, ":roots", found);
+	stmt_text(q, ":error", error);
+	rc = cli_show(cli, q) == -1 ? -1 : 0;
+out:
+	scope_free(&roots);
 	free(found);
-	free(error);
 	return rc == 0 ? 0 : cli_refuse(cli);
 }
 

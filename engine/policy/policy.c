@@ -61,6 +61,9 @@ static const char MADE[] =
 
 static const char LISTS[] = "SELECT kind, path FROM policy_path WHERE kind <> 'write_root'";
 
+static const char ROOTS[] = "SELECT path, kind = 'write_root' FROM policy_path"
+			    " WHERE kind IN ('write_root', 'allow_write') ORDER BY kind DESC, path";
+
 static const char ENFORCED[] = "SELECT value = 'enforce' FROM policy_now WHERE name = 'mode'";
 
 static const char HOST[] =
@@ -365,6 +368,27 @@ policy_lists(struct store *db, const char *base, const char *home, struct pathli
 			return refusal_set(store_refusal(db), "store.failed", "out of memory");
 		}
 	}
+	return rc;
+}
+
+int
+policy_roots(struct store *db, const char *workspace, const char *home, struct scope *roots,
+    char *error, size_t size)
+{
+	char why[192];
+	struct stmt *q;
+	size_t n = 0;
+	int rc;
+
+	error[0] = '\0';
+	if (scope_add(roots, workspace, home, why, sizeof(why)) != 0)
+		return refusal_set(store_refusal(db), "policy.request", "%s", why);
+	if ((q = store_sql(db, ROOTS)) == NULL)
+		return -1;
+	while ((rc = stmt_step(q)) == 1)
+		if (scope_add(roots, stmt_get_text(q, 0), home, why, sizeof(why)) != 0 &&
+		    stmt_get_int(q, 1) == 1 && n < size)
+			n += (size_t)snprintf(error + n, size - n, "%s%s", n > 0 ? "; " : "", why);
 	return rc;
 }
 

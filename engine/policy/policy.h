@@ -47,6 +47,15 @@ int policy_judge(
 int policy_lists(struct store *db, const char *base, const char *home, struct pathlists *lists);
 
 /**
+ * policy_roots(db, workspace, home, roots, error, size):
+ * Fill ${roots} with what a sandbox may let be written: ${workspace}, the policy's write_root and
+ * allow_write.  An entry of write_root that leads nowhere is named in ${error}, "" for none; one of
+ * allow_write sleeps.  Return 0, or -1: policy.request, where there is no such workspace.
+ */
+int policy_roots(struct store *db, const char *workspace, const char *home, struct scope *roots,
+    char *error, size_t size);
+
+/**
  * policy_exclusions(db, workspace, home, lists):
  * As policy_lists, for a search below ${workspace}: nothing where the policy is disabled.
  */

@@ -17,6 +17,7 @@
 #include "engine/policy/agents.h"
 #include "engine/policy/secret.h"
 #include "engine/policy/sudoers.h"
+#include "tests/program.h"
 
 static const struct agents_limits limits = {4096, 1000, 1 << 20, 64, 256, 20000};
 
@@ -619,6 +620,31 @@ what_looks_like_a_secret(void **state)
 	assert_false(secret_name("PATH", 4));
 }
 
+/* The verb: rows of this machine, whatever runs on it. */
+static void
+the_verb(void **state)
+{
+	static const char *const words[][4] = {
+	    {"agents", "--json", NULL}, {"agents", "--servers", "--json", NULL}};
+	struct scratch s;
+	struct program p;
+	size_t i;
+
+	(void)state;
+	scratch_make(&s, HOME_BOX);
+	for (i = 0; i < 2; i++) {
+		program_run(&p, &s, NULL, words[i]);
+		assert_int_equal(p.code, 0);
+		assert_true(p.out[0] == '[' && strstr(p.out, "]\n") != NULL);
+		program_free(&p);
+	}
+	program_run(&p, &s, NULL, (const char *const[]){"agents", "x", NULL});
+	assert_int_equal(p.code, 2);
+	program_free(&p);
+	scratch_open(&s, ROLE_READER);
+	scratch_drop(&s);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, make, drop)
 
 int
@@ -638,6 +664,7 @@ main(void)
 	    cmocka_unit_test(the_reader_is_alone),
 	    cmocka_unit_test(this_machine),
 	    cmocka_unit_test(what_looks_like_a_secret),
+	    cmocka_unit_test(the_verb),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

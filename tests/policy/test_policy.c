@@ -448,6 +448,35 @@ lists_in_decisions(void **state)
 	assert_int_equal(store_commit(s.db), 0);
 }
 
+/* PL-20: what a sandbox may let be written. */
+static void
+roots_of_a_sandbox(void **state)
+{
+	struct scope roots = {.count = 0};
+	char path[2 * PLACE_MAX], out[PLACE_MAX], error[256];
+	bool changed;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/out", s.dir);
+	assert_int_equal(mkdir(path, 0700), 0);
+	assert_true(place_directory(path, out));
+	assert_int_equal(policy_entry(s.db, "allow_write", out, true, &changed), 0);
+	assert_int_equal(policy_entry(s.db, "allow_write", "/no/such/place", true, &changed), 0);
+	assert_int_equal(policy_roots(s.db, ws, NULL, &roots, error, sizeof(error)), 0);
+	assert_string_equal(error, "");
+	assert_int_equal(roots.count, 2);
+	assert_string_equal(roots.roots[0], ws);
+	assert_string_equal(roots.roots[1], out);
+	scope_free(&roots);
+	assert_int_equal(policy_entry(s.db, "write_root", "/no/such/root", true, &changed), 0);
+	assert_int_equal(policy_roots(s.db, ws, NULL, &roots, error, sizeof(error)), 0);
+	assert_non_null(strstr(error, "/no/such/root"));
+	assert_int_equal(roots.count, 2);
+	scope_free(&roots);
+	assert_int_equal(policy_roots(s.db, "/no/such/ws", NULL, &roots, error, sizeof(error)), -1);
+	assert_string_equal(store_refusal(s.db)->code, "policy.request");
+}
+
 /* PL-17: a disabled policy hides nothing from a search. */
 static void
 a_disabled_policy_hides_nothing(void **state)
@@ -655,6 +684,7 @@ main(void)
 	    CASE(scoped_networks),
 	    CASE(the_unclear_is_asked_about),
 	    CASE(lists_in_decisions),
+	    CASE(roots_of_a_sandbox),
 	    CASE(a_disabled_policy_hides_nothing),
 	    CASE(every_gate_says_something),
 	    CASE(asks_that_are_none),
