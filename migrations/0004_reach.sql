@@ -457,8 +457,9 @@ BEGIN
      WHERE NEW.state <> 'pending';
     SELECT RAISE(ABORT, 'op.unknown|there is no op of this name')
      WHERE NOT EXISTS (SELECT 1 FROM op WHERE name = NEW.op);
-    SELECT RAISE(ABORT, 'approval.kind|a grant of this kind does not let this op run')
-     WHERE NEW.kind IS NOT (SELECT iif(class IN ('observe', 'action'), 'op', class) FROM op WHERE name = NEW.op);
+    SELECT RAISE(ABORT, 'approval.kind|no grant of this kind is for this op')
+     WHERE NEW.kind IS NOT (SELECT iif(class IN ('observe', 'action'), 'op', nullif(class, 'own'))
+                              FROM op WHERE name = NEW.op);
     SELECT RAISE(ABORT, 'anchor.caps|the anchor has not approved ops of this kind for this Host')
      WHERE NOT EXISTS (SELECT 1 FROM pairing_may WHERE pairing_id = NEW.pairing_id AND op = NEW.op);
     SELECT RAISE(ABORT, 'op.args|arguments are a JSON array of at most 16384 characters')
@@ -469,6 +470,8 @@ BEGIN
     SELECT RAISE(ABORT, 'approval.ttl|whole seconds, and no longer than the setting grant.ttl_ms allows')
      WHERE NEW.ttl_ms NOT BETWEEN 1000 AND (SELECT value FROM setting WHERE name = 'grant.ttl_ms')
         OR NEW.ttl_ms % 1000 <> 0;
+    SELECT RAISE(ABORT, 'approval.root|what runs as root is granted for at most 30 days, and no longer than the setting grant.root_ttl_ms allows')
+     WHERE NEW.kind = 'root' AND NEW.ttl_ms > (SELECT value FROM setting WHERE name = 'grant.root_ttl_ms');
     SELECT RAISE(ABORT, 'approval.terms|the terms name another machine, Host or text')
      WHERE NEW.box_name IS NOT (SELECT name FROM box)
         OR NEW.host_name IS NOT (SELECT host_name FROM pairing WHERE id = NEW.pairing_id)
@@ -1555,13 +1558,16 @@ END;
 CREATE TRIGGER egress_flow_moves BEFORE UPDATE ON egress_flow
 BEGIN
     SELECT RAISE(ABORT, 'egress.transition|this connection is over')
-     WHERE NOT EXISTS (SELECT 1 FROM state_rule
-           WHERE entity = 'egress_flow' AND from_state = OLD.state AND to_state = NEW.state);
+     WHERE CASE WHEN NEW.state IS OLD.state THEN OLD.state <> 'open' ELSE NOT EXISTS (
+           SELECT 1 FROM state_rule
+            WHERE entity = 'egress_flow' AND from_state = OLD.state AND to_state = NEW.state) END;
     SELECT RAISE(ABORT, 'egress.fixed|who asked for what never changes')
      WHERE NEW.id IS NOT OLD.id OR NEW.uid IS NOT OLD.uid OR NEW.pairing_id IS NOT OLD.pairing_id
         OR NEW.surface IS NOT OLD.surface OR NEW.host IS NOT OLD.host OR NEW.port IS NOT OLD.port
         OR NEW.method IS NOT OLD.method OR NEW.asked_at IS NOT OLD.asked_at
-        OR (NEW.state <> 'open' AND (NEW.addresses IS NOT OLD.addresses OR NEW.opened_at IS NOT OLD.opened_at));
+        OR NEW.up < OLD.up OR NEW.down < OLD.down
+        OR ((NEW.state <> 'open' OR OLD.state = 'open')
+            AND (NEW.addresses IS NOT OLD.addresses OR NEW.opened_at IS NOT OLD.opened_at));
 END;
 
 CREATE VIEW egress_vetting AS
@@ -2203,6 +2209,9 @@ BEGIN
            THEN RAISE(ABORT, 'grant.args|a grant for this op is held, but not with these arguments')
            WHEN g.expires_at <= now_ms()
            THEN RAISE(ABORT, 'grant.expired|the grant ran out')
+           WHEN g.kind = 'root'
+            AND g.created_at + (SELECT value FROM setting WHERE name = 'grant.root_ttl_ms') <= now_ms()
+           THEN RAISE(ABORT, 'grant.expired|the grant ran out')
            WHEN f.state IS NOT 'active'
            THEN RAISE(ABORT, 'grant.approver|whoever approved this grant is no longer trusted here')
            WHEN seal_ok('grant', g.seal_text, g.seal) IS NOT 1
@@ -2228,11 +2237,32 @@ BEGIN
       LEFT JOIN factor AS f ON f.id = g.factor_id;
 END;
 
-CREATE VIEW own_ask AS
-SELECT id, pairing_id, op, args FROM op_run WHERE op IN ('grant:list', 'grant:drop') AND state = 'queued';
-
-CREATE TRIGGER own_ask_is_answered INSTEAD OF INSERT ON own_ask
+CREATE TRIGGER op_run_spends AFTER INSERT ON op_run WHEN NEW.grant_id IS NOT NULL AND NOT NEW.dry
 BEGIN
+    INSERT INTO grant_use (grant_id, n, op_run_id, at)
+    VALUES (NEW.grant_id,
+            (SELECT coalesce(max(n), 0) + 1 FROM grant_use WHERE grant_id = NEW.grant_id),
+            NEW.id, NEW.queued_at);
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('op', 'op_run', NEW.id, NEW.state,
+            (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
+            json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NEW.grant_id));
+END;
+
+CREATE TRIGGER op_run_looks AFTER INSERT ON op_run WHEN NEW.grant_id IS NOT NULL AND NEW.dry
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('op', 'op_run', NEW.id, NEW.state,
+            (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
+            json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NEW.grant_id, 'dry', 1));
+END;
+
+CREATE TRIGGER op_run_is_own AFTER INSERT ON op_run WHEN NEW.grant_id IS NULL
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('op', 'op_run', NEW.id, NEW.state,
+            (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
+            json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NULL));
     UPDATE op_run SET state = 'running', started_at = now_ms() WHERE id = NEW.id;
     INSERT INTO op_output (op_run_id, seq, frame)
     SELECT NEW.id, 1, json_object('r', json_object('dropped', count(*)))
@@ -2251,24 +2281,6 @@ BEGIN
              WHERE own.pairing_id = NEW.pairing_id AND NEW.op = 'grant:list' ORDER BY g.id LIMIT 100)
     HAVING NEW.op = 'grant:list';
     UPDATE op_run SET state = 'done', exit_code = 0, finished_at = now_ms() WHERE id = NEW.id;
-END;
-
-CREATE TRIGGER op_run_spends AFTER INSERT ON op_run WHEN NEW.grant_id IS NOT NULL AND NOT NEW.dry
-BEGIN
-    INSERT INTO grant_use (grant_id, n, op_run_id, at)
-    VALUES (NEW.grant_id,
-            (SELECT coalesce(max(n), 0) + 1 FROM grant_use WHERE grant_id = NEW.grant_id),
-            NEW.id, NEW.queued_at);
-END;
-
-CREATE TRIGGER op_run_audit_birth AFTER INSERT ON op_run
-BEGIN
-    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
-    VALUES ('op', 'op_run', NEW.id, NEW.state,
-            (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
-            json_patch(json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NEW.grant_id),
-                       json_object('dry', nullif(NEW.dry, 0))));
-    INSERT INTO own_ask SELECT NEW.id, NEW.pairing_id, NEW.op, NEW.args WHERE NEW.op IN ('grant:list', 'grant:drop');
 END;
 
 CREATE TRIGGER anchor_heard_asking AFTER INSERT ON op_run
@@ -4174,6 +4186,8 @@ SELECT b.entity, b.entity_id, b.seq AS born_seq, b.at AS born_at, b.who AS born_
                  WHERE m.entity = b.entity AND m.entity_id = b.entity_id);
 
 INSERT INTO setting (name, value, unit, low, high, doc) VALUES
+    ('act.time_ms', 900000, 'ms', 1000, 86400000, 'time for one run of an op that acts'),
+    ('act.tool_ms', 600000, 'ms', 100, 86400000, 'time for one program that such a run starts'),
     ('agents.command', 256, 'characters', 16, 4096, 'of the command line of an agent that are shown'),
     ('agents.file', 1048576, 'bytes', 4096, 16777216, 'largest such file that is read'),
     ('agents.files', 1000, 'files', 1, 100000, 'such files that are looked at, of all accounts'),
@@ -4209,6 +4223,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('egress.live_each', 10000, 'rows', 1, 1000000, 'connections of one user or Host to the internet open at once'),
     ('egress.lookups', 256, 'rows', 1, 65536, 'names looked up at once'),
     ('egress.refused', 600, 'rows', 0, 1000000, 'refused connections of one minute that are kept'),
+    ('egress.report_ms', 2000, 'ms', 100, 3600000, 'how often the rows of open connections say how much these have carried'),
     ('egress.resolve_ms', 10000, 'ms', 100, 600000, 'how long a name may take to be looked up'),
     ('egress.rules', 10000, 'rows', 1, 1000000, 'rules in force at once'),
     ('egress.socks_port', 0, 'port', 0, 65535, 'TCP port of the lane for SOCKS5 on the loopback address; 0: none'),
@@ -4216,6 +4231,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('egress.total_ms', 86400000, 'ms', 1000, 2592000000, 'how long a connection may last'),
     ('grant.bounded', 32, 'rows', 0, 256, 'live grants with bounds of one Host for one op'),
     ('grant.rate_ms', 2592000000, 'ms', 1000, 31536000000, 'longest time that the rate of a grant may count over'),
+    ('grant.root_ttl_ms', 2592000000, 'ms', 1000, 2592000000, 'longest life of a grant to run something as root, counted from when it was given'),
     ('host.addresses', 4, 'rows', 1, 8, 'endpoints of this Host that a pairing code names'),
     ('line.answer_ms', 10000, 'ms', 100, 600000, 'how long a Host may take to accept a line, once it was reached'),
     ('line.busy_ms', 60000, 'ms', 0, 3600000, 'how long an ask waits while every line of its box is in use'),
@@ -4298,6 +4314,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('act.user', 2, 422, 'see observe:users for the names'),
     ('agents.failed', 1, 500, 'see the reason; nothing was listed, so that nobody takes a part for the whole'),
     ('approval.kind', 2, 422, 'see bastion ops for the class of each op'),
+    ('approval.root', 2, 422, 'ask for 30 days or less'),
     ('beat.fixed', 126, 409, 'what a machine says of itself comes with its next beat'),
     ('beat.form', 126, 422, 'bring the box and its Host to versions that know each other'),
     ('beat.size', 126, 413, 'raise the setting beat.bytes, or find out why the box says so much'),
