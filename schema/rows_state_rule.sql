@@ -83,4 +83,17 @@ INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('box_witness', 'forked', 'followed'),
     ('box_witness', 'forked', 'behind'),
     ('box_witness', 'forked', 'accepted'),
-    ('box_witness', 'accepted', 'followed');
+    ('box_witness', 'accepted', 'followed'),
+    ('session', '', 'queued'),
+    ('session', 'queued', 'running'),
+    ('session', 'queued', 'cancelled'),
+    ('session', 'running', 'queued'),
+    ('session', 'running', 'done'),
+    ('session', 'running', 'failed'),
+    ('session', 'running', 'cancelled'),
+    ('attempt', '', 'launching'),
+    ('attempt', 'launching', 'running'),
+    ('attempt', 'launching', 'failed'),
+    ('attempt', 'launching', 'lost'),
+    ('attempt', 'running', 'ended'),
+    ('attempt', 'running', 'lost');
