@@ -165,6 +165,7 @@ CREATE TABLE session (
                          AND instr(cwd, char(0)) = 0),
     by_uid       INTEGER NOT NULL CHECK (by_uid >= 0),         -- who asked, by the kernel's word; runs it, too
     terminal     INTEGER NOT NULL DEFAULT 0 CHECK (terminal IN (0, 1)),
+    input        INTEGER NOT NULL DEFAULT 0 CHECK (input IN (0, 1)),   -- it reads what it is sent
     rows         INTEGER NOT NULL DEFAULT 24 CHECK (rows BETWEEN 1 AND 1000),
     cols         INTEGER NOT NULL DEFAULT 80 CHECK (cols BETWEEN 1 AND 1000),
     max_attempts INTEGER NOT NULL CHECK (max_attempts BETWEEN 1 AND 100),
@@ -238,7 +239,7 @@ BEGIN
     SELECT RAISE(ABORT, 'session.fixed|a session keeps what it was asked for')
      WHERE NEW.id IS NOT OLD.id OR NEW.name IS NOT OLD.name OR NEW.worker IS NOT OLD.worker
         OR NEW.argv IS NOT OLD.argv OR NEW.cwd IS NOT OLD.cwd OR NEW.by_uid IS NOT OLD.by_uid
-        OR NEW.terminal IS NOT OLD.terminal OR NEW.max_attempts IS NOT OLD.max_attempts
+        OR NEW.terminal IS NOT OLD.terminal OR NEW.input IS NOT OLD.input OR NEW.max_attempts IS NOT OLD.max_attempts
         OR NEW.queued_at IS NOT OLD.queued_at;
     SELECT RAISE(ABORT, 'session.seq|output and input only grow, and their beginning only moves on')
      WHERE NEW.last_seq < OLD.last_seq OR NEW.first_seq < OLD.first_seq OR NEW.lines < OLD.lines
@@ -427,7 +428,7 @@ CREATE TABLE session_output (
     lines      INTEGER NOT NULL CHECK (lines >= 0),            -- that end in it
     more       INTEGER NOT NULL DEFAULT 0 CHECK (more IN (0, 1)),
     at         INTEGER NOT NULL,
-    data       BLOB    NOT NULL CHECK (length(data) BETWEEN 1 AND 131072),
+    data       BLOB    NOT NULL CHECK (length(data) <= 131072),
     PRIMARY KEY (session_id, seq)
 ) STRICT, WITHOUT ROWID;
 
@@ -484,6 +485,8 @@ BEGIN
     SELECT RAISE(ABORT, 'session.input|only a terminal has a size')
      WHERE NEW.kind = 'size'
        AND (SELECT terminal FROM session WHERE id = NEW.session_id) IS NOT 1;
+    SELECT RAISE(ABORT, 'session.deaf|this session reads nothing')
+     WHERE (SELECT terminal + input FROM session WHERE id = NEW.session_id) IS 0;
 END;
 
 CREATE TRIGGER session_input_no_update BEFORE UPDATE ON session_input
@@ -524,6 +527,8 @@ SELECT a.id AS attempt_id, p.boot_id, p.pid, p.start_ticks
 
 INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('session.backoff_cap_ms', 300000, 'ms', 1, 86400000, 'longest wait before a crashed session is tried again'),
+    ('session.drain_ms', 2000, 'ms', 1, 600000, 'how long what a session left running is still heard'),
+    ('session.attempts', 5, 'rows', 1, 100, 'how often a worker is tried, the first time included'),
     ('session.backoff_ms', 1000, 'ms', 1, 3600000, 'half of the first wait before a crashed session is tried again; doubles'),
     ('session.flush_ms', 20, 'ms', 1, 1000, 'how long output may gather before it is committed'),
     ('session.history', 67108864, 'bytes', 4096, 1099511627776, 'output that is kept of a session, at least'),
@@ -535,6 +540,9 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('session.slots', 4, 'rows', 1, 1024, 'sessions that run at once');
 
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
+    ('session.deaf', 2, 409, 'run it with --input or --terminal'),
+    ('launch.failed', 1, 500, 'see the reason; then run it again'),
+    ('session.watch', 1, 500, 'attach again: what was said is kept'),
     ('session.attempts', 1, 500, 'this is a fault in bastion: please report it'),
     ('session.busy', 75, 429, 'wait until some have run, or raise the setting session.queue'),
     ('session.cancelled', 126, 409, 'wait for its end: bastion session ls'),

@@ -59,6 +59,7 @@ CREATE TABLE session (
                          AND instr(cwd, char(0)) = 0),
     by_uid       INTEGER NOT NULL CHECK (by_uid >= 0),         -- who asked, by the kernel's word; runs it, too
     terminal     INTEGER NOT NULL DEFAULT 0 CHECK (terminal IN (0, 1)),
+    input        INTEGER NOT NULL DEFAULT 0 CHECK (input IN (0, 1)),   -- it reads what it is sent
     rows         INTEGER NOT NULL DEFAULT 24 CHECK (rows BETWEEN 1 AND 1000),
     cols         INTEGER NOT NULL DEFAULT 80 CHECK (cols BETWEEN 1 AND 1000),
     max_attempts INTEGER NOT NULL CHECK (max_attempts BETWEEN 1 AND 100),
@@ -132,7 +133,7 @@ BEGIN
     SELECT RAISE(ABORT, 'session.fixed|a session keeps what it was asked for')
      WHERE NEW.id IS NOT OLD.id OR NEW.name IS NOT OLD.name OR NEW.worker IS NOT OLD.worker
         OR NEW.argv IS NOT OLD.argv OR NEW.cwd IS NOT OLD.cwd OR NEW.by_uid IS NOT OLD.by_uid
-        OR NEW.terminal IS NOT OLD.terminal OR NEW.max_attempts IS NOT OLD.max_attempts
+        OR NEW.terminal IS NOT OLD.terminal OR NEW.input IS NOT OLD.input OR NEW.max_attempts IS NOT OLD.max_attempts
         OR NEW.queued_at IS NOT OLD.queued_at;
     SELECT RAISE(ABORT, 'session.seq|output and input only grow, and their beginning only moves on')
      WHERE NEW.last_seq < OLD.last_seq OR NEW.first_seq < OLD.first_seq OR NEW.lines < OLD.lines
@@ -321,7 +322,7 @@ CREATE TABLE session_output (
     lines      INTEGER NOT NULL CHECK (lines >= 0),            -- that end in it
     more       INTEGER NOT NULL DEFAULT 0 CHECK (more IN (0, 1)),
     at         INTEGER NOT NULL,
-    data       BLOB    NOT NULL CHECK (length(data) BETWEEN 1 AND 131072),
+    data       BLOB    NOT NULL CHECK (length(data) <= 131072),
     PRIMARY KEY (session_id, seq)
 ) STRICT, WITHOUT ROWID;
 
@@ -378,6 +379,8 @@ BEGIN
     SELECT RAISE(ABORT, 'session.input|only a terminal has a size')
      WHERE NEW.kind = 'size'
        AND (SELECT terminal FROM session WHERE id = NEW.session_id) IS NOT 1;
+    SELECT RAISE(ABORT, 'session.deaf|this session reads nothing')
+     WHERE (SELECT terminal + input FROM session WHERE id = NEW.session_id) IS 0;
 END;
 
 CREATE TRIGGER session_input_no_update BEFORE UPDATE ON session_input

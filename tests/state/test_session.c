@@ -363,7 +363,11 @@ input_is_gone_once_handed_on(void **state)
 				   " VALUES (1, %s, now_ms())";
 
 	(void)state;
-	ask("i", 1);
+	ask("deaf", 1);
+	refused("session.deaf", send, "1, 'data', x'61'");
+	sql("UPDATE session SET cancel_at = now_ms(); DELETE FROM session;"
+	    "INSERT INTO session (id, name, input, argv, cwd, by_uid, max_attempts, queued_at,"
+	    "  not_before) VALUES (1, 'i', 1, '[\"cat\"]', '/', 0, 1, now_ms(), now_ms())");
 	sql(send, "1, 'data', x'7365637265740a'");
 	refused("session.seq", send, "3, 'data', x'61'");
 	refused("session.input", send, "2, 'size', CAST('80x24' AS BLOB)");
