@@ -59,21 +59,35 @@ remark(struct attach *a, const char *text, size_t len)
 	fprintf(stderr, "%s\n", a->typing ? "\r" : "");
 }
 
+/* The first row may begin before the line that was asked for. */
+static size_t
+lines_before(const struct attach *a, struct stmt *q, const char *data, size_t len)
+{
+	int64_t line = stmt_get_int(q, 2), lines = stmt_get_int(q, 3);
+	const char *at = data, *end = data + len;
+
+	for (; line < a->from && lines > 1 && at < end; line++, lines--)
+		if ((at = memchr(at, '\n', (size_t)(end - at))) == NULL || ++at == end)
+			return 0;
+	return (size_t)(at - data);
+}
+
 static int
 row_show(struct attach *a, struct stmt *q)
 {
 	const char *kind = stmt_get_text(q, 1);
-	int len = sqlite3_column_bytes(stmt_handle(q), 4);
+	size_t len = (size_t)sqlite3_column_bytes(stmt_handle(q), 4), skip;
 	const char *data = sqlite3_column_blob(stmt_handle(q), 4);
 
 	a->seq = stmt_get_int(q, 0);
 	a->lines = stmt_get_int(q, 2) + stmt_get_int(q, 3);
 	if (strcmp(kind, "note") == 0) {
-		remark(a, data, (size_t)len);
+		remark(a, data, len);
 		return 0;
 	}
+	skip = lines_before(a, q, data, len);
 	return write_all(
-	    strcmp(kind, "err") == 0 ? STDERR_FILENO : STDOUT_FILENO, data, (size_t)len);
+	    strcmp(kind, "err") == 0 ? STDERR_FILENO : STDOUT_FILENO, data + skip, len - skip);
 }
 
 /* The rows that are there.  Return how many, or -1. */

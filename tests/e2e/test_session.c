@@ -254,7 +254,9 @@ nobody_loses_a_line(void **state)
 		assert_int_equal(sum, 20000);
 	}
 	driver_does(&said, NULL, "session", "logs", "n", "-n", "3", NULL);
-	assert_non_null(strstr(said.out, "19998\n19999\n20000\n"));
+	assert_string_equal(said.out, "19998\n19999\n20000\n");
+	driver_does(&said, NULL, "session", "logs", "n", "--from", "20000", NULL);
+	assert_string_equal(said.out, "20000\n");
 }
 
 /* SE-11: what is not kept any more is said to be gone, and how much. */
