@@ -21,6 +21,7 @@
 #define LEASE_MS  60000
 #define WAIT_MS   1000 /* a bell that did not ring costs that much at most */
 #define TYPED_MAX 4096
+#define ROWS_MAX  64 /* that are read before they are shown */
 
 static const char ROWS[] =
     "SELECT seq, kind, line, lines, data FROM session_output WHERE session_id = :id AND seq > :seq"
@@ -59,65 +60,101 @@ remark(struct attach *a, const char *text, size_t len)
 	fprintf(stderr, "%s\n", a->typing ? "\r" : "");
 }
 
+/* A row that was read, with its bytes. */
+struct row {
+	int64_t seq, line, lines;
+	char kind[5];
+	char *data;
+	size_t len;
+};
+
 /* The first row may begin before the line that was asked for. */
 static size_t
-lines_before(const struct attach *a, struct stmt *q, const char *data, size_t len)
+bytes_before(const struct attach *a, const struct row *row)
 {
-	int64_t line = stmt_get_int(q, 2), lines = stmt_get_int(q, 3);
-	const char *at = data, *end = data + len;
+	const char *at = row->data, *end = row->data + row->len;
+	int64_t line = row->line, lines = row->lines;
 
 	for (; line < a->from && lines > 1 && at < end; line++, lines--)
 		if ((at = memchr(at, '\n', (size_t)(end - at))) == NULL || ++at == end)
 			return 0;
-	return (size_t)(at - data);
+	return (size_t)(at - row->data);
 }
 
 static int
-row_show(struct attach *a, struct stmt *q)
+row_show(struct attach *a, const struct row *row)
 {
-	const char *kind = stmt_get_text(q, 1);
-	size_t len = (size_t)sqlite3_column_bytes(stmt_handle(q), 4), skip;
-	const char *data = sqlite3_column_blob(stmt_handle(q), 4);
+	char gap[96];
+	size_t skip;
+	int n;
 
-	a->seq = stmt_get_int(q, 0);
-	a->lines = stmt_get_int(q, 2) + stmt_get_int(q, 3);
-	if (strcmp(kind, "note") == 0) {
-		remark(a, data, len);
+	if (row->seq != a->seq + 1) {
+		n = snprintf(gap, sizeof(gap),
+		    "lines %" PRId64 " to %" PRId64 " are not kept any more", a->lines + 1,
+		    row->line - 1);
+		remark(a, gap, (size_t)n);
+	}
+	a->seq = row->seq;
+	a->lines = row->line + row->lines;
+	if (strcmp(row->kind, "note") == 0) {
+		remark(a, row->data, row->len);
 		return 0;
 	}
-	skip = lines_before(a, q, data, len);
-	return write_all(
-	    strcmp(kind, "err") == 0 ? STDERR_FILENO : STDOUT_FILENO, data + skip, len - skip);
+	skip = bytes_before(a, row);
+	if (write_all(strcmp(row->kind, "err") == 0 ? STDERR_FILENO : STDOUT_FILENO,
+		row->data + skip, row->len - skip) == 0)
+		return 0;
+	return refusal_errno(store_refusal(a->cli->db), "session.watch", "standard output");
 }
 
-/* The rows that are there.  Return how many, or -1. */
+/* The next rows, for the caller to free.  Return how many, or -1. */
 static int
-rows_show(struct attach *a)
+rows_read(struct attach *a, struct row rows[ROWS_MAX])
 {
 	struct stmt *q;
-	int n, shown = 0;
+	int n = 0, rc;
 
 	if ((q = store_sql(a->cli->db, ROWS)) == NULL)
 		return -1;
 	stmt_int(q, ":id", a->id);
 	stmt_int(q, ":seq", a->seq);
-	while ((n = stmt_step(q)) == 1) {
-		if (stmt_get_int(q, 0) != a->seq + 1) {
-			char gap[96];
-			int len = snprintf(gap, sizeof(gap),
-			    "lines %" PRId64 " to %" PRId64 " are not kept any more", a->lines + 1,
-			    stmt_get_int(q, 2) - 1);
-
-			remark(a, gap, (size_t)len);
-		}
-		if (row_show(a, q) != 0) {
+	while ((rc = stmt_step(q)) == 1) {
+		rows[n] = (struct row){.seq = stmt_get_int(q, 0),
+		    .line = stmt_get_int(q, 2),
+		    .lines = stmt_get_int(q, 3),
+		    .len = (size_t)sqlite3_column_bytes(stmt_handle(q), 4)};
+		snprintf(rows[n].kind, sizeof(rows[n].kind), "%s", stmt_get_text(q, 1));
+		if ((rows[n].data = malloc(rows[n].len + 1)) == NULL) {
 			stmt_done(q);
-			return refusal_errno(
-			    store_refusal(a->cli->db), "session.watch", "standard output");
+			break;
 		}
-		shown++;
+		memcpy(rows[n].data, sqlite3_column_blob(stmt_handle(q), 4), rows[n].len);
+		n++;
 	}
-	return n == -1 ? -1 : shown;
+	if (rc == 0 || n > 0)
+		return n;
+	if (rc == 1)
+		refusal_set(store_refusal(a->cli->db), "store.failed", "out of memory");
+	return -1;
+}
+
+/*
+ * The rows that are there.  They are read to the end before a byte is written: while whoever reads
+ * us stalls, no statement is open that would keep the database from taking back its log.  Return
+ * how many, or -1.
+ */
+static int
+rows_show(struct attach *a)
+{
+	struct row rows[ROWS_MAX];
+	int n = rows_read(a, rows), i, rc = 0;
+
+	for (i = 0; i < n; i++) {
+		if (rc == 0)
+			rc = row_show(a, &rows[i]);
+		free(rows[i].data);
+	}
+	return rc == 0 ? n : -1;
 }
 
 static int

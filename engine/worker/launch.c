@@ -14,6 +14,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "engine/worker/kin.h"
 #include "engine/worker/launch.h"
 
 #define GROUPS_MAX 256
@@ -114,6 +115,8 @@ static void __attribute__((noreturn)) child_main(struct child *c)
 
 	signals_back();
 	setsid();
+	if (kin_mark(c->plan->mark) != 0)
+		fail(c, STEP_USER);
 	if (c->plan->terminal && ioctl(c->stdio[0], TIOCSCTTY, 0) != 0)
 		fail(c, STEP_TERMINAL);
 	for (i = 0; i < 3; i++)

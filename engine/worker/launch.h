@@ -12,7 +12,9 @@ struct launch_plan {
 	char *const *argv; /* argv[0] without a slash is looked for in PATH of ${env} */
 	char *const *env;  /* all of it */
 	const char *cwd;
-	uid_t uid; /* who it runs as: our own, or any if we are root; with that user's groups */
+	uid_t uid;  /* who it runs as: our own, or any if we are root; with that user's groups */
+	char *mark; /* one of ${env}, of KIN_SIZE bytes, which the process fills
+		       (engine/worker/kin.h) */
 	bool terminal, input; /* a terminal of its own; else whether it reads what we send */
 	unsigned short rows, cols;
 };

@@ -18,6 +18,7 @@
 #include "engine/actor/loop.h"
 #include "engine/state/process.h"
 #include "engine/worker/kill.h"
+#include "engine/worker/kin.h"
 #include "engine/worker/launch.h"
 #include "engine/worker/lines.h"
 #include "engine/worker/pool.h"
@@ -41,7 +42,7 @@ static const char CLAIM[] =
 static const char RUNS[] =
     "UPDATE attempt SET state = 'running', process_id = :process WHERE id = :id";
 static const char NOT_STARTED[] =
-    "UPDATE attempt SET state = 'failed', outcome = 'launch', ended_at = now_ms(),"
+    "UPDATE attempt SET state = 'failed', outcome = :outcome, ended_at = now_ms(),"
     "  why = substr(:why, 1, 512) WHERE id = :id";
 static const char ENDED[] =
     "UPDATE attempt SET state = 'ended', outcome = :outcome, exit_code = :exit,"
@@ -64,6 +65,9 @@ static const char TRIM[] =
 static const char TRIMMED[] = "DELETE FROM session_output WHERE session_id = :session"
 			      " AND seq < (SELECT first_seq FROM session WHERE id = :session)";
 static const char SURVIVORS[] = "SELECT pid FROM session_survivors LIMIT 1";
+static const char LOST[] =
+    "SELECT count(*) FROM process AS p JOIN attempt AS a ON a.process_id = p.id"
+    " WHERE p.boot_id = :boot AND p.pid = :pid AND p.start_ticks = :start AND a.outcome = 'lost'";
 static const char AGAIN[] =
     "SELECT CASE WHEN state = 'queued' THEN printf('attempt %d ended with %s; the next is due in %d s',"
     "  attempts, :how, (not_before - now_ms() + 500) / 1000) END, lines + 1"
@@ -74,8 +78,8 @@ struct pool {
 	void (*idle)(void *ctx);
 	void *ctx;
 	struct attempt *attempts;
-	uint64_t flush, due; /* timers */
-	bool draining;
+	uint64_t flush, due;           /* timers */
+	bool waking, draining, unkept; /* the disk refused what was said last */
 };
 
 /* A stream of an attempt. */
@@ -94,6 +98,7 @@ struct attempt {
 	struct pool *pool;
 	int64_t id, session, n;
 	struct launched p;
+	struct identity who; /* once it was let run; else all zero */
 	struct stream out, err;
 	int64_t line, kept; /* the number of the next line; bytes that are kept of the session */
 	int64_t next_line, more; /* what the transaction that is open makes of these */
@@ -104,7 +109,8 @@ struct attempt {
 	bool input_waits;
 	uint64_t timer;
 	int status;
-	bool terminal, ended, cancelled, going;
+	struct refusal refusal; /* why it did not start; no code: it did */
+	bool terminal, ended, swept, unkept, cancelled, going;
 };
 
 static void
@@ -281,12 +287,30 @@ anything_pending(const struct pool *pool)
 
 static void flush(void *ctx);
 
+/* Where the disk refused, patience: it is tried again as often as the database is looked at. */
 static void
 flush_later(struct pool *pool)
 {
+	struct store *db = pool->env->db;
+
 	if (pool->flush == 0)
-		pool->flush = loop_after(
-		    pool->env->loop, store_setting(pool->env->db, "session.flush_ms"), flush, pool);
+		pool->flush = loop_after(pool->env->loop,
+		    store_setting(db, pool->unkept ? "store.tick_ms" : "session.flush_ms"), flush,
+		    pool);
+}
+
+static int
+flush_all(struct pool *pool)
+{
+	struct store *db = pool->env->db;
+	struct attempt *a;
+
+	if (store_begin(db) != 0)
+		return -1;
+	for (a = pool->attempts; a != NULL; a = a->next)
+		if (attempt_take(a, false) != 0 || trim(a) != 0)
+			return store_rollback(db);
+	return store_commit(db);
 }
 
 /*
@@ -297,26 +321,18 @@ static void
 flush(void *ctx)
 {
 	struct pool *pool = ctx;
-	struct store *db = pool->env->db;
+	bool unkept = pool->unkept;
 	struct attempt *a;
 
 	pool->flush = 0;
-	if (store_begin(db) != 0) {
-		complain(pool, "what sessions say could not be kept");
-		flush_later(pool);
-		return;
+	pool->unkept = flush_all(pool) != 0;
+	if (pool->unkept && !unkept)
+		complain(pool, "what sessions say waits, as it could not be kept");
+	for (a = pool->unkept ? NULL : pool->attempts; a != NULL; a = a->next) {
+		attempt_took(a);
+		stream_release(&a->out);
+		stream_release(&a->err);
 	}
-	for (a = pool->attempts; a != NULL; a = a->next)
-		if (attempt_take(a, false) != 0 || trim(a) != 0)
-			break;
-	if ((a != NULL ? store_rollback(db) : store_commit(db)) != 0)
-		complain(pool, "what sessions say could not be kept");
-	else
-		for (a = pool->attempts; a != NULL; a = a->next) {
-			attempt_took(a);
-			stream_release(&a->out);
-			stream_release(&a->err);
-		}
 	if (anything_pending(pool))
 		flush_later(pool);
 }
@@ -357,7 +373,7 @@ stream_read(void *ctx, uint32_t events)
 		loop_del(pool->env->loop, s->fd);
 		s->held = true;
 	}
-	if (attempt_pending(a) < FLUSH_BYTES) {
+	if (attempt_pending(a) < FLUSH_BYTES || pool->unkept) {
 		flush_later(pool);
 		return;
 	}
@@ -432,30 +448,71 @@ note_keep(struct attempt *a)
 	return rc;
 }
 
-static void attempt_retry(void *ctx);
+/* It and what it was handed: what is not marked as handed on by then would be handed on again. */
+static int
+input_keep(struct attempt *a)
+{
+	struct stmt *q;
 
-/* It ended and all that it said is here: both in one transaction.  Where the disk refuses, later.
+	if (a->input_seq == 0)
+		return 0;
+	if ((q = store_sql(a->pool->env->db, HANDED_ON)) == NULL)
+		return -1;
+	stmt_int(q, ":session", a->session);
+	stmt_int(q, ":seq", a->input_seq);
+	return stmt_run_one(q);
+}
+
+static int
+not_started_keep(struct attempt *a)
+{
+	struct stmt *q;
+
+	if ((q = store_sql(a->pool->env->db, NOT_STARTED)) == NULL)
+		return -1;
+	stmt_int(q, ":id", a->id);
+	stmt_text(q, ":outcome", a->pool->draining ? "drain" : "launch");
+	stmt_text(q, ":why", a->refusal.why);
+	return stmt_run_one(q);
+}
+
+static int
+over_keep(struct attempt *a)
+{
+	struct store *db = a->pool->env->db;
+
+	if (store_begin(db) != 0)
+		return -1;
+	if (a->refusal.code[0] != '\0' ? not_started_keep(a) != 0
+				       : attempt_take(a, true) != 0 || input_keep(a) != 0 ||
+					     end_keep(a) != 0 || note_keep(a) != 0)
+		return store_rollback(db);
+	return store_commit(db);
+}
+
+static bool
+is_its(void *ctx, const struct kin *kin)
+{
+	const struct identity *who = &((const struct attempt *)ctx)->who;
+
+	return kin->pid == who->pid && kin->start_ticks == who->start_ticks &&
+	       strcmp(kin->boot_id, who->boot_id) == 0;
+}
+
+/*
+ * Nothing that it started outlives it.  Its leader is not reaped yet, so that its number, and that
+ * of its group, are nobody else's.
  */
 static void
-attempt_over(struct attempt *a)
+attempt_sweep(struct attempt *a)
 {
-	struct pool *pool = a->pool;
-	struct store *db = pool->env->db;
-
-	loop_cancel(pool->env->loop, a->timer);
-	a->timer = 0;
-	if (store_begin(db) != 0 || attempt_take(a, true) != 0 || end_keep(a) != 0 ||
-	    note_keep(a) != 0 || store_commit(db) != 0) {
-		store_rollback(db);
-		complain(pool, "the end of a session could not be kept");
-		a->timer = loop_after(
-		    pool->env->loop, store_setting(db, "store.tick_ms"), attempt_retry, a);
+	if (a->swept || a->p.pid <= 0)
 		return;
-	}
-	attempt_free(a);
-	if (pool->attempts == NULL)
-		pool->idle(pool->ctx);
-	pool_wake(pool);
+	a->swept = true;
+	kill(-a->p.pid, SIGKILL);
+	if (a->who.pid != 0)
+		(void)kin_end(is_its, a);
+	waitpid(a->p.pid, NULL, 0);
 }
 
 static void
@@ -467,15 +524,55 @@ attempt_retry(void *ctx)
 	attempt_over(a);
 }
 
+/*
+ * It ended and all that it said is here: both in one transaction.  Where the disk refuses, later:
+ * until then its place is taken, and its row says that it runs.
+ */
+static void
+attempt_over(struct attempt *a)
+{
+	struct pool *pool = a->pool;
+
+	loop_cancel(pool->env->loop, a->timer);
+	attempt_sweep(a);
+	if (over_keep(a) != 0) {
+		if (!a->unkept)
+			complain(pool, "the end of a session could not be kept yet");
+		a->unkept = true;
+		a->timer = loop_after(pool->env->loop,
+		    store_setting(pool->env->db, "store.tick_ms"), attempt_retry, a);
+		return;
+	}
+	attempt_free(a);
+	if (pool->attempts == NULL)
+		pool->idle(pool->ctx);
+	pool_wake(pool);
+}
+
+/* What is in the pipe, up to what may be held: whoever wrote it is gone. */
+static void
+stream_last(struct stream *s)
+{
+	unsigned char *room;
+	ssize_t n = 1;
+
+	while (s->fd != -1 && n > 0 && s->lines.used < 2 * HELD_BYTES) {
+		room = lines_room(&s->lines, READ_BYTES);
+		if ((n = room == NULL ? -1 : read(s->fd, room, READ_BYTES)) > 0)
+			lines_add(&s->lines, (size_t)n);
+	}
+	stream_ends(s);
+}
+
 /* A grandchild holds the pipe (RF-22): it was heard for long enough. */
 static void
 attempt_heard(void *ctx)
 {
 	struct attempt *a = ctx;
 
-	a->timer = 0;
-	stream_ends(&a->out);
-	stream_ends(&a->err);
+	attempt_sweep(a);
+	stream_last(&a->out);
+	stream_last(&a->err);
 	attempt_over(a);
 }
 
@@ -515,10 +612,13 @@ process_ended(void *ctx, uint32_t events)
 {
 	struct attempt *a = ctx;
 	struct actor_env *env = a->pool->env;
+	siginfo_t si = {.si_pid = 0};
 
 	(void)events;
-	if (waitpid(a->p.pid, &a->status, WNOHANG) != a->p.pid)
+	if (waitid(P_PIDFD, (id_t)a->p.pidfd, &si, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+	    si.si_pid == 0)
 		return;
+	a->status = si.si_code == CLD_EXITED ? W_EXITCODE(si.si_status, 0) : si.si_status & 0x7f;
 	a->ended = true;
 	loop_del(env->loop, a->p.pidfd);
 	loop_cancel(env->loop, a->timer);
@@ -534,45 +634,30 @@ process_ended(void *ctx, uint32_t events)
  * Its beginning.
  */
 
+/* Its row says that it is about to run: now it must say why it does not. */
 static void
 not_started(struct attempt *a, const struct refusal *r)
 {
-	struct pool *pool = a->pool;
-	struct store *db = pool->env->db;
-	struct stmt *q;
-
-	if (a->p.pid > 0) {
+	a->refusal = *r;
+	a->ended = true;
+	if (a->p.pid > 0)
 		kill(a->p.pid, SIGKILL);
-		waitpid(a->p.pid, NULL, 0);
-	}
-	if (store_begin(db) != 0) {
-		complain(pool, "a session that did not start could not be kept");
-	} else if ((q = store_sql(db, NOT_STARTED)) == NULL) {
-		store_rollback(db);
-	} else {
-		stmt_int(q, ":id", a->id);
-		stmt_text(q, ":why", r->why);
-		if (stmt_run_one(q) != 0 || store_commit(db) != 0) {
-			store_rollback(db);
-			complain(pool, "a session that did not start could not be kept");
-		}
-	}
-	attempt_free(a);
+	attempt_over(a);
 }
 
 static int
 mark_running(struct attempt *a)
 {
 	struct store *db = a->pool->env->db;
-	struct identity who;
 	struct stmt *q;
 	int64_t process;
 
-	if (identity_of(a->p.pid, &who) != 0)
+	if (identity_of(a->p.pid, &a->who) != 0)
 		return refusal_set(store_refusal(db), "store.failed", "the process cannot be seen");
 	if (store_begin(db) != 0)
 		return -1;
-	if ((process = process_id(db, &who, geteuid())) == -1 || (q = store_sql(db, RUNS)) == NULL)
+	if ((process = process_id(db, &a->who, geteuid())) == -1 ||
+	    (q = store_sql(db, RUNS)) == NULL)
 		return store_rollback(db);
 	stmt_int(q, ":id", a->id);
 	stmt_int(q, ":process", process);
@@ -626,7 +711,6 @@ reported(void *ctx, uint32_t events)
 			return;
 		}
 		not_started(a, &r);
-		pool_wake(pool);
 	}
 }
 
@@ -634,13 +718,14 @@ struct words {
 	char *argv[WORDS_MAX], *env[ENV_MAX + 1];
 	char text[ENV_MAX][512];
 	int nenv;
+	char mark[KIN_SIZE];
 };
 
 static void __attribute__((format(printf, 2, 3))) set(struct words *w, const char *fmt, ...)
 {
 	va_list ap;
 
-	if (w->nenv == ENV_MAX)
+	if (w->nenv == ENV_MAX - 1)
 		return;
 	va_start(ap, fmt);
 	vsnprintf(w->text[w->nenv], sizeof(w->text[0]), fmt, ap);
@@ -672,6 +757,8 @@ environment(struct words *w, const struct launch_plan *plan, const char *name, i
 		set(w, "TERM=xterm-256color");
 	set(w, "BASTION_SESSION=%s", name);
 	set(w, "BASTION_ATTEMPT=%" PRId64, n);
+	w->env[w->nenv] = w->mark; /* filled by the process itself */
+	w->env[++w->nenv] = NULL;
 }
 
 /* The words of the JSON array ${json}, for the caller to free one by one. */
@@ -755,7 +842,7 @@ claim_one(struct pool *pool)
 {
 	static struct words w; /* large */
 	struct store *db = pool->env->db;
-	struct launch_plan plan = {.argv = w.argv, .env = w.env};
+	struct launch_plan plan = {.argv = w.argv, .env = w.env, .mark = w.mark};
 	char name[129], *cwd = NULL;
 	struct attempt *a;
 	struct stmt *q;
@@ -974,14 +1061,14 @@ due_later(struct pool *pool)
 	pool->due = ms > 0 ? loop_after(pool->env->loop, ms, due, pool) : 0;
 }
 
-void
-pool_wake(struct pool *pool)
+/* What is asked of those that run, and whoever may start. */
+static void
+wake_once(struct pool *pool)
 {
-	struct attempt *a, *next;
+	struct attempt *a;
 	int n = 1;
 
-	for (a = pool->attempts; a != NULL; a = next) {
-		next = a->next;
+	for (a = pool->attempts; a != NULL; a = a->next) {
 		if (!a->cancelled && !a->ended && cancel_asked(a)) {
 			a->cancelled = true;
 			attempt_end(a);
@@ -993,23 +1080,53 @@ pool_wake(struct pool *pool)
 		n = claim_one(pool);
 	if (n == -1)
 		complain(pool, "a session could not be taken");
+}
+
+void
+pool_wake(struct pool *pool)
+{
+	/* One that cannot start ends at once, which wakes us, while we start others. */
+	if (pool->waking)
+		return;
+	pool->waking = true;
+	wake_once(pool);
+	pool->waking = false;
 	if (!pool->draining)
 		due_later(pool);
 }
 
-/* Of a daemon that died: its processes live on where nothing tied them to it. */
-static int
+static bool
+is_of_the_lost(void *ctx, const struct kin *kin)
+{
+	struct stmt *q;
+
+	if ((q = store_sql(ctx, LOST)) == NULL)
+		return false;
+	stmt_text(q, ":boot", kin->boot_id);
+	stmt_int(q, ":pid", kin->pid);
+	stmt_int(q, ":start", kin->start_ticks);
+	return stmt_value(q, 0) > 0;
+}
+
+/*
+ * Of a worker that died: its sessions' leaders died with it, but for one that is another user by
+ * now; what they started did not.
+ */
+static void
 end_survivors(struct pool *pool)
 {
 	struct refusal r = {0};
 	int64_t pid;
+	int n;
 
 	while ((pid = stmt_value(store_sql(pool->env->db, SURVIVORS), 0)) > 1)
 		if (kill_tree((pid_t)pid, (pid_t)pid, &r) != 0) {
 			fprintf(stderr, "bastion: worker: %s\n", r.why);
-			return -1;
+			break;
 		}
-	return 0;
+	if ((n = kin_end(is_of_the_lost, pool->env->db)) > 0)
+		fprintf(
+		    stderr, "bastion: worker: processes of lost sessions lived on: %d ended\n", n);
 }
 
 struct pool *
@@ -1022,7 +1139,7 @@ pool_new(struct actor_env *env, void (*idle)(void *ctx), void *ctx, struct refus
 		return NULL;
 	}
 	*pool = (struct pool){.env = env, .idle = idle, .ctx = ctx};
-	(void)end_survivors(pool);
+	end_survivors(pool);
 	return pool;
 }
 
