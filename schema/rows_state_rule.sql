@@ -102,4 +102,17 @@ INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('sandbox_run', 'running', 'lost'),
     ('tool_grant', '', 'active'),
     ('tool_grant', 'active', 'replaced'),
-    ('tool_grant', 'active', 'revoked');
+    ('tool_grant', 'active', 'revoked'),
+    ('session', '', 'queued'),
+    ('session', 'queued', 'running'),
+    ('session', 'queued', 'cancelled'),
+    ('session', 'running', 'queued'),
+    ('session', 'running', 'done'),
+    ('session', 'running', 'failed'),
+    ('session', 'running', 'cancelled'),
+    ('attempt', '', 'launching'),
+    ('attempt', 'launching', 'running'),
+    ('attempt', 'launching', 'failed'),
+    ('attempt', 'launching', 'lost'),
+    ('attempt', 'running', 'ended'),
+    ('attempt', 'running', 'lost');

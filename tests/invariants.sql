@@ -359,3 +359,16 @@ SELECT 'denied for what it is not' AS name, d.id AS detail
     OR (g.code = 'destructive_command'
         AND NOT EXISTS (SELECT 1 FROM json_each(d.categories) WHERE value = 'destructive'))
     OR (g.code = 'persistent_deny') <> (g.action = 'deny' AND g.grant_id IS NOT NULL);
+-- Sessions: what runs has one attempt that lives, and what is over has none; what was said is numbered.
+SELECT 'session without its attempt' AS name, s.name || ' is ' || s.state AS detail
+  FROM session AS s
+ WHERE (s.state = 'running') <> EXISTS (SELECT 1 FROM attempt AS a WHERE a.session_id = s.id
+                                           AND a.state IN ('launching', 'running'));
+
+SELECT 'session output' AS name, s.name || ': ' || count(o.seq) || ' rows' AS detail
+  FROM session AS s LEFT JOIN session_output AS o ON o.session_id = s.id AND o.seq >= s.first_seq
+ GROUP BY s.id
+HAVING count(o.seq) <> s.last_seq - s.first_seq + 1 OR coalesce(max(o.seq), s.last_seq) <> s.last_seq;
+
+SELECT 'input of a session that is over' AS name, s.name AS detail
+  FROM session AS s JOIN session_input AS i ON i.session_id = s.id WHERE s.finished_at IS NOT NULL;

@@ -139,7 +139,8 @@ program_talk(struct program_talk *t, struct scratch *s, const char *const words[
 
 	t->len = 0;
 	if ((t->pid = forkpty(&t->fd, NULL, NULL, &size)) == 0) {
-		set_environment(s);
+		if (s != NULL)
+			set_environment(s);
 		become(words);
 	}
 	if (t->pid == -1)

@@ -39,8 +39,9 @@ void program_free(struct program *p);
 
 /**
  * program_talk(t, s, words), program_type(t, text), program_expect(t, text):
- * Run the program on a terminal of 80 columns; type ${text}; wait, at most 20 s, until ${text} is
- * shown, and fail the test otherwise.
+ * Run the program on a terminal of 80 columns, over the state of ${s}, or where that is NULL over
+ * the one that the environment names; type ${text}; wait, at most 20 s, until ${text} is shown, and
+ * fail the test otherwise.
  */
 void program_talk(struct program_talk *t, struct scratch *s, const char *const words[]);
 void program_type(struct program_talk *t, const char *text);

@@ -11,6 +11,7 @@
 #include "engine/worker/act.h"
 #include "engine/worker/contain_run.h"
 #include "engine/worker/observe.h"
+#include "engine/worker/pool.h"
 #include "engine/worker/probe.h"
 #include "engine/worker/pump.h"
 #include "engine/worker/runner.h"
@@ -44,6 +45,7 @@ static const char FINISHED[] =
 struct worker {
 	struct actor_env *env;
 	struct runner runner;
+	struct pool *pool; /* sessions */
 	struct run *runs;
 	int live;
 	bool draining;
@@ -234,6 +236,16 @@ run_commit(struct run *run, bool ended)
 
 static void claim(struct worker *w);
 
+/* Nothing of it runs, so a drain is over. */
+static void
+worker_idle(void *ctx)
+{
+	struct worker *w = ctx;
+
+	if (w->draining && w->live == 0 && pool_idle(w->pool))
+		loop_stop(w->env->loop);
+}
+
 /* It ended, or was left behind, and all that it said is here. */
 static void
 run_end(struct run *run)
@@ -250,8 +262,8 @@ run_end(struct run *run)
 	} else {
 		run_free(run);
 	}
-	if (w->draining && w->live == 0)
-		loop_stop(w->env->loop);
+	if (w->draining)
+		worker_idle(w);
 	else
 		claim(w);
 }
@@ -565,8 +577,11 @@ contain(struct worker *w)
 static void
 worker_wake(struct actor_env *env)
 {
-	contain(env->ctx);
-	claim(env->ctx);
+	struct worker *w = env->ctx;
+
+	contain(w);
+	claim(w);
+	pool_wake(w->pool);
 }
 
 static void
@@ -576,6 +591,7 @@ worker_stop(struct actor_env *env)
 
 	if (w == NULL)
 		return;
+	pool_free(w->pool);
 	while (w->runs != NULL)
 		run_free(w->runs);
 	if (w->runner.pid > 0)
@@ -604,7 +620,8 @@ worker_start(struct actor_env *env, struct refusal *r)
 		env->ctx = NULL;
 		return -1;
 	}
-	if (runner_start(&w->runner, "/proc/self/exe", r) == 0 &&
+	if ((w->pool = pool_new(env, worker_idle, w, r)) != NULL &&
+	    runner_start(&w->runner, "/proc/self/exe", r) == 0 &&
 	    loop_add(env->loop, runner_fd(&w->runner), EPOLLIN, runner_told, w) == 0)
 		return 0;
 	worker_stop(env);
@@ -620,8 +637,8 @@ worker_drain(struct actor_env *env)
 	w->draining = true;
 	for (run = w->runs; run != NULL; run = run->next)
 		runner_kill(&w->runner, run->process);
-	if (w->live == 0)
-		loop_stop(env->loop);
+	pool_drain(w->pool);
+	worker_idle(w);
 }
 
 const struct actor actor_worker = {

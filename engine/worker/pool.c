@@ -1,0 +1,1176 @@
+/* pool.c: sessions in the worker's loop. */
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pwd.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/actor/loop.h"
+#include "engine/state/process.h"
+#include "engine/worker/kill.h"
+#include "engine/worker/kin.h"
+#include "engine/worker/launch.h"
+#include "engine/worker/lines.h"
+#include "engine/worker/pool.h"
+
+#define READ_BYTES   65536
+#define FLUSH_BYTES  262144  /* that are committed without waiting for more */
+#define HELD_BYTES   1048576 /* of one stream before it waits for a commit */
+#define LATE_FLUSHES 5       /* after that many a line without its end is shown as far as it is */
+#define WORDS_MAX    257
+#define ENV_MAX      16
+
+static const char NEXT[] =
+    "SELECT s.id, s.name, s.argv, s.cwd, s.by_uid, s.terminal, s.input, s.rows, s.cols, s.attempts + 1,"
+    "  coalesce((SELECT max(o.line + max(o.lines, 1)) FROM session_output AS o"
+    "             WHERE o.session_id = s.id AND o.seq > s.last_seq - 8), 1)"
+    "  FROM next_session AS n JOIN session AS s ON s.id = n.id"
+    " WHERE (SELECT count(*) FROM attempt WHERE state IN ('launching', 'running'))"
+    "     < (SELECT value FROM setting WHERE name = 'session.slots')";
+static const char CLAIM[] =
+    "INSERT INTO attempt (session_id, n, launched_at) VALUES (:session, :n, now_ms())";
+static const char RUNS[] =
+    "UPDATE attempt SET state = 'running', process_id = :process WHERE id = :id";
+static const char NOT_STARTED[] =
+    "UPDATE attempt SET state = 'failed', outcome = :outcome, ended_at = now_ms(),"
+    "  why = substr(:why, 1, 512) WHERE id = :id";
+static const char ENDED[] =
+    "UPDATE attempt SET state = 'ended', outcome = :outcome, exit_code = :exit,"
+    "  term_signal = nullif(:signal, 0), ended_at = now_ms() WHERE id = :id";
+static const char SAID[] =
+    "INSERT INTO session_output (session_id, seq, attempt, kind, line, lines, more, at, data)"
+    " VALUES (:session, (SELECT last_seq + 1 FROM session WHERE id = :session), :n, :kind, :line,"
+    "  :lines, :more, now_ms(), :data)";
+static const char CANCELLED[] = "SELECT cancel_at IS NOT NULL FROM session WHERE id = :session";
+static const char SENT[] = "SELECT seq, kind, data FROM session_input"
+			   " WHERE session_id = :session AND seq > :seq ORDER BY seq LIMIT 1";
+static const char HANDED_ON[] = "UPDATE session SET input_seq = :seq WHERE id = :session";
+static const char DUE[] = "SELECT min(not_before) - now_ms() FROM session WHERE state = 'queued'";
+static const char KEPT[] =
+    "SELECT sum(length(data)) FROM session_output WHERE session_id = :session";
+static const char TRIM[] =
+    "UPDATE session SET first_seq = (SELECT max(seq) FROM (SELECT seq, sum(length(data))"
+    "   OVER (ORDER BY seq DESC) AS behind FROM session_output WHERE session_id = :session)"
+    "  WHERE behind >= (SELECT value FROM setting WHERE name = 'session.history')) WHERE id = :session";
+static const char TRIMMED[] = "DELETE FROM session_output WHERE session_id = :session"
+			      " AND seq < (SELECT first_seq FROM session WHERE id = :session)";
+static const char SURVIVORS[] = "SELECT pid FROM session_survivors LIMIT 1";
+static const char LOST[] =
+    "SELECT count(*) FROM process AS p JOIN attempt AS a ON a.process_id = p.id"
+    " WHERE p.boot_id = :boot AND p.pid = :pid AND p.start_ticks = :start AND a.outcome = 'lost'";
+static const char AGAIN[] =
+    "SELECT CASE WHEN state = 'queued' THEN printf('attempt %d ended with %s; the next is due in %d s',"
+    "  attempts, :how, (not_before - now_ms() + 500) / 1000) END, lines + 1"
+    "  FROM session WHERE id = :session";
+
+struct pool {
+	struct actor_env *env;
+	void (*idle)(void *ctx);
+	void *ctx;
+	struct attempt *attempts;
+	uint64_t flush, due;           /* timers */
+	bool waking, draining, unkept; /* the disk refused what was said last */
+};
+
+/* A stream of an attempt. */
+struct stream {
+	struct attempt *attempt;
+	const char *kind;
+	struct lines lines;
+	struct lines_mark mark; /* what the transaction that is open has of it */
+	int fd;                 /* -1: at its end */
+	int late;               /* flushes since a line without its end was shown */
+	bool held;              /* it waits until some of it is committed */
+};
+
+struct attempt {
+	struct attempt *next, **self;
+	struct pool *pool;
+	int64_t id, session, n;
+	struct launched p;
+	struct identity who; /* once it was let run; else all zero */
+	struct stream out, err;
+	int64_t line, kept; /* the number of the next line; bytes that are kept of the session */
+	int64_t next_line, more; /* what the transaction that is open makes of these */
+	/* What is being handed on. */
+	unsigned char *input;
+	size_t input_len, input_at;
+	int64_t input_seq;
+	bool input_waits;
+	uint64_t timer;
+	int status;
+	struct refusal refusal; /* why it did not start; no code: it did */
+	bool terminal, ended, swept, unkept, cancelled, going;
+};
+
+static void
+complain(struct pool *pool, const char *what)
+{
+	fprintf(stderr, "bastion: worker: %s: %s\n", what, store_refusal(pool->env->db)->why);
+}
+
+static void
+attempt_free(struct attempt *a)
+{
+	struct loop *loop = a->pool->env->loop;
+	int fds[] = {a->p.pidfd, a->p.report, a->p.out, a->p.err, a->p.in};
+	size_t i;
+
+	*a->self = a->next;
+	if (a->next != NULL)
+		a->next->self = a->self;
+	loop_cancel(loop, a->timer);
+	for (i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		if (fds[i] != -1)
+			loop_del(loop, fds[i]);
+	launch_close(&a->p);
+	lines_free(&a->out.lines);
+	lines_free(&a->err.lines);
+	free(a->input);
+	free(a);
+}
+
+static size_t
+attempt_pending(const struct attempt *a)
+{
+	return a->out.lines.used + a->err.lines.used;
+}
+
+/*
+ * Keeping what they say.
+ */
+
+static int
+said(struct attempt *a, const char *kind, int64_t line, int64_t lines, bool more, const void *data,
+    size_t len)
+{
+	struct stmt *q;
+
+	if ((q = store_sql(a->pool->env->db, SAID)) == NULL)
+		return -1;
+	stmt_int(q, ":session", a->session);
+	stmt_int(q, ":n", a->n);
+	stmt_text(q, ":kind", kind);
+	stmt_int(q, ":line", line);
+	stmt_int(q, ":lines", lines);
+	stmt_int(q, ":more", more);
+	stmt_blob(q, ":data", data, len);
+	a->more += (int64_t)len;
+	return stmt_run_one(q);
+}
+
+static int
+row_keep(void *ctx, int64_t line, int64_t lines, bool more, const unsigned char *data, size_t len)
+{
+	struct stream *s = ctx;
+
+	return said(s->attempt, s->kind, line, lines, more, data, len);
+}
+
+/* A terminal has no lines, only bytes; newlines count, so that a place in it can be named. */
+static int
+bytes_take(struct stream *s)
+{
+	const unsigned char *data, *end;
+	int64_t lines;
+	size_t n;
+
+	s->mark = (struct lines_mark){.next = s->attempt->next_line};
+	for (; s->mark.done < s->lines.used; s->mark.done += n) {
+		n = s->lines.used - s->mark.done;
+		n = n < LINES_ROW ? n : LINES_ROW;
+		data = s->lines.buf + s->mark.done;
+		for (lines = 0, end = data; end < data + n; end++)
+			lines += *end == '\n';
+		if (said(s->attempt, s->kind, s->mark.next, lines, false, data, n) != 0)
+			return -1;
+		s->mark.next += lines;
+	}
+	return 0;
+}
+
+static int
+stream_take(struct stream *s, bool over)
+{
+	bool late = s->late + 1 >= LATE_FLUSHES;
+	int rc;
+
+	rc = s->attempt->terminal
+		 ? bytes_take(s)
+		 : lines_take(&s->lines, s->attempt->next_line, late, over, &s->mark, row_keep, s);
+	s->attempt->next_line = s->mark.next;
+	return rc;
+}
+
+/* Into the transaction that is open: all that ${a} said. */
+static int
+attempt_take(struct attempt *a, bool over)
+{
+	a->next_line = a->line;
+	a->more = 0;
+	return stream_take(&a->out, over) != 0 ? -1 : stream_take(&a->err, over);
+}
+
+/* The transaction is durable. */
+static void
+attempt_took(struct attempt *a)
+{
+	struct stream *const streams[] = {&a->out, &a->err};
+	size_t i;
+
+	a->line = a->next_line;
+	a->kept += a->more;
+	for (i = 0; i < 2; i++) {
+		lines_done(&streams[i]->lines, &streams[i]->mark);
+		streams[i]->late =
+		    streams[i]->lines.used == 0 || streams[i]->late + 1 >= LATE_FLUSHES
+			? 0
+			: streams[i]->late + 1;
+	}
+}
+
+static void stream_read(void *ctx, uint32_t events);
+
+/* What waited for a commit may be read on. */
+static void
+stream_release(struct stream *s)
+{
+	if (s->held && s->fd != -1 && s->lines.used < HELD_BYTES) {
+		s->held = false;
+		loop_add(s->attempt->pool->env->loop, s->fd, EPOLLIN, stream_read, s);
+	}
+}
+
+/* More than the setting keeps: the oldest rows go, a little at a time. */
+static int
+trim(struct attempt *a)
+{
+	struct store *db = a->pool->env->db;
+	int64_t history = store_setting(db, "session.history");
+	struct stmt *q;
+
+	if (a->kept + a->more < history + history / 16 + LINES_ROW)
+		return 0;
+	if ((q = store_sql(db, TRIM)) == NULL)
+		return -1;
+	stmt_int(q, ":session", a->session);
+	if (stmt_run(q) != 0 || (q = store_sql(db, TRIMMED)) == NULL)
+		return -1;
+	stmt_int(q, ":session", a->session);
+	if (stmt_run(q) != 0 || (q = store_sql(db, KEPT)) == NULL)
+		return -1;
+	stmt_int(q, ":session", a->session);
+	a->more = stmt_value(q, 0) - a->kept;
+	return 0;
+}
+
+static bool
+anything_pending(const struct pool *pool)
+{
+	const struct attempt *a;
+
+	for (a = pool->attempts; a != NULL; a = a->next)
+		if (attempt_pending(a) > 0)
+			return true;
+	return false;
+}
+
+static void flush(void *ctx);
+
+/* Where the disk refused, patience: it is tried again as often as the database is looked at. */
+static void
+flush_later(struct pool *pool)
+{
+	struct store *db = pool->env->db;
+
+	if (pool->flush == 0)
+		pool->flush = loop_after(pool->env->loop,
+		    store_setting(db, pool->unkept ? "store.tick_ms" : "session.flush_ms"), flush,
+		    pool);
+}
+
+static int
+flush_all(struct pool *pool)
+{
+	struct store *db = pool->env->db;
+	struct attempt *a;
+
+	if (store_begin(db) != 0)
+		return -1;
+	for (a = pool->attempts; a != NULL; a = a->next)
+		if (attempt_take(a, false) != 0 || trim(a) != 0)
+			return store_rollback(db);
+	return store_commit(db);
+}
+
+/*
+ * All that was said goes into one durable transaction.  Where the disk refuses, it stays here, its
+ * writers wait, and it is tried again.
+ */
+static void
+flush(void *ctx)
+{
+	struct pool *pool = ctx;
+	bool unkept = pool->unkept;
+	struct attempt *a;
+
+	pool->flush = 0;
+	pool->unkept = flush_all(pool) != 0;
+	if (pool->unkept && !unkept)
+		complain(pool, "what sessions say waits, as it could not be kept");
+	for (a = pool->unkept ? NULL : pool->attempts; a != NULL; a = a->next) {
+		attempt_took(a);
+		stream_release(&a->out);
+		stream_release(&a->err);
+	}
+	if (anything_pending(pool))
+		flush_later(pool);
+}
+
+static void attempt_over(struct attempt *a);
+
+static void
+stream_ends(struct stream *s)
+{
+	if (s->fd == -1)
+		return;
+	loop_del(s->attempt->pool->env->loop, s->fd);
+	s->fd = -1;
+	s->held = false;
+}
+
+/* One read of what is there.  A terminal whose last program closed it says EIO. */
+static void
+stream_read(void *ctx, uint32_t events)
+{
+	struct stream *s = ctx;
+	struct attempt *a = s->attempt;
+	struct pool *pool = a->pool;
+	unsigned char *room = lines_room(&s->lines, READ_BYTES);
+	ssize_t n = room == NULL ? 0 : read(s->fd, room, READ_BYTES);
+
+	(void)events;
+	if (n == -1 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		stream_ends(s);
+		if (a->ended && a->out.fd == -1 && a->err.fd == -1)
+			attempt_over(a);
+		return;
+	}
+	lines_add(&s->lines, (size_t)n);
+	if (s->lines.used >= HELD_BYTES) {
+		loop_del(pool->env->loop, s->fd);
+		s->held = true;
+	}
+	if (attempt_pending(a) < FLUSH_BYTES || pool->unkept) {
+		flush_later(pool);
+		return;
+	}
+	loop_cancel(pool->env->loop, pool->flush);
+	flush(pool);
+}
+
+/*
+ * Its end.
+ */
+
+static const char *
+outcome(const struct attempt *a)
+{
+	int code = WIFEXITED(a->status) ? WEXITSTATUS(a->status) : -1;
+
+	if (a->cancelled)
+		return "cancelled";
+	if (code == 0)
+		return "success";
+	if (a->pool->draining)
+		return "drain";
+	return code == 75 ? "later" : code == 76 ? "permanent" : "crash";
+}
+
+static int
+end_keep(struct attempt *a)
+{
+	bool killed = WIFSIGNALED(a->status);
+	struct stmt *q;
+
+	if ((q = store_sql(a->pool->env->db, ENDED)) == NULL)
+		return -1;
+	stmt_int(q, ":id", a->id);
+	stmt_text(q, ":outcome", outcome(a));
+	stmt_int(q, ":exit", killed ? 128 + WTERMSIG(a->status) : WEXITSTATUS(a->status));
+	stmt_int(q, ":signal", killed ? WTERMSIG(a->status) : 0);
+	return stmt_run_one(q);
+}
+
+/* Who watches is told that what follows is another try (RF-38). */
+static int
+note_keep(struct attempt *a)
+{
+	char how[48], *text;
+	struct stmt *q;
+	int64_t line;
+	int rc;
+
+	if (WIFSIGNALED(a->status))
+		snprintf(how, sizeof(how), "signal %d", WTERMSIG(a->status));
+	else
+		snprintf(how, sizeof(how), "exit %d", WEXITSTATUS(a->status));
+	if ((q = store_sql(a->pool->env->db, AGAIN)) == NULL)
+		return -1;
+	stmt_text(q, ":how", how);
+	stmt_int(q, ":session", a->session);
+	if (stmt_step(q) != 1)
+		return -1;
+	if (stmt_is_null(q, 0)) {
+		stmt_done(q);
+		return 0;
+	}
+	line = a->next_line;
+	rc = asprintf(&text, "%s\n", stmt_get_text(q, 0));
+	stmt_done(q);
+	if (rc == -1)
+		return refusal_set(
+		    store_refusal(a->pool->env->db), "store.failed", "out of memory");
+	rc = said(a, "note", line, 1, false, text, strlen(text));
+	free(text);
+	return rc;
+}
+
+/* It and what it was handed: what is not marked as handed on by then would be handed on again. */
+static int
+input_keep(struct attempt *a)
+{
+	struct stmt *q;
+
+	if (a->input_seq == 0)
+		return 0;
+	if ((q = store_sql(a->pool->env->db, HANDED_ON)) == NULL)
+		return -1;
+	stmt_int(q, ":session", a->session);
+	stmt_int(q, ":seq", a->input_seq);
+	return stmt_run_one(q);
+}
+
+static int
+not_started_keep(struct attempt *a)
+{
+	struct stmt *q;
+
+	if ((q = store_sql(a->pool->env->db, NOT_STARTED)) == NULL)
+		return -1;
+	stmt_int(q, ":id", a->id);
+	stmt_text(q, ":outcome", a->pool->draining ? "drain" : "launch");
+	stmt_text(q, ":why", a->refusal.why);
+	return stmt_run_one(q);
+}
+
+static int
+over_keep(struct attempt *a)
+{
+	struct store *db = a->pool->env->db;
+
+	if (store_begin(db) != 0)
+		return -1;
+	if (a->refusal.code[0] != '\0' ? not_started_keep(a) != 0
+				       : attempt_take(a, true) != 0 || input_keep(a) != 0 ||
+					     end_keep(a) != 0 || note_keep(a) != 0)
+		return store_rollback(db);
+	return store_commit(db);
+}
+
+static bool
+is_its(void *ctx, const struct kin *kin)
+{
+	const struct identity *who = &((const struct attempt *)ctx)->who;
+
+	return kin->pid == who->pid && kin->start_ticks == who->start_ticks &&
+	       strcmp(kin->boot_id, who->boot_id) == 0;
+}
+
+/*
+ * Nothing that it started outlives it.  Its leader is not reaped yet, so that its number, and that
+ * of its group, are nobody else's.
+ */
+static void
+attempt_sweep(struct attempt *a)
+{
+	if (a->swept || a->p.pid <= 0)
+		return;
+	a->swept = true;
+	kill(-a->p.pid, SIGKILL);
+	if (a->who.pid != 0)
+		(void)kin_end(is_its, a);
+	waitpid(a->p.pid, NULL, 0);
+}
+
+static void
+attempt_retry(void *ctx)
+{
+	struct attempt *a = ctx;
+
+	a->timer = 0;
+	attempt_over(a);
+}
+
+/*
+ * It ended and all that it said is here: both in one transaction.  Where the disk refuses, later:
+ * until then its place is taken, and its row says that it runs.
+ */
+static void
+attempt_over(struct attempt *a)
+{
+	struct pool *pool = a->pool;
+
+	loop_cancel(pool->env->loop, a->timer);
+	attempt_sweep(a);
+	if (over_keep(a) != 0) {
+		if (!a->unkept)
+			complain(pool, "the end of a session could not be kept yet");
+		a->unkept = true;
+		a->timer = loop_after(pool->env->loop,
+		    store_setting(pool->env->db, "store.tick_ms"), attempt_retry, a);
+		return;
+	}
+	attempt_free(a);
+	if (pool->attempts == NULL)
+		pool->idle(pool->ctx);
+	pool_wake(pool);
+}
+
+/* What is in the pipe, up to what may be held: whoever wrote it is gone. */
+static void
+stream_last(struct stream *s)
+{
+	unsigned char *room;
+	ssize_t n = 1;
+
+	while (s->fd != -1 && n > 0 && s->lines.used < 2 * HELD_BYTES) {
+		room = lines_room(&s->lines, READ_BYTES);
+		if ((n = room == NULL ? -1 : read(s->fd, room, READ_BYTES)) > 0)
+			lines_add(&s->lines, (size_t)n);
+	}
+	stream_ends(s);
+}
+
+/* A grandchild holds the pipe (RF-22): it was heard for long enough. */
+static void
+attempt_heard(void *ctx)
+{
+	struct attempt *a = ctx;
+
+	attempt_sweep(a);
+	stream_last(&a->out);
+	stream_last(&a->err);
+	attempt_over(a);
+}
+
+static void
+attempt_kill(void *ctx)
+{
+	struct attempt *a = ctx;
+
+	a->timer = 0;
+	kill(a->p.pid, SIGKILL); /* where it leads no group yet */
+	kill(-a->p.pid, SIGKILL);
+}
+
+/* Politely, and after a grace for certain. */
+static void
+attempt_end(struct attempt *a)
+{
+	struct actor_env *env = a->pool->env;
+
+	if (a->going)
+		return;
+	a->going = true;
+	if (a->p.go != -1) { /* it has not begun */
+		attempt_kill(a);
+		return;
+	}
+	kill(-a->p.pid, SIGTERM);
+	kill(-a->p.pid, SIGCONT);
+	loop_cancel(env->loop, a->timer);
+	a->timer =
+	    loop_after(env->loop, store_setting(env->db, "session.kill_ms"), attempt_kill, a);
+}
+
+/* The leader has ended: what it started ends too, once its last words are read. */
+static void
+process_ended(void *ctx, uint32_t events)
+{
+	struct attempt *a = ctx;
+	struct actor_env *env = a->pool->env;
+	siginfo_t si = {.si_pid = 0};
+
+	(void)events;
+	if (waitid(P_PIDFD, (id_t)a->p.pidfd, &si, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+	    si.si_pid == 0)
+		return;
+	a->status = si.si_code == CLD_EXITED ? W_EXITCODE(si.si_status, 0) : si.si_status & 0x7f;
+	a->ended = true;
+	loop_del(env->loop, a->p.pidfd);
+	loop_cancel(env->loop, a->timer);
+	a->timer = 0;
+	if (a->out.fd == -1 && a->err.fd == -1)
+		attempt_over(a);
+	else
+		a->timer = loop_after(
+		    env->loop, store_setting(env->db, "session.drain_ms"), attempt_heard, a);
+}
+
+/*
+ * Its beginning.
+ */
+
+/* Its row says that it is about to run: now it must say why it does not. */
+static void
+not_started(struct attempt *a, const struct refusal *r)
+{
+	a->refusal = *r;
+	a->ended = true;
+	if (a->p.pid > 0)
+		kill(a->p.pid, SIGKILL);
+	attempt_over(a);
+}
+
+static int
+mark_running(struct attempt *a)
+{
+	struct store *db = a->pool->env->db;
+	struct stmt *q;
+	int64_t process;
+
+	if (identity_of(a->p.pid, &a->who) != 0)
+		return refusal_set(store_refusal(db), "store.failed", "the process cannot be seen");
+	if (store_begin(db) != 0)
+		return -1;
+	if ((process = process_id(db, &a->who, geteuid())) == -1 ||
+	    (q = store_sql(db, RUNS)) == NULL)
+		return store_rollback(db);
+	stmt_int(q, ":id", a->id);
+	stmt_int(q, ":process", process);
+	return stmt_run_one(q) == 0 ? store_commit(db) : store_rollback(db);
+}
+
+static void
+refused_keep(struct attempt *a, const struct refusal *r)
+{
+	char text[REFUSAL_WHY_MAX + 16];
+	int n = snprintf(text, sizeof(text), "bastion: %s\n", r->why);
+	unsigned char *room = lines_room(&a->err.lines, (size_t)n);
+
+	if (room == NULL)
+		return;
+	memcpy(room, text, (size_t)n);
+	lines_add(&a->err.lines, (size_t)n);
+}
+
+/* Ready: its row says so, durably, and then it runs. */
+static void
+reported(void *ctx, uint32_t events)
+{
+	struct attempt *a = ctx;
+	struct pool *pool = a->pool;
+	struct loop *loop = pool->env->loop;
+	struct refusal r = {0};
+	int report = a->p.report;
+
+	(void)events;
+	switch (launch_report(&a->p, &r)) {
+	case 1:
+		if (mark_running(a) != 0) {
+			not_started(a, store_refusal(pool->env->db));
+			return;
+		}
+		loop_add(loop, a->p.pidfd, EPOLLIN, process_ended, a);
+		loop_add(loop, a->out.fd, EPOLLIN, stream_read, &a->out);
+		if (a->err.fd != -1)
+			loop_add(loop, a->err.fd, EPOLLIN, stream_read, &a->err);
+		launch_go(&a->p);
+		return;
+	case 0:
+		loop_del(loop, report);
+		pool_wake(pool);
+		return;
+	default:
+		loop_del(loop, a->p.report);
+		if (a->p.go == -1) { /* by its row it runs: who watches is told why it ended */
+			refused_keep(a, &r);
+			return;
+		}
+		not_started(a, &r);
+	}
+}
+
+struct words {
+	char *argv[WORDS_MAX], *env[ENV_MAX + 1];
+	char text[ENV_MAX][512];
+	int nenv;
+	char mark[KIN_SIZE];
+};
+
+static void __attribute__((format(printf, 2, 3))) set(struct words *w, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (w->nenv == ENV_MAX - 1)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(w->text[w->nenv], sizeof(w->text[0]), fmt, ap);
+	va_end(ap);
+	w->env[w->nenv] = w->text[w->nenv];
+	w->env[++w->nenv] = NULL;
+}
+
+/* What a program finds in its environment: who it is and where, nothing of ours. */
+static void
+environment(struct words *w, const struct launch_plan *plan, const char *name, int64_t n)
+{
+	const struct passwd *pw = getpwuid(plan->uid);
+	const char *tz = getenv("TZ");
+
+	w->nenv = 0;
+	set(w, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+	set(w, "LANG=C.UTF-8");
+	set(w, "PWD=%s", plan->cwd);
+	if (pw != NULL) {
+		set(w, "HOME=%s", pw->pw_dir);
+		set(w, "USER=%s", pw->pw_name);
+		set(w, "LOGNAME=%s", pw->pw_name);
+		set(w, "SHELL=%s", pw->pw_shell);
+	}
+	if (tz != NULL)
+		set(w, "TZ=%s", tz);
+	if (plan->terminal)
+		set(w, "TERM=xterm-256color");
+	set(w, "BASTION_SESSION=%s", name);
+	set(w, "BASTION_ATTEMPT=%" PRId64, n);
+	w->env[w->nenv] = w->mark; /* filled by the process itself */
+	w->env[++w->nenv] = NULL;
+}
+
+/* The words of the JSON array ${json}, for the caller to free one by one. */
+static int
+words_read(struct store *db, const char *json, char *argv[WORDS_MAX])
+{
+	struct stmt *q;
+	int n = 0, rc;
+
+	if ((q = store_sql(db, "SELECT value FROM json_each(:words)")) == NULL)
+		return -1;
+	stmt_text(q, ":words", json);
+	while ((rc = stmt_step(q)) == 1 && n < WORDS_MAX - 1)
+		if ((argv[n++] = strdup(stmt_get_text(q, 0))) == NULL)
+			break;
+	argv[n] = NULL;
+	if (rc == 1)
+		stmt_done(q);
+	return rc == 0 ? 0 : -1;
+}
+
+static struct attempt *
+attempt_new(struct pool *pool)
+{
+	struct attempt *a;
+
+	if ((a = calloc(1, sizeof(*a))) == NULL)
+		return NULL;
+	a->pool = pool;
+	a->out = (struct stream){.attempt = a, .kind = "out", .fd = -1};
+	a->err = (struct stream){.attempt = a, .kind = "err", .fd = -1};
+	a->p = (struct launched){-1, -1, -1, -1, -1, -1, -1};
+	a->next = pool->attempts;
+	a->self = &pool->attempts;
+	if (a->next != NULL)
+		a->next->self = &a->next;
+	pool->attempts = a;
+	return a;
+}
+
+/* The row that authorises the attempt, durable before there is a process. */
+static int
+claim_row(struct attempt *a)
+{
+	struct store *db = a->pool->env->db;
+	struct stmt *q;
+
+	if (store_begin(db) != 0)
+		return -1;
+	if ((q = store_sql(db, CLAIM)) == NULL)
+		return store_rollback(db);
+	stmt_int(q, ":session", a->session);
+	stmt_int(q, ":n", a->n);
+	if (stmt_run_one(q) != 0)
+		return store_rollback(db);
+	a->id = store_last_id(db);
+	return store_commit(db);
+}
+
+static void
+attempt_start(struct attempt *a, const struct launch_plan *plan)
+{
+	struct refusal r = {0};
+
+	if (launch_start(plan, &a->p, &r) != 0 ||
+	    loop_add(a->pool->env->loop, a->p.report, EPOLLIN, reported, a) != 0) {
+		if (r.code[0] == '\0')
+			refusal_set(&r, "launch.failed", "out of memory");
+		not_started(a, &r);
+		return;
+	}
+	a->out.fd = a->p.out;
+	a->err.fd = a->p.err;
+	if (a->terminal)
+		a->out.kind = "tty";
+}
+
+/* Take the session whose turn it is, if there is a place.  Return 1, 0 without one, -1. */
+static int
+claim_one(struct pool *pool)
+{
+	static struct words w; /* large */
+	struct store *db = pool->env->db;
+	struct launch_plan plan = {.argv = w.argv, .env = w.env, .mark = w.mark};
+	char name[129], *cwd = NULL;
+	struct attempt *a;
+	struct stmt *q;
+	int n, i;
+
+	if ((q = store_sql(db, NEXT)) == NULL)
+		return -1;
+	if ((n = stmt_step(q)) != 1)
+		return n;
+	if ((a = attempt_new(pool)) == NULL) {
+		stmt_done(q);
+		return -1;
+	}
+	a->session = stmt_get_int(q, 0);
+	snprintf(name, sizeof(name), "%s", stmt_get_text(q, 1));
+	plan.cwd = cwd = strdup(stmt_get_text(q, 3));
+	plan.uid = (uid_t)stmt_get_int(q, 4);
+	a->terminal = plan.terminal = stmt_get_int(q, 5) == 1;
+	plan.input = stmt_get_int(q, 6) == 1;
+	plan.rows = (unsigned short)stmt_get_int(q, 7);
+	plan.cols = (unsigned short)stmt_get_int(q, 8);
+	a->n = stmt_get_int(q, 9);
+	a->line = stmt_get_int(q, 10);
+	n = cwd == NULL ? -1 : words_read(db, stmt_get_text(q, 2), w.argv);
+	stmt_done(q);
+	if (n != 0 || claim_row(a) != 0) {
+		attempt_free(a);
+		n = -1;
+	} else {
+		environment(&w, &plan, name, a->n);
+		attempt_start(a, &plan);
+		n = 1;
+	}
+	for (i = 0; w.argv[i] != NULL; i++)
+		free(w.argv[i]);
+	free(cwd);
+	return n;
+}
+
+/*
+ * What they are sent.
+ */
+
+static void input_next(struct attempt *a);
+
+/* All of a piece was handed on: it is nowhere any more, here or in the database. */
+static void
+input_done(struct attempt *a)
+{
+	struct store *db = a->pool->env->db;
+	struct stmt *q;
+
+	if (a->input != NULL)
+		explicit_bzero(a->input, a->input_len);
+	free(a->input);
+	a->input = NULL;
+	if (store_begin_soft(db) != 0)
+		return;
+	if ((q = store_sql(db, HANDED_ON)) == NULL) {
+		store_rollback(db);
+		return;
+	}
+	stmt_int(q, ":session", a->session);
+	stmt_int(q, ":seq", a->input_seq);
+	if (stmt_run_one(q) != 0 || store_commit(db) != 0) {
+		store_rollback(db);
+		complain(a->pool, "input could not be marked as handed on");
+	}
+}
+
+static void input_write(struct attempt *a);
+
+static void
+input_room(void *ctx, uint32_t events)
+{
+	struct attempt *a = ctx;
+
+	(void)events;
+	loop_del(a->pool->env->loop, a->p.in);
+	a->input_waits = false;
+	input_write(a);
+}
+
+/* A terminal's descriptor is read by the loop, too: it waits for room with a copy. */
+static void
+input_wait(struct attempt *a)
+{
+	if (a->terminal && a->p.in == a->p.out &&
+	    (a->p.in = fcntl(a->p.out, F_DUPFD_CLOEXEC, 3)) == -1)
+		return;
+	a->input_waits = loop_add(a->pool->env->loop, a->p.in, EPOLLOUT, input_room, a) == 0;
+}
+
+static void
+input_write(struct attempt *a)
+{
+	ssize_t n;
+
+	while (a->input_at < a->input_len) {
+		n = write(a->p.in, a->input + a->input_at, a->input_len - a->input_at);
+		if (n == -1 && errno == EAGAIN) {
+			input_wait(a);
+			return;
+		}
+		if (n <= 0) /* nobody reads any more */
+			break;
+		a->input_at += (size_t)n;
+	}
+	input_done(a);
+	input_next(a);
+}
+
+static void
+input_resize(struct attempt *a)
+{
+	unsigned cols = 0, rows = 0;
+
+	if (sscanf((const char *)a->input, "%ux%u", &cols, &rows) == 2 && cols >= 1 &&
+	    cols <= 1000 && rows >= 1 && rows <= 1000) {
+		const struct winsize size = {
+		    .ws_row = (unsigned short)rows, .ws_col = (unsigned short)cols};
+
+		ioctl(a->p.out, TIOCSWINSZ, &size);
+	}
+	input_done(a);
+}
+
+static void
+input_end(struct attempt *a)
+{
+	if (a->terminal) {
+		(void)!write(a->p.in, "\004", 1);
+	} else if (a->p.in != -1) {
+		close(a->p.in);
+		a->p.in = -1;
+	}
+	input_done(a);
+}
+
+/* Take the next piece.  Return whether it was dealt with at once. */
+static bool
+input_take(struct attempt *a)
+{
+	char kind[8];
+	struct stmt *q;
+	const void *data;
+	int len;
+
+	if ((q = store_sql(a->pool->env->db, SENT)) == NULL)
+		return false;
+	stmt_int(q, ":session", a->session);
+	stmt_int(q, ":seq", a->input_seq);
+	if (stmt_step(q) != 1)
+		return false;
+	a->input_seq = stmt_get_int(q, 0);
+	snprintf(kind, sizeof(kind), "%s", stmt_get_text(q, 1));
+	len = sqlite3_column_bytes(stmt_handle(q), 2);
+	data = sqlite3_column_blob(stmt_handle(q), 2);
+	a->input = calloc(1, (size_t)len + 1);
+	a->input_len = (size_t)len;
+	a->input_at = 0;
+	if (a->input != NULL && data != NULL)
+		memcpy(a->input, data, (size_t)len);
+	stmt_done(q);
+	if (a->input == NULL)
+		return false;
+	if (strcmp(kind, "size") == 0)
+		input_resize(a);
+	else if (strcmp(kind, "end") == 0)
+		input_end(a);
+	else if (a->p.in == -1)
+		input_done(a);
+	else
+		input_write(a);
+	return true;
+}
+
+static void
+input_next(struct attempt *a)
+{
+	while (a->input == NULL && !a->ended && input_take(a))
+		;
+}
+
+/*
+ * The pool.
+ */
+
+static bool
+cancel_asked(struct attempt *a)
+{
+	struct stmt *q;
+
+	if ((q = store_sql(a->pool->env->db, CANCELLED)) == NULL)
+		return false;
+	stmt_int(q, ":session", a->session);
+	return stmt_value(q, 0) == 1;
+}
+
+static void
+due(void *ctx)
+{
+	struct pool *pool = ctx;
+
+	pool->due = 0;
+	pool_wake(pool);
+}
+
+/* What waits to be tried again rings no bell. */
+static void
+due_later(struct pool *pool)
+{
+	int64_t ms = stmt_value(store_sql(pool->env->db, DUE), -1);
+
+	loop_cancel(pool->env->loop, pool->due);
+	pool->due = ms > 0 ? loop_after(pool->env->loop, ms, due, pool) : 0;
+}
+
+/* What is asked of those that run, and whoever may start. */
+static void
+wake_once(struct pool *pool)
+{
+	struct attempt *a;
+	int n = 1;
+
+	for (a = pool->attempts; a != NULL; a = a->next) {
+		if (!a->cancelled && !a->ended && cancel_asked(a)) {
+			a->cancelled = true;
+			attempt_end(a);
+		}
+		if (a->id != 0 && a->p.go == -1)
+			input_next(a);
+	}
+	while (n == 1 && !pool->draining)
+		n = claim_one(pool);
+	if (n == -1)
+		complain(pool, "a session could not be taken");
+}
+
+void
+pool_wake(struct pool *pool)
+{
+	/* One that cannot start ends at once, which wakes us, while we start others. */
+	if (pool->waking)
+		return;
+	pool->waking = true;
+	wake_once(pool);
+	pool->waking = false;
+	if (!pool->draining)
+		due_later(pool);
+}
+
+static bool
+is_of_the_lost(void *ctx, const struct kin *kin)
+{
+	struct stmt *q;
+
+	if ((q = store_sql(ctx, LOST)) == NULL)
+		return false;
+	stmt_text(q, ":boot", kin->boot_id);
+	stmt_int(q, ":pid", kin->pid);
+	stmt_int(q, ":start", kin->start_ticks);
+	return stmt_value(q, 0) > 0;
+}
+
+/*
+ * Of a worker that died: its sessions' leaders died with it, but for one that is another user by
+ * now; what they started did not.
+ */
+static void
+end_survivors(struct pool *pool)
+{
+	struct refusal r = {0};
+	int64_t pid;
+	int n;
+
+	while ((pid = stmt_value(store_sql(pool->env->db, SURVIVORS), 0)) > 1)
+		if (kill_tree((pid_t)pid, (pid_t)pid, &r) != 0) {
+			fprintf(stderr, "bastion: worker: %s\n", r.why);
+			break;
+		}
+	if ((n = kin_end(is_of_the_lost, pool->env->db)) > 0)
+		fprintf(
+		    stderr, "bastion: worker: processes of lost sessions lived on: %d ended\n", n);
+}
+
+struct pool *
+pool_new(struct actor_env *env, void (*idle)(void *ctx), void *ctx, struct refusal *r)
+{
+	struct pool *pool;
+
+	if ((pool = calloc(1, sizeof(*pool))) == NULL) {
+		refusal_set(r, "store.failed", "out of memory");
+		return NULL;
+	}
+	*pool = (struct pool){.env = env, .idle = idle, .ctx = ctx};
+	end_survivors(pool);
+	return pool;
+}
+
+void
+pool_drain(struct pool *pool)
+{
+	struct attempt *a;
+
+	pool->draining = true;
+	for (a = pool->attempts; a != NULL; a = a->next)
+		if (!a->ended)
+			attempt_end(a);
+}
+
+bool
+pool_idle(const struct pool *pool)
+{
+	return pool->attempts == NULL;
+}
+
+void
+pool_free(struct pool *pool)
+{
+	if (pool == NULL)
+		return;
+	loop_cancel(pool->env->loop, pool->flush);
+	loop_cancel(pool->env->loop, pool->due);
+	while (pool->attempts != NULL) {
+		if (pool->attempts->p.pid > 0 && !pool->attempts->ended)
+			kill(-pool->attempts->p.pid, SIGKILL);
+		attempt_free(pool->attempts);
+	}
+	free(pool);
+}

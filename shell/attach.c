@@ -1,0 +1,333 @@
+/* attach.c: follow a session's rows, and hand on what is typed. */
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "engine/state/lease.h"
+#include "shell/attach.h"
+#include "shell/text.h"
+
+#define LEAVE     0x1d /* Ctrl-] */
+#define LEASE_MS  60000
+#define WAIT_MS   1000 /* a bell that did not ring costs that much at most */
+#define TYPED_MAX 4096
+#define ROWS_MAX  64 /* that are read before they are shown */
+
+static const char ROWS[] =
+    "SELECT seq, kind, line, lines, data FROM session_output WHERE session_id = :id AND seq > :seq"
+    " ORDER BY seq LIMIT 64";
+static const char BEGIN[] =
+    "SELECT coalesce((SELECT max(seq) FROM session_output WHERE session_id = :id AND line <= :from),"
+    "   0) - 1, first_seq - 1 FROM session WHERE id = :id";
+static const char OVER[] = "SELECT finished_at IS NOT NULL FROM session WHERE id = :id";
+static const char TYPED[] =
+    "INSERT INTO session_input (session_id, seq, kind, data, at)"
+    " SELECT id, coalesce((SELECT max(seq) FROM session_input WHERE session_id = id), input_seq) + 1,"
+    "        :kind, :data, now_ms() FROM session WHERE id = :id";
+
+static int
+write_all(int fd, const char *data, size_t len)
+{
+	ssize_t n;
+
+	for (; len > 0; data += n, len -= (size_t)n)
+		if ((n = write(fd, data, len)) == -1) {
+			if (errno != EINTR)
+				return -1;
+			n = 0;
+		}
+	return 0;
+}
+
+/* What bastion itself says about it: not to be mistaken for the program's own words. */
+static void
+remark(struct attach *a, const char *text, size_t len)
+{
+	while (len > 0 && text[len - 1] == '\n')
+		len--;
+	fprintf(stderr, "%sbastion: %s: ", a->typing ? "\r\n" : "", a->name);
+	text_show(stderr, text, len);
+	fprintf(stderr, "%s\n", a->typing ? "\r" : "");
+}
+
+/* A row that was read, with its bytes. */
+struct row {
+	int64_t seq, line, lines;
+	char kind[5];
+	char *data;
+	size_t len;
+};
+
+/* The first row may begin before the line that was asked for. */
+static size_t
+bytes_before(const struct attach *a, const struct row *row)
+{
+	const char *at = row->data, *end = row->data + row->len;
+	int64_t line = row->line, lines = row->lines;
+
+	for (; line < a->from && lines > 1 && at < end; line++, lines--)
+		if ((at = memchr(at, '\n', (size_t)(end - at))) == NULL || ++at == end)
+			return 0;
+	return (size_t)(at - row->data);
+}
+
+static int
+row_show(struct attach *a, const struct row *row)
+{
+	char gap[96];
+	size_t skip;
+	int n;
+
+	if (row->seq != a->seq + 1) {
+		n = snprintf(gap, sizeof(gap),
+		    "lines %" PRId64 " to %" PRId64 " are not kept any more", a->lines + 1,
+		    row->line - 1);
+		remark(a, gap, (size_t)n);
+	}
+	a->seq = row->seq;
+	a->lines = row->line + row->lines;
+	if (strcmp(row->kind, "note") == 0) {
+		remark(a, row->data, row->len);
+		return 0;
+	}
+	skip = bytes_before(a, row);
+	if (write_all(strcmp(row->kind, "err") == 0 ? STDERR_FILENO : STDOUT_FILENO,
+		row->data + skip, row->len - skip) == 0)
+		return 0;
+	return refusal_errno(store_refusal(a->cli->db), "session.watch", "standard output");
+}
+
+/* The next rows, for the caller to free.  Return how many, or -1. */
+static int
+rows_read(struct attach *a, struct row rows[ROWS_MAX])
+{
+	struct stmt *q;
+	int n = 0, rc;
+
+	if ((q = store_sql(a->cli->db, ROWS)) == NULL)
+		return -1;
+	stmt_int(q, ":id", a->id);
+	stmt_int(q, ":seq", a->seq);
+	while ((rc = stmt_step(q)) == 1) {
+		rows[n] = (struct row){.seq = stmt_get_int(q, 0),
+		    .line = stmt_get_int(q, 2),
+		    .lines = stmt_get_int(q, 3),
+		    .len = (size_t)sqlite3_column_bytes(stmt_handle(q), 4)};
+		snprintf(rows[n].kind, sizeof(rows[n].kind), "%s", stmt_get_text(q, 1));
+		if ((rows[n].data = malloc(rows[n].len + 1)) == NULL) {
+			stmt_done(q);
+			break;
+		}
+		memcpy(rows[n].data, sqlite3_column_blob(stmt_handle(q), 4), rows[n].len);
+		n++;
+	}
+	if (rc == 0 || n > 0)
+		return n;
+	if (rc == 1)
+		refusal_set(store_refusal(a->cli->db), "store.failed", "out of memory");
+	return -1;
+}
+
+/*
+ * The rows that are there.  They are read to the end before a byte is written: while whoever reads
+ * us stalls, no statement is open that would keep the database from taking back its log.  Return
+ * how many, or -1.
+ */
+static int
+rows_show(struct attach *a)
+{
+	struct row rows[ROWS_MAX];
+	int n = rows_read(a, rows), i, rc = 0;
+
+	for (i = 0; i < n; i++) {
+		if (rc == 0)
+			rc = row_show(a, &rows[i]);
+		free(rows[i].data);
+	}
+	return rc == 0 ? n : -1;
+}
+
+static int
+type(struct attach *a, const char *kind, const char *data, size_t len)
+{
+	struct store *db = a->cli->db;
+	struct stmt *q;
+
+	if (store_begin_soft(db) != 0)
+		return -1;
+	if ((q = store_sql(db, TYPED)) == NULL)
+		return store_rollback(db);
+	stmt_int(q, ":id", a->id);
+	stmt_text(q, ":kind", kind);
+	stmt_blob(q, ":data", data, len);
+	return stmt_run_one(q) == 0 ? store_commit(db) : store_rollback(db);
+}
+
+static int
+type_size(struct attach *a)
+{
+	struct winsize size;
+	char text[24];
+	int n;
+
+	if (ioctl(STDIN_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0)
+		return 0;
+	n = snprintf(text, sizeof(text), "%ux%u", size.ws_col, size.ws_row);
+	return type(a, "size", text, (size_t)n);
+}
+
+/* What was typed, up to the key that leaves. */
+static int
+typed(struct attach *a)
+{
+	char data[TYPED_MAX], *leave;
+	ssize_t n = read(STDIN_FILENO, data, sizeof(data));
+	int rc;
+
+	if (n <= 0) {
+		a->typing = false;
+		return 0;
+	}
+	if ((leave = memchr(data, LEAVE, (size_t)n)) != NULL) {
+		a->left = true;
+		n = leave - data;
+	}
+	rc = n == 0 ? 0 : type(a, "data", data, (size_t)n);
+	explicit_bzero(data, sizeof(data));
+	return rc;
+}
+
+static int
+signalled(struct attach *a, int fd)
+{
+	struct signalfd_siginfo si;
+
+	if (read(fd, &si, sizeof(si)) != (ssize_t)sizeof(si))
+		return 0;
+	if (si.ssi_signo == SIGWINCH)
+		return a->typing ? type_size(a) : 0;
+	a->left = true;
+	return 0;
+}
+
+/* Until something may have happened. */
+static int
+wait_for(struct attach *a, int signals)
+{
+	struct pollfd fds[3] = {
+	    {.fd = store_bell(a->cli->db), .events = POLLIN},
+	    {.fd = signals, .events = POLLIN},
+	    {.fd = a->typing ? STDIN_FILENO : -1, .events = POLLIN},
+	};
+
+	if (poll(fds, 3, WAIT_MS) == -1 && errno != EINTR)
+		return refusal_errno(store_refusal(a->cli->db), "session.watch", "waiting");
+	if ((fds[0].revents & POLLIN) != 0)
+		store_bell_quiet(a->cli->db);
+	if ((fds[1].revents & POLLIN) != 0 && signalled(a, signals) != 0)
+		return -1;
+	if (fds[2].revents != 0 && typed(a) != 0)
+		return -1;
+	return 0;
+}
+
+static int
+follow(struct attach *a, int signals)
+{
+	struct stmt *q;
+	int n;
+	bool over;
+
+	for (;;) {
+		/* Looked at before the rows: then none can come behind them unseen. */
+		if ((q = store_sql(a->cli->db, OVER)) == NULL)
+			return -1;
+		stmt_int(q, ":id", a->id);
+		over = stmt_value(q, 1) == 1;
+		while ((n = rows_show(a)) > 0)
+			;
+		if (n == -1)
+			return -1;
+		if (over || !a->follow || a->left)
+			return 0;
+		if (wait_for(a, signals) != 0)
+			return -1;
+	}
+}
+
+/* Where the first line is; 0 and before are its beginning. */
+static int
+find_beginning(struct attach *a)
+{
+	struct stmt *q;
+	int64_t gone;
+
+	if ((q = store_sql(a->cli->db, BEGIN)) == NULL)
+		return -1;
+	stmt_int(q, ":id", a->id);
+	stmt_int(q, ":from", a->from);
+	if (stmt_step(q) != 1)
+		return -1;
+	a->seq = a->from <= 1 ? 0 : stmt_get_int(q, 0);
+	gone = stmt_get_int(q, 1);
+	stmt_done(q);
+	if (a->seq < 0 || (a->from > 1 && a->seq < gone))
+		a->seq = gone;
+	return 0;
+}
+
+/* One at a time types.  Return whether it is us. */
+static bool
+take_keys(struct attach *a, char lease[160], int64_t *fence)
+{
+	snprintf(lease, 160, "session/%s", a->name);
+	if (lease_take(a->cli->db, lease, LEASE_MS * 60 * 24, 0, fence) == 0)
+		return true;
+	remark(a, "somebody else types to it: you look on", 38);
+	return false;
+}
+
+int
+attach_run(struct attach *a)
+{
+	struct termios before, raw;
+	char lease[160];
+	int64_t fence = 0;
+	bool keys = false, is_raw = false;
+	sigset_t set, old;
+	int signals, rc;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGWINCH);
+	sigprocmask(SIG_BLOCK, &set, &old);
+	if ((signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)) == -1)
+		return refusal_errno(store_refusal(a->cli->db), "session.watch", "signals");
+	a->typing = a->typing && isatty(STDIN_FILENO) && (keys = take_keys(a, lease, &fence));
+	if (a->typing && tcgetattr(STDIN_FILENO, &before) == 0) {
+		raw = before;
+		cfmakeraw(&raw);
+		is_raw = tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0;
+		type_size(a);
+	}
+	rc = find_beginning(a) != 0 ? -1 : follow(a, signals);
+	if (is_raw)
+		tcsetattr(STDIN_FILENO, TCSANOW, &before);
+	if (keys)
+		lease_release(a->cli->db, lease, fence);
+	close(signals);
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	return rc;
+}

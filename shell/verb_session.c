@@ -1,0 +1,453 @@
+/* verb_session.c: long work: begin it, look at it from anywhere, send to it, end it. */
+#include <getopt.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "shell/attach.h"
+#include "shell/cli.h"
+#include "shell/export_session.h"
+#include "shell/input.h"
+#include "shell/words.h"
+
+#define NAME_MAX_BYTES 128
+
+static const char LIST[] =
+    "SELECT name, worker, state, pid, attempts, lines, exit_code, end_reason, queued_at, again_at"
+    "  FROM sessions ORDER BY id";
+static const char SHOW[] =
+    "SELECT s.name, s.worker, s.argv AS args, s.cwd, s.by_uid, s.state, s.end_reason, s.exit_code,"
+    "  s.attempts, s.max_attempts, s.queued_at, s.started_at, s.finished_at, v.again_at, v.pid, s.lines,"
+    "  s.bytes, s.first_seq, s.last_seq FROM session AS s JOIN sessions AS v ON v.id = s.id"
+    " WHERE s.id = :id";
+static const char TRIES[] =
+    "SELECT n, state, outcome, exit_code, term_signal AS signal, launched_at, ended_at, why"
+    "  FROM attempt WHERE session_id = :id ORDER BY n";
+static const char FIND[] = "SELECT id, lines, terminal, input FROM session WHERE name = :name";
+static const char NEW[] =
+    "INSERT INTO session (name, worker, argv, cwd, by_uid, terminal, input, rows, cols, max_attempts,"
+    "  queued_at, not_before)"
+    " SELECT coalesce(nullif(:name, ''), :base || '-' || (SELECT coalesce(max(id), 0) + 1 FROM session)),"
+    "  :worker, CASE WHEN :worker = '' THEN :argv ELSE coalesce((SELECT json_group_array(value) FROM ("
+    "    SELECT t.value FROM worker AS w, json_each(w.argv) AS t WHERE w.name = :worker"
+    "     UNION ALL SELECT value FROM json_each(:argv))), '[]') END,"
+    "  :cwd, :uid, :terminal, :input, :rows, :cols,"
+    "  coalesce(:attempts, (SELECT max_attempts FROM worker WHERE name = :worker),"
+    "    iif(:worker = '', 1, (SELECT value FROM setting WHERE name = 'session.attempts'))),"
+    "  now_ms(), now_ms()";
+static const char NAMED[] = "SELECT name FROM session WHERE id = :id";
+static const char CANCEL[] = "UPDATE session SET cancel_at = now_ms()"
+			     " WHERE id = :id AND cancel_at IS NULL AND finished_at IS NULL";
+static const char REMOVE[] = "DELETE FROM session WHERE id = :id";
+static const char SEND[] =
+    "INSERT INTO session_input (session_id, seq, kind, data, at)"
+    " SELECT id, coalesce((SELECT max(seq) FROM session_input WHERE session_id = :id), input_seq) + 1,"
+    "        :kind, :data, now_ms() FROM session WHERE id = :id";
+static const char ENDED[] =
+    "SELECT CASE WHEN s.state = 'done' THEN 0 ELSE coalesce(nullif(s.exit_code, 0), 1) END,"
+    "  CASE s.end_reason"
+    "   WHEN 'permanent' THEN 'said that trying again is no use (exit 76)'"
+    "   WHEN 'attempts' THEN printf('failed with %d%s', s.exit_code, iif(s.max_attempts = 1, '',"
+    "        printf(', the last of %d attempts', s.attempts)))"
+    "   WHEN 'launch' THEN 'could not be started: ' || (SELECT why FROM attempt"
+    "        WHERE session_id = s.id ORDER BY n DESC LIMIT 1)"
+    "   WHEN 'cancelled' THEN 'was cancelled'"
+    "   WHEN 'daemon' THEN 'was lost: the daemon that ran it died'"
+    "   WHEN 'drain' THEN 'was ended, as the daemon was told to end' END"
+    "  FROM session AS s WHERE s.id = :id";
+
+struct options {
+	const char *name, *cwd;
+	int64_t attempts, from, tail;
+	bool terminal, input, detach, follow, end;
+	enum session_form form;
+};
+
+/* The session that a word names. */
+struct found {
+	int64_t id, lines;
+	bool terminal, input;
+};
+
+static int
+take_option(void *ctx, int val, const char *arg)
+{
+	struct options *o = ctx;
+
+	switch (val) {
+	case 'n':
+		return input_number(arg, &o->tail);
+	case 'F':
+		return input_number(arg, &o->from);
+	case 'a':
+		return input_number(arg, &o->attempts);
+	case 'N':
+		o->name = arg;
+		return 0;
+	case 'C':
+		o->cwd = arg;
+		return 0;
+	case 't':
+		o->terminal = true;
+		return 0;
+	case 'i':
+		o->input = true;
+		return 0;
+	case 'd':
+		o->detach = true;
+		return 0;
+	case 'f':
+		o->follow = true;
+		return 0;
+	case 'e':
+		o->end = true;
+		return 0;
+	case 'J':
+		o->form = SESSION_JSONL;
+		return 0;
+	default:
+		o->form = SESSION_CAST;
+		return 0;
+	}
+}
+
+static int
+find(struct cli *cli, const char *name, struct found *f)
+{
+	struct stmt *q;
+	int n;
+
+	if ((q = store_sql(cli->db, FIND)) == NULL)
+		return -1;
+	stmt_text(q, ":name", name);
+	if ((n = stmt_step(q)) != 1)
+		return n == -1 ? -1
+			       : refusal_set(&cli->refusal, "session.unknown",
+				     "there is no session of this name");
+	*f = (struct found){stmt_get_int(q, 0), stmt_get_int(q, 1), stmt_get_int(q, 2) == 1,
+	    stmt_get_int(q, 3) == 1};
+	stmt_done(q);
+	return 0;
+}
+
+/* One change in a transaction of its own. */
+static int
+change(struct cli *cli, const char *sql, int64_t id)
+{
+	struct stmt *q;
+
+	if (store_begin(cli->db) != 0)
+		return -1;
+	if ((q = store_sql(cli->db, sql)) == NULL)
+		return store_rollback(cli->db);
+	stmt_int(q, ":id", id);
+	return stmt_run(q) == 0 ? store_commit(cli->db) : store_rollback(cli->db);
+}
+
+/* What a person who looked on is told last, and the code that the program gave. */
+static int
+ended(struct cli *cli, const char *name, int64_t id)
+{
+	struct stmt *q;
+	int code;
+
+	if ((q = store_sql(cli->db, ENDED)) == NULL)
+		return cli_refuse(cli);
+	stmt_int(q, ":id", id);
+	if (stmt_step(q) != 1)
+		return cli_refuse(cli);
+	code = (int)stmt_get_int(q, 0);
+	if (!stmt_is_null(q, 1))
+		fprintf(stderr, "bastion: session: %s %s\n", name, stmt_get_text(q, 1));
+	stmt_done(q);
+	return code;
+}
+
+static int
+look(struct cli *cli, const char *name, const struct found *f, const struct options *o, bool follow)
+{
+	struct attach a = {.cli = cli,
+	    .id = f->id,
+	    .name = name,
+	    .from = o->tail > 0 ? f->lines - o->tail + 1 : o->from,
+	    .follow = follow,
+	    .typing = follow && (f->terminal || f->input)};
+
+	if (attach_run(&a) != 0)
+		return cli_refuse(cli);
+	if (a.left) {
+		fprintf(stderr, "bastion: session: %s goes on: bastion session attach %s\n", name,
+		    name);
+		return 0;
+	}
+	return follow ? ended(cli, name, f->id) : 0;
+}
+
+static int
+insert(struct cli *cli, const struct options *o, const char *worker, const char *words,
+    const char *cwd, const char *base)
+{
+	struct winsize size = {.ws_row = 24, .ws_col = 80};
+	struct stmt *q;
+
+	if (o->terminal && ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row == 0)
+		size = (struct winsize){.ws_row = 24, .ws_col = 80};
+	if (store_begin(cli->db) != 0)
+		return -1;
+	if ((q = store_sql(cli->db, NEW)) == NULL)
+		return store_rollback(cli->db);
+	stmt_text(q, ":name", o->name == NULL ? "" : o->name);
+	stmt_text(q, ":base", base);
+	stmt_text(q, ":worker", worker);
+	stmt_text(q, ":argv", words);
+	stmt_text(q, ":cwd", cwd);
+	stmt_int(q, ":uid", getuid());
+	stmt_int(q, ":terminal", o->terminal);
+	stmt_int(q, ":input", o->input);
+	stmt_int(q, ":rows", size.ws_row);
+	stmt_int(q, ":cols", size.ws_col);
+	if (o->attempts > 0)
+		stmt_int(q, ":attempts", o->attempts);
+	return stmt_run_one(q) == 0 ? store_commit(cli->db) : store_rollback(cli->db);
+}
+
+/* What a session is called whose person had no name for it. */
+static void
+base_name(const char *program, char out[NAME_MAX_BYTES - 24])
+{
+	const char *slash = strrchr(program, '/');
+	char *at;
+
+	snprintf(out, NAME_MAX_BYTES - 24, "%s", slash == NULL ? program : slash + 1);
+	for (at = out; *at != '\0'; at++)
+		if (strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_",
+			*at) == NULL)
+			*at = '-';
+	if (out[0] == '\0' || strchr(".-_", out[0]) != NULL)
+		snprintf(out, NAME_MAX_BYTES - 24, "session");
+}
+
+static int
+run(struct cli *cli, const struct options *o, bool command, char **argv)
+{
+	char cwd[PATH_MAX], base[NAME_MAX_BYTES - 24], name[NAME_MAX_BYTES + 1];
+	struct found f = {0};
+	struct stmt *q;
+	char *words;
+	int64_t id;
+	int rc;
+
+	if (realpath(o->cwd == NULL ? "." : o->cwd, cwd) == NULL) {
+		refusal_errno(&cli->refusal, "usage.wrong", o->cwd == NULL ? "." : o->cwd);
+		return cli_refuse(cli);
+	}
+	base_name(argv[0], base);
+	if (cli_open(cli, ROLE_PERSON) != 0 ||
+	    (words = words_json(cli->db, command ? argv : argv + 1)) == NULL)
+		return cli_refuse(cli);
+	rc = insert(cli, o, command ? "" : argv[0], words, cwd, base);
+	words_free(words);
+	if (rc != 0)
+		return cli_refuse(cli);
+	id = store_last_id(cli->db);
+	if ((q = store_sql(cli->db, NAMED)) == NULL)
+		return cli_refuse(cli);
+	stmt_int(q, ":id", id);
+	if (stmt_step(q) != 1)
+		return cli_refuse(cli);
+	snprintf(name, sizeof(name), "%s", stmt_get_text(q, 0));
+	stmt_done(q);
+	if (o->detach) {
+		printf(cli->mode == CLI_JSON ? "{\"name\":\"%s\"}\n" : "%s\n", name);
+		return 0;
+	}
+	f = (struct found){.id = id, .terminal = o->terminal, .input = o->input};
+	return look(cli, name, &f, o, true);
+}
+
+static int
+show(struct cli *cli, const char *name)
+{
+	struct found f;
+	struct stmt *q;
+	bool people;
+
+	if (cli_open(cli, ROLE_READER) != 0 || find(cli, name, &f) != 0)
+		return cli_refuse(cli);
+	if ((q = store_sql(cli->db, SHOW)) == NULL)
+		return cli_refuse(cli);
+	stmt_int(q, ":id", f.id);
+	people = cli->mode == CLI_TABLE;
+	if (people)
+		cli->mode = CLI_LINE; /* one session is read downwards */
+	if (cli_show(cli, q) == -1 || (q = store_sql(cli->db, TRIES)) == NULL)
+		return cli_refuse(cli);
+	if (!people) {
+		stmt_done(q);
+		return 0;
+	}
+	cli->mode = CLI_TABLE;
+	stmt_int(q, ":id", f.id);
+	putchar('\n');
+	return cli_show(cli, q) == -1 ? cli_refuse(cli) : 0;
+}
+
+/* Where it may be typed to, a person; else one who looks. */
+static int
+open_and_look(struct cli *cli, const struct options *o, const char *name, bool follow)
+{
+	struct found f;
+
+	if (cli_open(cli, follow ? ROLE_PERSON : ROLE_READER) != 0 || find(cli, name, &f) != 0)
+		return cli_refuse(cli);
+	return look(cli, name, &f, o, follow);
+}
+
+static int
+cancel(struct cli *cli, const char *name)
+{
+	struct found f;
+
+	if (cli_open(cli, ROLE_PERSON) != 0 || find(cli, name, &f) != 0 ||
+	    change(cli, CANCEL, f.id) != 0)
+		return cli_refuse(cli);
+	return 0;
+}
+
+static int
+forget(struct cli *cli, const char *name)
+{
+	struct found f;
+
+	if (cli_open(cli, ROLE_PERSON) != 0 || find(cli, name, &f) != 0 ||
+	    change(cli, REMOVE, f.id) != 0)
+		return cli_refuse(cli);
+	return 0;
+}
+
+static int
+send_piece(struct cli *cli, int64_t id, const char *kind, const char *data, size_t len)
+{
+	struct stmt *q;
+
+	if (store_begin(cli->db) != 0)
+		return -1;
+	if ((q = store_sql(cli->db, SEND)) == NULL)
+		return store_rollback(cli->db);
+	stmt_int(q, ":id", id);
+	stmt_text(q, ":kind", kind);
+	stmt_blob(q, ":data", data, len);
+	return stmt_run_one(q) == 0 ? store_commit(cli->db) : store_rollback(cli->db);
+}
+
+/* A line of words, or what comes on standard input: a secret is nobody's argument. */
+static int
+send_words(struct cli *cli, const char *name, char **words, int n, bool end)
+{
+	static char data[65536];
+	struct found f;
+	size_t len = 0, got;
+	int i;
+
+	if (cli_open(cli, ROLE_PERSON) != 0 || find(cli, name, &f) != 0)
+		return cli_refuse(cli);
+	for (i = 0; i < n; i++)
+		len += (size_t)snprintf(
+		    data + len, sizeof(data) - len, "%s%s", words[i], i == n - 1 ? "\n" : " ");
+	if (len >= sizeof(data))
+		return cli_usage(cli, "more than 65536 bytes: send them on standard input");
+	if (n > 0 && send_piece(cli, f.id, "data", data, len) != 0)
+		return cli_refuse(cli);
+	while (n == 0 && !end && (got = fread(data, 1, sizeof(data), stdin)) > 0)
+		if (send_piece(cli, f.id, "data", data, got) != 0)
+			return cli_refuse(cli);
+	explicit_bzero(data, sizeof(data));
+	if (end && send_piece(cli, f.id, "end", "", 0) != 0)
+		return cli_refuse(cli);
+	return 0;
+}
+
+static int export(struct cli *cli, const struct options *o, const char *name)
+{
+	struct found f;
+
+	if (cli_open(cli, ROLE_READER) != 0 || find(cli, name, &f) != 0 ||
+	    session_export(cli, f.id, o->form) != 0)
+		return cli_refuse(cli);
+	return 0;
+}
+
+/*
+ * VERB: session
+ *
+ * usage: bastion session [ls] [--json]
+ *        bastion session run [--name NAME] [--terminal | --input] [--attempts N] [--cwd DIR]
+ *                            [--detach] WORKER [WORD...]
+ *        bastion session run [same options] -- COMMAND...
+ *        bastion session attach NAME [--from LINE | -n LINES]
+ *        bastion session logs NAME [--from LINE | -n LINES] [-f]
+ *        bastion session show NAME [--json]
+ *        bastion session send NAME [WORD...] [--end]
+ *        bastion session cancel NAME
+ *        bastion session rm NAME
+ *        bastion session export NAME [--jsonl | --cast]
+ *
+ * Run work that outlives the terminal it was begun at. A session runs as the user who asked, as
+ * soon as there is a place (setting session.slots), and is tried again where it crashes. Everything
+ * that it says is kept, and any number of people may follow it, from the first line or any other;
+ * none loses a line that is kept (setting session.history). Ctrl-C leaves it, and Ctrl-] where it
+ * has a terminal; it goes on. One person at a time types to it; send does from a script, or
+ * standard input, --end ends its input. attach ends with the program's own exit code. A cast plays
+ * in asciinema.
+ */
+int
+verb_session(struct cli *cli, int argc, char **argv)
+{
+	static const struct option options[] = {{"name", required_argument, NULL, 'N'},
+	    {"cwd", required_argument, NULL, 'C'}, {"attempts", required_argument, NULL, 'a'},
+	    {"from", required_argument, NULL, 'F'}, {"lines", required_argument, NULL, 'n'},
+	    {"terminal", no_argument, NULL, 't'}, {"input", no_argument, NULL, 'i'},
+	    {"detach", no_argument, NULL, 'd'}, {"follow", no_argument, NULL, 'f'},
+	    {"end", no_argument, NULL, 'e'}, {"jsonl", no_argument, NULL, 'J'},
+	    {"cast", no_argument, NULL, 'c'}, {NULL, 0, NULL, 0}};
+	struct options o = {.form = SESSION_TEXT};
+	int first, words, i;
+	bool command = false;
+	const char *what;
+
+	for (i = 1; i < argc; i++)
+		command = command || strcmp(argv[i], "--") == 0;
+	if ((first = cli_options(cli, argc, argv, options, take_option, &o)) < 0)
+		return first == -2 ? 0 : 2;
+	words = argc - first;
+	what = words == 0 ? "ls" : argv[first];
+	argv += first + 1;
+	if (strcmp(what, "run") == 0)
+		return words >= 2 ? run(cli, &o, command, argv)
+				  : cli_usage(cli, "name a worker, or give a command behind --");
+	if (strcmp(what, "send") == 0 && words >= 2)
+		return send_words(cli, argv[0], argv + 1, words - 2, o.end);
+	if (words == 2 && strcmp(what, "attach") == 0)
+		return open_and_look(cli, &o, argv[0], true);
+	if (words == 2 && strcmp(what, "logs") == 0)
+		return open_and_look(cli, &o, argv[0], o.follow);
+	if (words == 2 && strcmp(what, "show") == 0)
+		return show(cli, argv[0]);
+	if (words == 2 && strcmp(what, "cancel") == 0)
+		return cancel(cli, argv[0]);
+	if (words == 2 && strcmp(what, "rm") == 0)
+		return forget(cli, argv[0]);
+	if (words == 2 && strcmp(what, "export") == 0)
+		return export(cli, &o, argv[0]);
+	if (strcmp(what, "ls") != 0 || words > 1)
+		return cli_usage(cli,
+		    words < 2 ? "%s takes the name of a session" : "unexpected word: %s", what);
+	if (cli_open(cli, ROLE_READER) != 0 || cli_show(cli, store_sql(cli->db, LIST)) == -1)
+		return cli_refuse(cli);
+	return 0;
+}

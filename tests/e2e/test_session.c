@@ -1,0 +1,366 @@
+/* test_session.c: sessions as a person has them: a daemon, real programs, terminals, kills. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/actor/identity.h"
+#include "tests/driver.h"
+#include "tests/program.h"
+
+static struct driver d;
+static struct said said;
+
+static int
+make(void **state)
+{
+	(void)state;
+	driver_make(&d);
+	driver_serve(&d, DRIVER_BOX);
+	driver_does(&said, NULL, "settings", "set", "session.backoff_ms", "1", NULL);
+	return 0;
+}
+
+static int
+drop(void **state)
+{
+	(void)state;
+	driver_drop(&d);
+	return 0;
+}
+
+/* Its parent may be slow to take note of its end. */
+static bool
+is_corpse(pid_t pid)
+{
+	struct identity id;
+
+	return identity_of(pid, &id) != 0 || id.state == 'Z';
+}
+
+static void
+is(const char *name, const char *state)
+{
+	driver_until(&d, DRIVER_BOX, 1,
+	    "SELECT count(*) FROM session WHERE name = '%s'"
+	    " AND state || coalesce(' ' || end_reason, '') = '%s'",
+	    name, state);
+}
+
+static void
+detached(const char *name, const char *script)
+{
+	driver_does(&said, NULL, "session", "run", "--detach", "--name", name, "--", "sh", "-c",
+	    script, NULL);
+}
+
+/* SE-01, PO-01, SV-01: what it says comes as it says it, and its code is ours. */
+static void
+a_session_is_its_program(void **state)
+{
+	(void)state;
+	assert_int_equal(driver_run(&said, NULL, "session", "run", "--name", "a", "--", "sh", "-c",
+			     "echo e1; echo no >&2; echo e2; exit 7", NULL),
+	    7);
+	assert_string_equal(said.out, "e1\ne2\n");
+	assert_non_null(strstr(said.err, "no\n"));
+	assert_non_null(strstr(said.err, "bastion: session: a failed with 7\n"));
+	driver_does(&said, NULL, "session", "logs", "a", NULL); /* SE-04 */
+	assert_string_equal(said.out, "e1\ne2\n");
+	assert_string_equal(said.err, "no\n");
+	driver_refused(
+	    &said, 3, "session.exists", NULL, "session", "run", "--name", "a", "--", "true", NULL);
+	driver_refused(&said, 2, "session.unknown", NULL, "session", "attach", "b", NULL);
+}
+
+/* LA-01, LA-02, LA-07, LA-08, RF-18, RF-23: nothing of ours is in its environment or descriptors.
+ */
+static void
+a_worker_inherits_nothing(void **state)
+{
+	(void)state;
+	setenv("BASTION_SECRET_OF_A_TEST", "hunter2", 1);
+	driver_does(&said, NULL, "worker", "add", "env", "--", "sh", "-c",
+	    "env; ls /proc/$$/fd; cat /proc/$$/status", NULL);
+	driver_does(&said, NULL, "session", "run", "--name", "e", "env", NULL);
+	unsetenv("BASTION_SECRET_OF_A_TEST");
+	assert_null(strstr(said.out, "hunter2"));
+	assert_null(strstr(said.out, "BASTION_STATE"));
+	assert_non_null(strstr(said.out, "BASTION_SESSION=e\n"));
+	assert_non_null(strstr(said.out, "BASTION_ATTEMPT=1\n"));
+	assert_non_null(strstr(said.out, "\n0\n1\n2\n"));
+	assert_null(strstr(said.out, "\n3\n4\n")); /* (3 is that of ls itself) */
+	assert_non_null(strstr(said.out, "SigBlk:\t0000000000000000\n"));
+	assert_non_null(strstr(said.out, "SigIgn:\t0000000000000000\n"));
+}
+
+/* PO-02, PO-03, RF-38: a crash is tried again, and who watches is told; 76 is not. */
+static void
+crashes_are_tried_again(void **state)
+{
+	(void)state;
+	driver_does(&said, NULL, "session", "run", "--name", "c", "--attempts", "3", "--", "sh",
+	    "-c", "echo try $BASTION_ATTEMPT; test $BASTION_ATTEMPT = 3", NULL);
+	assert_string_equal(said.out, "try 1\ntry 2\ntry 3\n");
+	assert_non_null(strstr(said.err, "attempt 1 ended with exit 1; the next is due"));
+	assert_int_equal(driver_run(&said, NULL, "session", "run", "--name", "p", "--attempts", "3",
+			     "--", "sh", "-c", "echo once; exit 76", NULL),
+	    76);
+	assert_string_equal(said.out, "once\n");
+	/* PO-15: a signal is a crash. */
+	assert_int_equal(driver_run(&said, NULL, "session", "run", "--name", "s", "--attempts", "2",
+			     "--", "sh", "-c", "kill -SEGV $$", NULL),
+	    139);
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM attempt WHERE term_signal = 11"), 2);
+}
+
+/* LA-06: what cannot be started says why, and leaves nothing. */
+static void
+what_cannot_start_says_why(void **state)
+{
+	(void)state;
+	assert_int_equal(driver_run(&said, NULL, "session", "run", "--", "/no/such", NULL), 1);
+	assert_non_null(
+	    strstr(said.err, "could not be started: its program cannot be run: No such"));
+	assert_int_equal(
+	    driver_run(&said, NULL, "session", "run", "--", "no-such-program", NULL), 1);
+	assert_non_null(strstr(said.err, "No such file"));
+}
+
+/* PO-06, PO-16, SE-03: places are bounded, the rest wait in their order. */
+static void
+places_are_bounded(void **state)
+{
+	char name[16];
+	int i;
+
+	(void)state;
+	driver_does(&said, NULL, "settings", "set", "session.slots", "2", NULL);
+	for (i = 0; i < 8; i++) {
+		snprintf(name, sizeof(name), "q%d", i);
+		detached(name, "sleep 0.05");
+	}
+	for (i = 0; i < 8; i++) {
+		snprintf(name, sizeof(name), "q%d", i);
+		is(name, "done");
+	}
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT count(*) FROM attempt AS a JOIN attempt AS b"
+			     " ON b.id = a.id + 1 WHERE b.session_id < a.session_id"),
+	    0);
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX,
+		"SELECT max(n) FROM (SELECT count(*) AS n FROM attempt AS a JOIN attempt AS b"
+		" ON b.launched_at <= a.launched_at AND b.ended_at > a.launched_at GROUP BY a.id)"),
+	    2);
+}
+
+/* PO-13, KI-01, KI-04: its end takes everything that it started, also what ignores the polite word.
+ */
+static void
+cancelling_ends_all(void **state)
+{
+	int64_t pid;
+
+	(void)state;
+	driver_does(&said, NULL, "settings", "set", "session.kill_ms", "100", NULL);
+	detached("k", "trap '' TERM; sleep 600 & echo $!; wait; wait");
+	driver_until(&d, DRIVER_BOX, 1, "SELECT lines FROM session WHERE name = 'k'");
+	pid = driver_value(&d, DRIVER_BOX,
+	    "SELECT CAST(CAST(data AS TEXT) AS INTEGER)"
+	    " FROM session_output WHERE seq = 1");
+	assert_true(pid > 1 && kill((pid_t)pid, 0) == 0);
+	driver_does(&said, NULL, "session", "cancel", "k", NULL);
+	is("k", "cancelled cancelled");
+	while (kill((pid_t)pid, 0) == 0 && !is_corpse((pid_t)pid))
+		driver_pause();
+	assert_int_equal(driver_run(&said, NULL, "session", "attach", "k", NULL), 137);
+}
+
+/* LA-03…LA-05, LA-10, RF-14, RF-19: lines of any length, without an end, with any bytes. */
+static void
+every_byte_is_kept(void **state)
+{
+	(void)state;
+	driver_does(&said, NULL, "session", "run", "--detach", "--name", "b", "--", "sh", "-c",
+	    "head -c 3000000 /dev/zero | tr '\\0' x; echo; printf 'a\\377\\0b\\n\\n'; printf last",
+	    NULL);
+	is("b", "done");
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX, "SELECT bytes FROM session"), 3000001 + 5 + 1 + 4);
+	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT lines FROM session"), 4);
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX, "SELECT count(DISTINCT line) FROM session_output"), 3);
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT count(*) FROM session_output WHERE data = x'61ff00620a0a'"),
+	    1);
+}
+
+/* LA-09, RF-22: the leader ends, a grandchild holds the pipe: it is heard for a while, then ended.
+ */
+static void
+a_grandchild_holds_nobody_up(void **state)
+{
+	(void)state;
+	driver_does(&said, NULL, "settings", "set", "session.drain_ms", "100", NULL);
+	driver_does(&said, NULL, "session", "run", "--name", "g", "--", "sh", "-c",
+	    "(trap '' HUP; echo below; sleep 600) & sleep 0.1; echo above", NULL);
+	assert_non_null(strstr(said.out, "below\n"));
+	assert_non_null(strstr(said.out, "above\n"));
+}
+
+/* What is sent comes in, once, and ends when it is told to. */
+static void
+input_is_handed_on(void **state)
+{
+	(void)state;
+	driver_does(
+	    &said, NULL, "session", "run", "--detach", "--input", "--name", "i", "--", "cat", NULL);
+	driver_does(&said, NULL, "session", "send", "i", "hello", "there", NULL);
+	driver_does(&said, "piped\nsecret\n", "session", "send", "i", NULL);
+	driver_does(&said, NULL, "session", "send", "i", "--end", NULL);
+	driver_does(&said, NULL, "session", "attach", "i", NULL);
+	assert_string_equal(said.out, "hello there\npiped\nsecret\n");
+	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM session_input"), 0);
+	driver_refused(&said, 126, "session.over", NULL, "session", "send", "i", "late", NULL);
+}
+
+/* SE-13, RF-41: attach from any line, replay and following without a seam, for any number. */
+static void
+nobody_loses_a_line(void **state)
+{
+	static const char script[] = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); echo $i; done";
+	struct job jobs[4];
+	int64_t sum;
+	size_t i;
+	char *at;
+
+	(void)state;
+	detached("n", script);
+	for (i = 0; i < 4; i++)
+		driver_start(&jobs[i], NULL, (const char *const[]){"session", "attach", "n", NULL});
+	for (i = 0; i < 4; i++) {
+		assert_int_equal(driver_finish(&jobs[i], &said), 0);
+		for (sum = 0, at = said.out; *at != '\0'; at = strchr(at, '\n') + 1)
+			assert_int_equal(atoll(at), ++sum);
+		assert_int_equal(sum, 20000);
+	}
+	driver_does(&said, NULL, "session", "logs", "n", "-n", "3", NULL);
+	assert_string_equal(said.out, "19998\n19999\n20000\n");
+	driver_does(&said, NULL, "session", "logs", "n", "--from", "20000", NULL);
+	assert_string_equal(said.out, "20000\n");
+}
+
+/* SE-11: what is not kept any more is said to be gone, and how much. */
+static void
+a_gap_is_told(void **state)
+{
+	(void)state;
+	driver_does(&said, NULL, "settings", "set", "session.history", "100000", NULL);
+	detached("h",
+	    "i=0; while [ $i -lt 300 ]; do i=$((i+1)); head -c 5000 /dev/zero | tr '\\0' y;"
+	    " echo; done");
+	is("h", "done");
+	assert_true(driver_value(&d, DRIVER_BOX, "SELECT first_seq FROM session") > 1);
+	assert_true(
+	    driver_value(&d, DRIVER_BOX, "SELECT sum(length(data)) FROM session_output") >= 100000);
+	driver_does(&said, NULL, "session", "logs", "h", NULL);
+	assert_non_null(strstr(said.err, "bastion: h: lines 1 to "));
+	assert_non_null(strstr(said.err, " are not kept any more\n"));
+}
+
+/* A terminal: full screen, its size, keys that leave; and a cast of it. */
+static void
+a_terminal_is_one(void **state)
+{
+	static const char *const words[] = {"session", "run", "--name", "t", "--terminal", "--",
+	    "sh", "-c", "stty size; tty; read -r x; echo \"got $x\"; sleep 600", NULL};
+	static struct program_talk t;
+
+	(void)state;
+	program_talk(&t, NULL, words);
+	program_expect(&t, "24 80");
+	program_expect(&t, "/dev/pts/");
+	program_type(&t, "words\r");
+	program_expect(&t, "got words");
+	program_type(&t, "\035");
+	program_expect(&t, "t goes on: bastion session attach t");
+	assert_int_equal(program_over(&t), 0);
+	driver_does(&said, NULL, "session", "cancel", "t", NULL);
+	is("t", "cancelled cancelled");
+	driver_does(&said, NULL, "session", "export", "t", "--cast", NULL);
+	assert_int_equal(strncmp(said.out, "{\"version\":2,\"width\":80,\"height\":24,", 36), 0);
+	assert_non_null(strstr(said.out, ",\"o\",\""));
+}
+
+/* PO-07, SV-13: a drain ends what runs; what waits begins with the next daemon. */
+static void
+a_drain_ends_and_keeps(void **state)
+{
+	(void)state;
+	driver_does(&said, NULL, "settings", "set", "session.slots", "1", NULL);
+	detached("r", "echo here; sleep 600");
+	detached("w", "echo later");
+	driver_until(&d, DRIVER_BOX, 1, "SELECT lines FROM session WHERE name = 'r'");
+	driver_end(&d, DRIVER_BOX, SIGTERM);
+	is("r", "failed drain");
+	is("w", "queued");
+	driver_refused(&said, 75, "session.offline", NULL, "session", "run", "--", "true", NULL);
+	driver_serve(&d, DRIVER_BOX);
+	is("w", "done");
+}
+
+/* PO-19, SE-13: kill -9 of the worker and of the daemon: lost, never done; nothing lives on. */
+static void
+killed_is_lost(void **state)
+{
+	int64_t pid;
+
+	(void)state;
+	detached("x", "echo $$; exec sleep 600");
+	driver_until(&d, DRIVER_BOX, 1, "SELECT lines FROM session WHERE name = 'x'");
+	pid = driver_value(&d, DRIVER_BOX, "SELECT pid FROM sessions WHERE name = 'x'");
+	assert_true(pid > 1);
+	kill(driver_actor(&d, DRIVER_BOX, "worker"), SIGKILL);
+	is("x", "failed daemon");
+	while (kill((pid_t)pid, 0) == 0 && !is_corpse((pid_t)pid))
+		driver_pause();
+	detached("y", "echo $$; exec sleep 600");
+	driver_until(&d, DRIVER_BOX, 1, "SELECT lines FROM session WHERE name = 'y'");
+	driver_end(&d, DRIVER_BOX, SIGKILL);
+	driver_serve(&d, DRIVER_BOX);
+	is("y", "failed daemon");
+	driver_does(&said, NULL, "session", "logs", "y", NULL);
+	assert_true(atoi(said.out) > 1);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(a_session_is_its_program, make, drop),
+	    cmocka_unit_test_setup_teardown(a_worker_inherits_nothing, make, drop),
+	    cmocka_unit_test_setup_teardown(crashes_are_tried_again, make, drop),
+	    cmocka_unit_test_setup_teardown(what_cannot_start_says_why, make, drop),
+	    cmocka_unit_test_setup_teardown(places_are_bounded, make, drop),
+	    cmocka_unit_test_setup_teardown(cancelling_ends_all, make, drop),
+	    cmocka_unit_test_setup_teardown(every_byte_is_kept, make, drop),
+	    cmocka_unit_test_setup_teardown(a_grandchild_holds_nobody_up, make, drop),
+	    cmocka_unit_test_setup_teardown(input_is_handed_on, make, drop),
+	    cmocka_unit_test_setup_teardown(nobody_loses_a_line, make, drop),
+	    cmocka_unit_test_setup_teardown(a_gap_is_told, make, drop),
+	    cmocka_unit_test_setup_teardown(a_terminal_is_one, make, drop),
+	    cmocka_unit_test_setup_teardown(a_drain_ends_and_keeps, make, drop),
+	    cmocka_unit_test_setup_teardown(killed_is_lost, make, drop),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
