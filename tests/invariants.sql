@@ -83,6 +83,8 @@ WITH thing (entity, id, state) AS (
      UNION ALL SELECT 'amendment', id, state FROM amendment
      UNION ALL SELECT 'host_box', id, state FROM host_box
      UNION ALL SELECT 'mcp_token', id, state FROM mcp_token
+     UNION ALL SELECT 'session', id, state FROM session
+     UNION ALL SELECT 'attempt', id, state FROM attempt
      UNION ALL SELECT 'directive', id, state FROM directive
      UNION ALL SELECT 'host_order', id, state FROM host_order
      UNION ALL SELECT 'contain_spare', id, state FROM contain_spare
@@ -145,6 +147,8 @@ WITH ended (entity, id, state, is_final, at) AS (
      UNION ALL SELECT 'amendment', id, state, state <> 'pending', ended_at FROM amendment
      UNION ALL SELECT 'host_box', id, state, state = 'gone', gone_at FROM host_box
      UNION ALL SELECT 'mcp_token', id, state, state = 'dropped', dropped_at FROM mcp_token
+     UNION ALL SELECT 'session', id, state, state NOT IN ('queued', 'running'), finished_at FROM session
+     UNION ALL SELECT 'attempt', id, state, state NOT IN ('launching', 'running'), ended_at FROM attempt
      UNION ALL SELECT 'directive', id, state, state NOT IN ('taken', 'running'), ended_at FROM directive
      UNION ALL SELECT 'host_order', id, state, state NOT IN ('waiting', 'sent'), ended_at FROM host_order
      UNION ALL SELECT 'contain_spare', id, state, state = 'dropped', dropped_at FROM contain_spare
