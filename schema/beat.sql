@@ -84,9 +84,10 @@ END;
 CREATE VIEW enforcing AS
 SELECT json_set((SELECT coalesce(json_group_object(name, json(value)), '{}') FROM enforces), '$.verbs',
                 (SELECT json_group_array(json_object('verb', name, 'can', json(can), 'why', why))
-                   FROM (SELECT o.name, coalesce(p.why, 'not looked at yet') AS why,
-                                iif(p.can = 1, 'true', 'false') AS can
+                   FROM (SELECT o.name, coalesce(v.why, p.why, 'not looked at yet') AS why,
+                                iif(coalesce(v.works, p.can) = 1, 'true', 'false') AS can
                            FROM op AS o LEFT JOIN verb_probe AS p ON p.verb = o.name
+                                LEFT JOIN verb_report AS v ON v.op = o.name
                           ORDER BY o.name))) AS report;
 
 -- A box's beat for each Host that it answers to: about that pairing alone, and so long that any Host

@@ -14,6 +14,7 @@
 
 #define NAME_LEN 128
 #define PATH_LEN 255
+#define UNIT_LEN 112
 
 static const char ITEM_TABLE[] = "CREATE TABLE item (change, name)";
 static const char ITEM_ADD[] = "INSERT INTO item VALUES (?1, ?2)";
@@ -143,16 +144,19 @@ static int
 check_restart(
     int nargs, const char *const *args, struct observe_args *canon, struct refusal *refusal)
 {
-	char unit[NAME_LEN + 16];
+	char unit[UNIT_LEN + 16];
 
 	(void)nargs;
-	if (!is_word(args[0], ":-_.\\@", NAME_LEN - 16))
+	if (!is_word(args[0], ":-_.\\@", UNIT_LEN))
 		return refusal_set(
 		    refusal, "act.unit", "a service has a name of letters, digits and :-_.\\@");
 	snprintf(unit, sizeof(unit), "%s%s", args[0],
 	    strlen(args[0]) > 8 && strcmp(args[0] + strlen(args[0]) - 8, ".service") == 0
 		? ""
 		: ".service");
+	if (strlen(unit) > UNIT_LEN)
+		return refusal_set(
+		    refusal, "act.unit", "a service has a name of at most %d bytes", UNIT_LEN);
 	if (strncmp(unit, "bastion", 7) == 0)
 		return refusal_set(refusal, "act.own", "bastion does not restart itself");
 	snprintf(canon->v[0], sizeof(canon->v[0]), "%s", unit);

@@ -60,6 +60,17 @@ is_folder(const struct observe_args *a)
 	must(strlen(a->v[1]) == 1 && a->v[1][0] >= '1' && a->v[1][0] <= '3');
 }
 
+/* Where a verb may reach: nothing that leads up or into the kernel's own. */
+static void
+is_target(const char *p)
+{
+	must(p[0] == '/' && p[1] != '\0' && strstr(p, "//") == NULL && strstr(p, "/./") == NULL);
+	must(strstr(p, "/../") == NULL && p[strlen(p) - 1] != '/');
+	must(!below(p, "/proc") && !below(p, "/sys") && !below(p, "/dev"));
+	for (; *p != '\0'; p++)
+		must((unsigned char)*p >= 0x20 && *p != 0x7f);
+}
+
 /* OB-2. */
 static void
 is_unit(const struct observe_args *a, const struct observe_word *word)
@@ -116,6 +127,12 @@ try_words(const char *op, const char *text, size_t len)
 		is_unit(&canon, &words[0]);
 	else if (strcmp(op, "observe:cert") == 0)
 		is_cert(&canon);
+	else if (strcmp(op, "file:move") == 0)
+		is_target(canon.v[0]), is_target(canon.v[1]);
+	else if (strcmp(op, "tree:checkout") == 0)
+		must(only(canon.v[1], "-_./") && strchr("-_./", canon.v[1][0]) == NULL);
+	else if (strcmp(op, "service:restart") == 0)
+		must(only(canon.v[0], ":-_.\\@") && strstr(canon.v[0], ".service") != NULL);
 	for (i = 0; i < canon.n; i++) {
 		words[i].text = canon.v[i];
 		words[i].len = strlen(canon.v[i]);
@@ -169,7 +186,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < 1)
 		return 0;
 	size--;
-	switch (data[0] % 10) {
+	switch (data[0] % 13) {
 	case 0:
 		try_words("observe:folders", text, size);
 		break;
@@ -193,6 +210,15 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		break;
 	case 9:
 		try_words("grant:drop", text, size);
+		break;
+	case 10:
+		try_words("file:move", text, size);
+		break;
+	case 11:
+		try_words("tree:checkout", text, size);
+		break;
+	case 12:
+		try_words("service:restart", text, size);
 		break;
 	case 4:
 		lines.line = try_listener;
