@@ -440,6 +440,44 @@ a_late_try_is_not_applied(void **state)
 	box_shell("test \"$(cat %s/a)\" = one", dir);
 }
 
+/* Another backend is taken where it is asked for by name; nothing at all only where that was set.
+ */
+static void
+other_backends_are_asked_for(void **state)
+{
+	struct scratch *s = *state;
+	struct program p;
+	char dir[128];
+
+	make_folder(s, dir, sizeof(dir));
+	RUN(&p, s, "sandbox", "try", "--backend", "none", "--write", dir, "--", "true");
+	assert_int_equal(p.code, 126);
+	assert_non_null(strstr(p.err, "sandbox.none"));
+	program_free(&p);
+	assert_int_equal(
+	    scratch_sql(s, "UPDATE setting SET value = 1 WHERE name = 'sandbox.unconfined'"), 0);
+	RUN(&p, s, "sandbox", "try", "--backend", "none", "--write", dir, "--", "sh", "-c",
+	    "echo \"$BASTION_SANDBOXED\" > b; (sleep 1000 &); exit 6");
+	if (p.code != 6)
+		fail_msg("%d: %s %s", p.code, p.out, p.err);
+	program_free(&p);
+	box_shell("test \"$(cat %s/b)\" = ''", dir);
+	RUN(&p, s, "sandbox", "try", "--backend", "bubblewrap", "--write", dir, "--", "sh", "-c",
+	    "echo \"$BASTION_SANDBOXED $BASTION_SANDBOX_BACKEND\" > b; ls /proc | grep -c '^[0-9]'; "
+	    "ls /home /root /var 2>/dev/null; exit 7");
+	if (access("/usr/bin/bwrap", X_OK) == 0) {
+		if (p.code != 7)
+			fail_msg("%d: %s %s", p.code, p.out, p.err);
+		box_shell("test \"$(cat %s/b)\" = '1 bubblewrap'", dir);
+	} else {
+		assert_non_null(strstr(p.err, "sandbox.backend"));
+	}
+	program_free(&p);
+	RUN(&p, s, "sandbox", "try", "--backend", "policy-only", "--write", dir, "--", "true");
+	assert_int_equal(p.code, 2);
+	program_free(&p);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -459,6 +497,7 @@ main(int argc, char **argv)
 	    cmocka_unit_test_setup_teardown(a_try_is_kept_aside, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(the_state_is_not_seen, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(a_late_try_is_not_applied, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(other_backends_are_asked_for, set_up, tear_down),
 	};
 
 	if (argc > 1 && strcmp(argv[1], "runner") == 0)
