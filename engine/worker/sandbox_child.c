@@ -513,7 +513,7 @@ leave_effects(struct child *c)
 	must(c, STAGE_EFFECT, at = walk(c, LAST, sizeof(LAST) - 1, true, NULL));
 	must(c, STAGE_EFFECT, umount2(fd_path(at, path), MNT_DETACH));
 	close(at);
-	must(c, STAGE_EFFECT, unlinkat(c->root, LAST + 1, AT_REMOVEDIR));
+	must(c, STAGE_EFFECT, unlinkat(c->root, &LAST[1], AT_REMOVEDIR));
 }
 
 /*
