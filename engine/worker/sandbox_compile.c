@@ -173,6 +173,7 @@ check_plan(struct compiler *k)
 {
 	const struct sandbox_plan *plan = k->plan;
 	const struct sandbox_limits *l = &plan->limits;
+	size_t i;
 
 	if (check_words(k, plan->argv, "the command") != 0 ||
 	    check_words(k, plan->env, "the environment") != 0)
@@ -182,6 +183,10 @@ check_plan(struct compiler *k)
 	if (plan->path_count > SANDBOX_PATHS_MAX || plan->forbidden_count > SANDBOX_PATHS_MAX)
 		return refusal_set(
 		    k->refusal, CODE, "a plan has at most %d paths", SANDBOX_PATHS_MAX);
+	for (i = 0; plan->backend == BACKEND_NONE && i < plan->path_count; i++)
+		if (plan->paths[i].kind == SANDBOX_EFFECT)
+			return refusal_set(k->refusal, "sandbox.backend",
+			    "without a sandbox no changes can be gathered");
 	if (strcmp(plan->cwd, "/") != 0 && !is_plain(plan->cwd))
 		return refusal_set(
 		    k->refusal, CODE, "the working directory is not absolute and plain");
