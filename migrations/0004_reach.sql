@@ -718,9 +718,10 @@ END;
 CREATE VIEW enforcing AS
 SELECT json_set((SELECT coalesce(json_group_object(name, json(value)), '{}') FROM enforces), '$.verbs',
                 (SELECT json_group_array(json_object('verb', name, 'can', json(can), 'why', why))
-                   FROM (SELECT o.name, coalesce(p.why, 'not looked at yet') AS why,
-                                iif(p.can = 1, 'true', 'false') AS can
+                   FROM (SELECT o.name, coalesce(v.why, p.why, 'not looked at yet') AS why,
+                                iif(coalesce(v.works, p.can) = 1, 'true', 'false') AS can
                            FROM op AS o LEFT JOIN verb_probe AS p ON p.verb = o.name
+                                LEFT JOIN verb_report AS v ON v.op = o.name
                           ORDER BY o.name))) AS report;
 
 CREATE VIEW beat AS
@@ -2132,16 +2133,17 @@ SELECT b.name || '.' || replace(o.name, ':', '_') AS name, b.name AS box, o.name
        json_patch(json_object(
            'name', b.name || '.' || replace(o.name, ':', '_'),
            'title', b.name || ': ' || o.summary,
-           'description', 'On the machine ' || b.name || ': ' || o.summary || '. A person at '
-               || b.name || ' approves each kind of ask first; the call waits for that.',
+           'description', 'On the machine ' || b.name || ': ' || o.summary
+               || iif(o.class = 'own', '.', '. A person at ' || b.name
+                      || ' approves each kind of ask first; the call waits for that.'),
            'inputSchema', json(i.schema)),
          json_object(
            'outputSchema', json(r.schema),
            'annotations', json_object(
                'title', b.name || ': ' || o.summary,
-               'readOnlyHint', json(iif(o.class = 'observe', 'true', 'false')),
-               'destructiveHint', json(iif(o.class = 'observe', 'false', 'true')),
-               'idempotentHint', json(iif(o.class = 'observe', 'true', 'false')),
+               'readOnlyHint', json(iif(o.class = 'observe' OR o.name = 'grant:list', 'true', 'false')),
+               'destructiveHint', json(iif(o.class IN ('observe', 'own'), 'false', 'true')),
+               'idempotentHint', json(iif(o.class IN ('observe', 'own'), 'true', 'false')),
                'openWorldHint', json('false')))) AS tool
   FROM host_box AS b CROSS JOIN op AS o
   JOIN op_input AS i ON i.op = o.name
