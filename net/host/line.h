@@ -12,35 +12,35 @@
 struct lines; /* of a Host */
 
 /**
- * lines_start(net, r), lines_end(net), lines_free(net):
+ * line_start(net, r), line_end(net), line_free(net):
  * Begin without a line, and with none in the database; say no more of them there, before net's
- * server is freed; say there that none is left, and free them, after its committer.  lines_start
+ * server is freed; say there that none is left, and free them, after its committer.  line_start
  * returns 0 or -1.
  */
-int lines_start(struct net *net, struct refusal *r);
-void lines_end(struct net *net);
-void lines_free(struct net *net);
+int line_start(struct net *net, struct refusal *r);
+void line_end(struct net *net);
+void line_free(struct net *net);
 
 /**
- * lines_drain(net, done):
+ * line_drain(net, done):
  * Call ${done}(${net}) once when link asks nothing any more on a line: now, or from the loop.  Only
  * then may net's server be drained, which cuts what is asked.
  */
-void lines_drain(struct net *net, void (*done)(struct net *net));
+void line_drain(struct net *net, void (*done)(struct net *net));
 
 /**
- * lines_take(x, net):
+ * line_take(x, net):
  * GET /v1/line: a box that is paired over a network, by its certificate, gives this connection to
  * be asked on.
  */
-int lines_take(struct http_exchange *x, void *net);
+int line_take(struct http_exchange *x, void *net);
 
 /**
- * lines_relay(x, net):
+ * line_relay(x, net):
  * GET, POST /v1/boxes/{box}/{what}: pass the request on to the path /v1/{what} of the box with that
  * number, and its answer back.
  */
-int lines_relay(struct http_exchange *x, void *net);
+int line_relay(struct http_exchange *x, void *net);
 
 struct dials; /* of a box */
 

@@ -282,7 +282,7 @@ relay_send(struct relay *relay)
 }
 
 int
-lines_relay(struct http_exchange *x, void *ctx)
+line_relay(struct http_exchange *x, void *ctx)
 {
 	static const char *const allowed[] = {"ops", "pairings"};
 	struct net *net = ctx;
@@ -373,7 +373,7 @@ on_changed(void *ctx, int64_t id, unsigned up, unsigned idle)
  */
 
 int
-lines_take(struct http_exchange *x, void *ctx)
+line_take(struct http_exchange *x, void *ctx)
 {
 	struct net *net = ctx;
 	const struct http_peer *peer = http_peer(x);
@@ -416,7 +416,7 @@ none_up(struct store *db, struct refusal *r)
 }
 
 int
-lines_start(struct net *net, struct refusal *r)
+line_start(struct net *net, struct refusal *r)
 {
 	struct store *db = net->env->db;
 	struct reverse_hub_config config = {.per_box = (unsigned)store_setting(db, "line.per_box"),
@@ -438,7 +438,7 @@ lines_start(struct net *net, struct refusal *r)
 }
 
 void
-lines_drain(struct net *net, void (*done)(struct net *net))
+line_drain(struct net *net, void (*done)(struct net *net))
 {
 	if (net->lines == NULL || net->lines->relays == NULL)
 		done(net);
@@ -447,14 +447,14 @@ lines_drain(struct net *net, void (*done)(struct net *net))
 }
 
 void
-lines_end(struct net *net)
+line_end(struct net *net)
 {
 	if (net->lines != NULL)
 		net->lines->ending = true;
 }
 
 void
-lines_free(struct net *net)
+line_free(struct net *net)
 {
 	struct lines *lines = net->lines;
 	struct refusal r;

@@ -43,11 +43,11 @@ const struct http_route net_routes[] = {
 	"a box says how it is, and is told what is wanted of it"},
     {"POST", "/v1/certificates", SURFACE_PEER, 8192, renew_take,
 	"a box asks for its next certificate"},
-    {"GET", "/v1/line", SURFACE_PEER, 0, lines_take,
+    {"GET", "/v1/line", SURFACE_PEER, 0, line_take,
 	"a box that dials in gives this connection to be asked on"},
-    {"GET", "/v1/boxes/{box}/{what}", SURFACE_LINES, 0, lines_relay,
+    {"GET", "/v1/boxes/{box}/{what}", SURFACE_LINES, 0, line_relay,
 	"ask a box that dialled in, as on its lane"},
-    {"POST", "/v1/boxes/{box}/{what}", SURFACE_LINES, 65536, lines_relay,
+    {"POST", "/v1/boxes/{box}/{what}", SURFACE_LINES, 65536, line_relay,
 	"ask a box that dialled in, as on its lane"},
     {"GET", "/v1/folders", SURFACE_CONTEXT, 0, context_list, "what this user asked to share"},
     {"POST", "/v1/folders", SURFACE_CONTEXT, 65536, context_post,
@@ -224,13 +224,13 @@ net_stop(struct actor_env *env)
 		return;
 	mcp_http_end(net);
 	dials_end(net);
-	lines_end(net);
+	line_end(net);
 	port_end(net);
 	http_server_free(net->server);
 	http_server_free(net->asks);
 	committer_stop(net->committer);
 	dials_free(net);
-	lines_free(net);
+	line_free(net);
 	free(net->paired);
 	free(net);
 	env->ctx = NULL;
@@ -253,7 +253,7 @@ net_start(struct actor_env *env, struct refusal *r)
 	    committer_start(env->home, ROLE_NET, &env->keys, "actor:net", env->loop, r);
 	if (net->committer != NULL &&
 	    (net->server = http_server_new(env->loop, &config, r)) != NULL &&
-	    (env->home->role == HOME_HOST ? lines_start(net, r) : dials_start(net, r)) == 0 &&
+	    (env->home->role == HOME_HOST ? line_start(net, r) : dials_start(net, r)) == 0 &&
 	    net_listen(net, r) == 0 && mcp_http_start(net, r) == 0) {
 		/* Without a place for their socket users cannot ask; the box serves all the same.
 		 */
@@ -306,7 +306,7 @@ net_drain(struct actor_env *env)
 	net->serving = 1 + (net->asks != NULL);
 	if (net->asks != NULL)
 		http_server_drain(net->asks, drained, net);
-	lines_drain(net, server_drain);
+	line_drain(net, server_drain);
 }
 
 const struct actor actor_net = {
