@@ -1,5 +1,5 @@
 /*
- * bench_egress.c: the internet lane beside microsocks, dante, tinyproxy and squid, in the same run.
+ * bench_egress.c: the internet lane beside microsocks, dante and tinyproxy, in the same run.
  *
  * Everybody is in a network namespace of their own and reaches a server in another one. Clients ask
  * for a tunnel, get one small answer through it, and begin anew, 64 at once; and one fetches much.
