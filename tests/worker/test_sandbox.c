@@ -227,6 +227,20 @@ forbidden_paths(void **state)
 		assert_non_null(strstr(b->out, "ok\nstate\n"));
 		assert_null(strstr(b->out, "canary"));
 		box_shell("test -f %s/bastion.key && test ! -e %s/y", forbidden, forbidden);
+		/* What shows a part of what is hidden does not show it, by its name or from above.
+		 */
+		l.paths[l.plan.path_count++] = (struct sandbox_path){SANDBOX_HIDE, NULL, "/w/a"};
+		l.paths[l.plan.path_count++] =
+		    (struct sandbox_path){SANDBOX_SHOW, NULL, "/w/a/state"};
+		b = box_run(&world, who, &l.plan);
+		assert_false(b->started);
+		assert_string_equal(b->refusal.code, "sandbox.plan");
+		l.paths[l.plan.path_count - 2].target = "/w";
+		l.paths[l.plan.path_count - 1].target = "/w/a";
+		b = line_run(who, &l);
+		assert_non_null(strstr(b->out, "ok\nstate\n"));
+		assert_null(strstr(b->out, "canary"));
+		l.plan.path_count -= 2;
 		/* As a path of its own it is refused, and so is what lies in it. */
 		strcpy(l.ws, forbidden);
 		b = box_run(&world, who, &l.plan);

@@ -68,6 +68,21 @@ rows_move_by_the_rules(void **state)
 	    scratch_value(s, "SELECT count(*) FROM audit WHERE entity = 'sandbox_run'"), 3);
 }
 
+/* What the engine assumes without a database is what a new one has. */
+static void
+limits_are_the_settings(void **state)
+{
+	struct scratch *s = *state;
+	struct sandbox_limits a, b;
+
+	memset(&a, 0, sizeof(a));
+	memset(&b, 0, sizeof(b));
+	scratch_open(s, ROLE_READER);
+	sandbox_limits(&a);
+	sandbox_run_limits(s->db, &b);
+	assert_memory_equal(&a, &b, sizeof(a));
+}
+
 /* Nothing runs unconfined but where a person set that it may. */
 static void
 nothing_runs_unconfined_in_silence(void **state)
@@ -549,6 +564,7 @@ main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(rows_move_by_the_rules, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(limits_are_the_settings, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(nothing_runs_unconfined_in_silence, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(the_cap_counts_the_living, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(a_run_is_known_by_its_namespaces, set_up, tear_down),
