@@ -26,9 +26,12 @@
 static const char ROWS[] =
     "SELECT seq, kind, line, lines, data FROM session_output WHERE session_id = :id AND seq > :seq"
     " ORDER BY seq LIMIT 64";
+/* By the index on lines, or the table is read from its end, with all that was ever said. */
 static const char BEGIN[] =
-    "SELECT coalesce((SELECT max(seq) FROM session_output WHERE session_id = :id AND line <= :from),"
-    "   0) - 1, first_seq - 1 FROM session WHERE id = :id";
+    "SELECT coalesce((SELECT min(seq) FROM session_output INDEXED BY session_output_by_line"
+    "   WHERE session_id = :id AND line = (SELECT max(line) FROM session_output"
+    "     INDEXED BY session_output_by_line WHERE session_id = :id AND line <= :from)), 0) - 1,"
+    " first_seq - 1 FROM session WHERE id = :id";
 static const char OVER[] = "SELECT finished_at IS NOT NULL FROM session WHERE id = :id";
 static const char TYPED[] =
     "INSERT INTO session_input (session_id, seq, kind, data, at)"

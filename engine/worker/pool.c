@@ -1,6 +1,7 @@
 /* pool.c: sessions in the worker's loop. */
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include <errno.h>
@@ -499,6 +500,19 @@ is_its(void *ctx, const struct kin *kin)
 	       strcmp(kin->boot_id, who->boot_id) == 0;
 }
 
+/* Leaders are reaped when they are swept.  That the runner ended is seen by its socket. */
+static bool
+is_known(void *ctx, int64_t pid)
+{
+	const struct pool *pool = ctx;
+	const struct attempt *a;
+
+	for (a = pool->attempts; a != NULL; a = a->next)
+		if (a->p.pid == pid)
+			return true;
+	return false;
+}
+
 /*
  * Nothing that it started outlives it.  Its leader is not reaped yet, so that its number, and that
  * of its group, are nobody else's.
@@ -511,7 +525,8 @@ attempt_sweep(struct attempt *a)
 	a->swept = true;
 	kill(-a->p.pid, SIGKILL);
 	if (a->who.pid != 0)
-		(void)kin_end(is_its, a);
+		(void)kin_end(KIN_CHILDREN, is_its, a);
+	kin_reap(is_known, a->pool);
 	waitpid(a->p.pid, NULL, 0);
 }
 
@@ -1124,7 +1139,7 @@ end_survivors(struct pool *pool)
 			fprintf(stderr, "bastion: worker: %s\n", r.why);
 			break;
 		}
-	if ((n = kin_end(is_of_the_lost, pool->env->db)) > 0)
+	if ((n = kin_end(KIN_ANYWHERE, is_of_the_lost, pool->env->db)) > 0)
 		fprintf(
 		    stderr, "bastion: worker: processes of lost sessions lived on: %d ended\n", n);
 }
@@ -1139,6 +1154,8 @@ pool_new(struct actor_env *env, void (*idle)(void *ctx), void *ctx, struct refus
 		return NULL;
 	}
 	*pool = (struct pool){.env = env, .idle = idle, .ctx = ctx};
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+		fprintf(stderr, "bastion: worker: orphans of sessions go elsewhere\n");
 	end_survivors(pool);
 	return pool;
 }
