@@ -29,17 +29,18 @@ enum kin_where {
 
 /**
  * kin_end(where, ours, ctx):
- * End with SIGKILL each process in ${where} that is marked as kin of one for whom ${ours}(${ctx}, kin)
- * says yes, and look again until none is left.  Killed children are reaped, and leave theirs to us.  A
- * fork is no way out: who was killed starts nothing more.  A program that empties its environment and
- * leaves its group is not found; a sandbox holds that one.  Return how many were ended.
+ * End with SIGKILL each process in ${where} that is marked as kin of one for whom ${ours}(${ctx},
+ * kin) says yes, and look again until none is left.  Killed children are reaped, and leave theirs
+ * to us.  A fork is no way out: who was killed starts nothing more.  A program that empties its
+ * environment and leaves its group is not found; a sandbox holds that one.  Return how many were
+ * ended.
  */
 int kin_end(enum kin_where where, bool (*ours)(void *ctx, const struct kin *kin), void *ctx);
 
 /**
  * kin_reap(known, ctx):
- * Reap those of our children that have ended and for whom ${known}(${ctx}, pid) says no: they became
- * our children, and nobody waits for them.
+ * Reap those of our children that have ended and for whom ${known}(${ctx}, pid) says no: they
+ * became our children, and nobody waits for them.
  */
 void kin_reap(bool (*known)(void *ctx, int64_t pid), void *ctx);
 

@@ -660,6 +660,10 @@ not_started(struct attempt *a, const struct refusal *r)
 	attempt_over(a);
 }
 
+/*
+ * Who it is.  That it may run is durable by the row of the attempt; this is read by who comes after
+ * us where we die, and a power loss leaves no process to be known by it.
+ */
 static int
 mark_running(struct attempt *a)
 {
@@ -669,7 +673,7 @@ mark_running(struct attempt *a)
 
 	if (identity_of(a->p.pid, &a->who) != 0)
 		return refusal_set(store_refusal(db), "store.failed", "the process cannot be seen");
-	if (store_begin(db) != 0)
+	if (store_begin_soft(db) != 0)
 		return -1;
 	if ((process = process_id(db, &a->who, geteuid())) == -1 ||
 	    (q = store_sql(db, RUNS)) == NULL)
@@ -692,7 +696,7 @@ refused_keep(struct attempt *a, const struct refusal *r)
 	lines_add(&a->err.lines, (size_t)n);
 }
 
-/* Ready: its row says so, durably, and then it runs. */
+/* Ready: its row says so, and then it runs. */
 static void
 reported(void *ctx, uint32_t events)
 {
