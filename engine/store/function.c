@@ -261,15 +261,14 @@ utf8_len(const unsigned char *p, const unsigned char *end)
 static void
 utf8(sqlite3_context *c, int n, sqlite3_value **v)
 {
-	const unsigned char *p = sqlite3_value_blob(v[0]), *at = p, *end;
-	size_t one;
+	const unsigned char *p = sqlite3_value_blob(v[0]);
+	size_t len = (size_t)sqlite3_value_bytes(v[0]), at, one;
 
 	(void)n;
-	end = p + sqlite3_value_bytes(v[0]);
-	for (; at < end; at += one)
-		if ((one = utf8_len(at, end)) == 0)
+	for (at = 0; at < len; at += one)
+		if ((one = utf8_len(p + at, p + len)) == 0)
 			return;
-	sqlite3_result_text(c, p == NULL ? "" : (const char *)p, (int)(end - p), SQLITE_TRANSIENT);
+	sqlite3_result_text(c, len == 0 ? "" : (const char *)p, (int)len, SQLITE_TRANSIENT);
 }
 
 /* base64(bytes), by RFC 4648 §4. */

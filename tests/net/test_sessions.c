@@ -95,7 +95,8 @@ a_stream_is_its_rows(void **state)
 	    1);
 }
 
-/* What is sent is read by it, once, and a last piece ends its input. */
+/* SE-07: what is sent is read by it, once, and a last piece ends its input; the list has how it
+ * ended. */
 static void
 input_comes_in(void **state)
 {
@@ -109,6 +110,9 @@ input_comes_in(void **state)
 	says("hello\\n");
 	says("there\\n");
 	says("{\"x\":0,\"state\":\"done\",");
+	assert_int_equal(ask("GET", "/v1/sessions", NULL), 200);
+	says("\"name\":\"i\",\"worker\":\"\",\"state\":\"done\",");
+	says("\"attempts\":1,\"lines\":2,\"bytes\":12}]");
 	refused("POST", "/v1/sessions/i/input", "late\n", 409, "session.over");
 }
 
@@ -150,7 +154,7 @@ what_is_no_ask_is_refused(void **state)
 	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM session"), 0);
 }
 
-/* CL-05: whoever goes away in the middle takes nothing with him; the session goes on. */
+/* SV-09, CL-05: whoever goes away in the middle takes nothing with him; the session goes on. */
 static void
 a_reader_may_go(void **state)
 {
