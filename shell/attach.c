@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "engine/state/lease.h"
+#include "engine/state/session.h"
 #include "shell/attach.h"
 #include "shell/text.h"
 
@@ -26,15 +27,13 @@
 static const char ROWS[] =
     "SELECT seq, kind, line, lines, data FROM session_output WHERE session_id = :id AND seq > :seq"
     " ORDER BY seq LIMIT 64";
+/* By the index on lines, or the table is read from its end, with all that was ever said. */
 static const char BEGIN[] =
-    "SELECT coalesce((SELECT max(seq) FROM session_output WHERE session_id = :id AND line <= :from),"
-    "   0) - 1, first_seq - 1 FROM session WHERE id = :id";
+    "SELECT coalesce((SELECT min(seq) FROM session_output INDEXED BY session_output_by_line"
+    "   WHERE session_id = :id AND line = (SELECT max(line) FROM session_output"
+    "     INDEXED BY session_output_by_line WHERE session_id = :id AND line <= :from)), 0) - 1,"
+    " first_seq - 1 FROM session WHERE id = :id";
 static const char OVER[] = "SELECT finished_at IS NOT NULL FROM session WHERE id = :id";
-static const char TYPED[] =
-    "INSERT INTO session_input (session_id, seq, kind, data, at)"
-    " SELECT id, coalesce((SELECT max(seq) FROM session_input WHERE session_id = id), input_seq) + 1,"
-    "        :kind, :data, now_ms() FROM session WHERE id = :id";
-
 static int
 write_all(int fd, const char *data, size_t len)
 {
@@ -161,16 +160,11 @@ static int
 type(struct attach *a, const char *kind, const char *data, size_t len)
 {
 	struct store *db = a->cli->db;
-	struct stmt *q;
 
 	if (store_begin_soft(db) != 0)
 		return -1;
-	if ((q = store_sql(db, TYPED)) == NULL)
-		return store_rollback(db);
-	stmt_int(q, ":id", a->id);
-	stmt_text(q, ":kind", kind);
-	stmt_blob(q, ":data", data, len);
-	return stmt_run_one(q) == 0 ? store_commit(db) : store_rollback(db);
+	return session_send(db, a->id, kind, data, len) == 0 ? store_commit(db)
+							     : store_rollback(db);
 }
 
 static int

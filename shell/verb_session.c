@@ -9,6 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "engine/state/session.h"
 #include "shell/attach.h"
 #include "shell/cli.h"
 #include "shell/export_session.h"
@@ -29,25 +30,8 @@ static const char TRIES[] =
     "SELECT n, state, outcome, exit_code, term_signal AS signal, launched_at, ended_at, why"
     "  FROM attempt WHERE session_id = :id ORDER BY n";
 static const char FIND[] = "SELECT id, lines, terminal, input FROM session WHERE name = :name";
-static const char NEW[] =
-    "INSERT INTO session (name, worker, argv, cwd, by_uid, terminal, input, rows, cols, max_attempts,"
-    "  queued_at, not_before)"
-    " SELECT coalesce(nullif(:name, ''), :base || '-' || (SELECT coalesce(max(id), 0) + 1 FROM session)),"
-    "  :worker, CASE WHEN :worker = '' THEN :argv ELSE coalesce((SELECT json_group_array(value) FROM ("
-    "    SELECT t.value FROM worker AS w, json_each(w.argv) AS t WHERE w.name = :worker"
-    "     UNION ALL SELECT value FROM json_each(:argv))), '[]') END,"
-    "  :cwd, :uid, :terminal, :input, :rows, :cols,"
-    "  coalesce(:attempts, (SELECT max_attempts FROM worker WHERE name = :worker),"
-    "    iif(:worker = '', 1, (SELECT value FROM setting WHERE name = 'session.attempts'))),"
-    "  now_ms(), now_ms()";
 static const char NAMED[] = "SELECT name FROM session WHERE id = :id";
-static const char CANCEL[] = "UPDATE session SET cancel_at = now_ms()"
-			     " WHERE id = :id AND cancel_at IS NULL AND finished_at IS NULL";
 static const char REMOVE[] = "DELETE FROM session WHERE id = :id";
-static const char SEND[] =
-    "INSERT INTO session_input (session_id, seq, kind, data, at)"
-    " SELECT id, coalesce((SELECT max(seq) FROM session_input WHERE session_id = :id), input_seq) + 1,"
-    "        :kind, :data, now_ms() FROM session WHERE id = :id";
 static const char ENDED[] =
     "SELECT CASE WHEN s.state = 'done' THEN 0 ELSE coalesce(nullif(s.exit_code, 0), 1) END,"
     "  CASE s.end_reason"
@@ -135,18 +119,24 @@ find(struct cli *cli, const char *name, struct found *f)
 	return 0;
 }
 
-/* One change in a transaction of its own. */
 static int
-change(struct cli *cli, const char *sql, int64_t id)
+session_remove(struct store *db, int64_t id)
 {
 	struct stmt *q;
 
+	if ((q = store_sql(db, REMOVE)) == NULL)
+		return -1;
+	stmt_int(q, ":id", id);
+	return stmt_run(q);
+}
+
+/* One change in a transaction of its own. */
+static int
+change(struct cli *cli, int (*make)(struct store *db, int64_t id), int64_t id)
+{
 	if (store_begin(cli->db) != 0)
 		return -1;
-	if ((q = store_sql(cli->db, sql)) == NULL)
-		return store_rollback(cli->db);
-	stmt_int(q, ":id", id);
-	return stmt_run(q) == 0 ? store_commit(cli->db) : store_rollback(cli->db);
+	return make(cli->db, id) == 0 ? store_commit(cli->db) : store_rollback(cli->db);
 }
 
 /* What a person who looked on is told last, and the code that the program gave. */
@@ -192,28 +182,24 @@ static int
 insert(struct cli *cli, const struct options *o, const char *worker, const char *words,
     const char *cwd, const char *base)
 {
+	struct session_ask ask = {.name = o->name == NULL ? "" : o->name,
+	    .base = base,
+	    .worker = worker,
+	    .argv = words,
+	    .cwd = cwd,
+	    .uid = getuid(),
+	    .terminal = o->terminal,
+	    .input = o->input,
+	    .attempts = o->attempts};
 	struct winsize size = {.ws_row = 24, .ws_col = 80};
-	struct stmt *q;
 
 	if (o->terminal && ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row == 0)
 		size = (struct winsize){.ws_row = 24, .ws_col = 80};
+	ask.rows = size.ws_row;
+	ask.cols = size.ws_col;
 	if (store_begin(cli->db) != 0)
 		return -1;
-	if ((q = store_sql(cli->db, NEW)) == NULL)
-		return store_rollback(cli->db);
-	stmt_text(q, ":name", o->name == NULL ? "" : o->name);
-	stmt_text(q, ":base", base);
-	stmt_text(q, ":worker", worker);
-	stmt_text(q, ":argv", words);
-	stmt_text(q, ":cwd", cwd);
-	stmt_int(q, ":uid", getuid());
-	stmt_int(q, ":terminal", o->terminal);
-	stmt_int(q, ":input", o->input);
-	stmt_int(q, ":rows", size.ws_row);
-	stmt_int(q, ":cols", size.ws_col);
-	if (o->attempts > 0)
-		stmt_int(q, ":attempts", o->attempts);
-	return stmt_run_one(q) == 0 ? store_commit(cli->db) : store_rollback(cli->db);
+	return session_new(cli->db, &ask) != -1 ? store_commit(cli->db) : store_rollback(cli->db);
 }
 
 /* What a session is called whose person had no name for it. */
@@ -314,7 +300,7 @@ cancel(struct cli *cli, const char *name)
 	struct found f;
 
 	if (cli_open(cli, ROLE_PERSON) != 0 || find(cli, name, &f) != 0 ||
-	    change(cli, CANCEL, f.id) != 0)
+	    change(cli, session_cancel, f.id) != 0)
 		return cli_refuse(cli);
 	return 0;
 }
@@ -325,7 +311,7 @@ forget(struct cli *cli, const char *name)
 	struct found f;
 
 	if (cli_open(cli, ROLE_PERSON) != 0 || find(cli, name, &f) != 0 ||
-	    change(cli, REMOVE, f.id) != 0)
+	    change(cli, session_remove, f.id) != 0)
 		return cli_refuse(cli);
 	return 0;
 }
@@ -333,16 +319,10 @@ forget(struct cli *cli, const char *name)
 static int
 send_piece(struct cli *cli, int64_t id, const char *kind, const char *data, size_t len)
 {
-	struct stmt *q;
-
 	if (store_begin(cli->db) != 0)
 		return -1;
-	if ((q = store_sql(cli->db, SEND)) == NULL)
-		return store_rollback(cli->db);
-	stmt_int(q, ":id", id);
-	stmt_text(q, ":kind", kind);
-	stmt_blob(q, ":data", data, len);
-	return stmt_run_one(q) == 0 ? store_commit(cli->db) : store_rollback(cli->db);
+	return session_send(cli->db, id, kind, data, len) == 0 ? store_commit(cli->db)
+							       : store_rollback(cli->db);
 }
 
 /* A line of words, or what comes on standard input: a secret is nobody's argument. */

@@ -288,6 +288,55 @@ checkpoint_seal(sqlite3_context *c, int n, sqlite3_value **v)
 	sqlite3_result_blob(c, signature, sizeof(signature), SQLITE_TRANSIENT);
 }
 
+/* How long the character at ${p} is by RFC 3629; 0: it is none, or NUL. */
+static size_t
+utf8_len(const unsigned char *p, const unsigned char *end)
+{
+	size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4, i;
+
+	if (p[0] == 0 || p[0] > 0xf4 || n == 0 || (size_t)(end - p) < n)
+		return 0;
+	for (i = 1; i < n; i++)
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+	if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
+	    (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
+		return 0;
+	return n;
+}
+
+/* utf8(bytes): the same bytes as text, or NULL where they are none. */
+static void
+utf8(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	const unsigned char *p = sqlite3_value_blob(v[0]);
+	size_t len = (size_t)sqlite3_value_bytes(v[0]), at, one;
+
+	(void)n;
+	for (at = 0; at < len; at += one)
+		if ((one = utf8_len(p + at, p + len)) == 0)
+			return;
+	sqlite3_result_text(c, len == 0 ? "" : (const char *)p, (int)len, SQLITE_TRANSIENT);
+}
+
+/* base64(bytes), by RFC 4648 §4. */
+static void
+base64(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	size_t len = (size_t)sqlite3_value_bytes(v[0]), size;
+	const unsigned char *p = sqlite3_value_blob(v[0]);
+	char *out;
+
+	(void)n;
+	size = sodium_base64_encoded_len(len, sodium_base64_VARIANT_ORIGINAL);
+	if ((out = sqlite3_malloc64(size)) == NULL) {
+		sqlite3_result_error_nomem(c);
+		return;
+	}
+	sodium_bin2base64(out, size, p, len, sodium_base64_VARIANT_ORIGINAL);
+	sqlite3_result_text(c, out, -1, sqlite3_free);
+}
+
 int
 function_register(struct sqlite3 *handle, struct function_context *ctx)
 {
@@ -300,6 +349,8 @@ function_register(struct sqlite3 *handle, struct function_context *ctx)
 	    {"acting", 0, SQLITE_INNOCUOUS, acting},
 	    {"sha256", 1, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, sha256},
 	    {"chain_hash", 2, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, chain_hash},
+	    {"utf8", 1, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, utf8},
+	    {"base64", 1, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, base64},
 	    {"process_alive", 3, SQLITE_INNOCUOUS, process_alive},
 	    {"endpoint_text", 1, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, endpoint_text},
 	    {"host_text", 1, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, host_text},

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "engine/actor/identity.h"
@@ -41,15 +42,15 @@ parse(const char *value, struct kin *kin)
 /* The environment of ${pid} as it was given, in ${buf} and ended by two NULs.  Return its length.
  */
 static size_t
-environ_read(const char *pid, char *buf)
+environ_read(pid_t pid, char *buf)
 {
 	char path[48];
 	size_t len = 0;
 	ssize_t n;
 	int fd;
 
-	if ((size_t)snprintf(path, sizeof(path), "/proc/%.20s/environ", pid) >= sizeof(path) ||
-	    (fd = open(path, O_RDONLY | O_CLOEXEC)) == -1)
+	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
+	if ((fd = open(path, O_RDONLY | O_CLOEXEC)) == -1)
 		return 0;
 	while (len < ENVIRON_MAX && (n = read(fd, buf + len, ENVIRON_MAX - len)) > 0)
 		len += (size_t)n;
@@ -70,51 +71,110 @@ marked(const char *buf, size_t len, struct kin *kin)
 	return false;
 }
 
-/* End ${pid} where it is still the one that was looked at.  Return whether it was. */
-static bool
-end_one(const char *name, char *buf, bool (*ours)(void *ctx, const struct kin *kin), void *ctx)
-{
-	int fd = pidfd_open((pid_t)strtol(name, NULL, 10), 0);
-	struct kin kin;
-	bool ended;
+struct search {
+	bool (*ours)(void *ctx, const struct kin *kin);
+	void *ctx;
+	char *buf;
+	bool reap;
+	int ended;
+};
 
-	if (fd == -1)
-		return false;
-	ended = marked(buf, environ_read(name, buf), &kin) && ours(ctx, &kin) &&
-		pidfd_send_signal(fd, SIGKILL, NULL, 0) == 0;
-	close(fd);
-	return ended;
+static bool
+is_ours(const struct search *s, pid_t pid)
+{
+	struct kin kin;
+
+	return marked(s->buf, environ_read(pid, s->buf), &kin) && s->ours(s->ctx, &kin);
 }
 
-/* One look at all of them.  Return how many were ended. */
-static int
-pass(char *buf, bool (*ours)(void *ctx, const struct kin *kin), void *ctx)
+/* End ${pid} where it is one, and still the one that was looked at. */
+static void
+look_at(void *ctx, pid_t pid)
+{
+	struct search *s = ctx;
+	int fd;
+
+	if (!is_ours(s, pid) || (fd = pidfd_open(pid, 0)) == -1)
+		return;
+	if (is_ours(s, pid) && pidfd_send_signal(fd, SIGKILL, NULL, 0) == 0) {
+		s->ended++;
+		if (s->reap)
+			waitpid(pid, NULL, 0);
+	}
+	close(fd);
+}
+
+static void
+each_process(void (*fn)(void *ctx, pid_t pid), void *ctx)
 {
 	struct dirent *e;
-	struct kin kin;
-	int ended = 0;
 	DIR *d;
 
 	if ((d = opendir("/proc")) == NULL)
-		return 0;
+		return;
 	while ((e = readdir(d)) != NULL)
-		if (isdigit((unsigned char)e->d_name[0]) &&
-		    marked(buf, environ_read(e->d_name, buf), &kin) && ours(ctx, &kin))
-			ended += end_one(e->d_name, buf, ours, ctx);
+		if (isdigit((unsigned char)e->d_name[0]))
+			fn(ctx, (pid_t)strtol(e->d_name, NULL, 10));
 	closedir(d);
-	return ended;
+}
+
+/* A process is the child of a thread. */
+static void
+each_child(void (*fn)(void *ctx, pid_t pid), void *ctx)
+{
+	char path[64];
+	struct dirent *e;
+	FILE *f;
+	int pid;
+	DIR *d;
+
+	if ((d = opendir("/proc/self/task")) == NULL)
+		return;
+	while ((e = readdir(d)) != NULL) {
+		snprintf(path, sizeof(path), "/proc/self/task/%.20s/children", e->d_name);
+		if (!isdigit((unsigned char)e->d_name[0]) || (f = fopen(path, "re")) == NULL)
+			continue;
+		while (fscanf(f, "%d", &pid) == 1)
+			fn(ctx, pid);
+		fclose(f);
+	}
+	closedir(d);
 }
 
 int
-kin_end(bool (*ours)(void *ctx, const struct kin *kin), void *ctx)
+kin_end(enum kin_where where, bool (*ours)(void *ctx, const struct kin *kin), void *ctx)
 {
-	int n, ended = 0, left = PASSES;
-	char *buf;
+	struct search s = {.ours = ours, .ctx = ctx, .reap = where == KIN_CHILDREN};
+	int before, left = PASSES;
 
-	if ((buf = malloc(ENVIRON_MAX + 1)) == NULL)
+	if ((s.buf = malloc(ENVIRON_MAX + 1)) == NULL)
 		return 0;
-	while (left-- > 0 && (n = pass(buf, ours, ctx)) > 0)
-		ended += n;
-	free(buf);
-	return ended;
+	do {
+		before = s.ended;
+		(where == KIN_CHILDREN ? each_child : each_process)(look_at, &s);
+	} while (s.ended > before && --left > 0);
+	free(s.buf);
+	return s.ended;
+}
+
+struct reaping {
+	bool (*known)(void *ctx, int64_t pid);
+	void *ctx;
+};
+
+static void
+reap_one(void *ctx, pid_t pid)
+{
+	const struct reaping *r = ctx;
+
+	if (!r->known(r->ctx, pid))
+		(void)waitpid(pid, NULL, WNOHANG);
+}
+
+void
+kin_reap(bool (*known)(void *ctx, int64_t pid), void *ctx)
+{
+	struct reaping r = {known, ctx};
+
+	each_child(reap_one, &r);
 }

@@ -21,13 +21,27 @@ struct kin {
  */
 int kin_mark(char mark[KIN_SIZE]);
 
+/* Where to look. */
+enum kin_where {
+	KIN_CHILDREN, /* among what became our child (PR_SET_CHILD_SUBREAPER): fast */
+	KIN_ANYWHERE  /* among all processes of the machine that may be looked at */
+};
+
 /**
- * kin_end(ours, ctx):
- * Look at every process that may be looked at; end with SIGKILL each that is marked as kin of one
- * for whom ${ours}(${ctx}, kin) says yes, again until none is left.  A fork is no way out: who was
- * killed starts nothing more.  A program that empties its environment and leaves its group is not
- * found; a sandbox holds that one.  Return how many were ended; zombies do not count.
+ * kin_end(where, ours, ctx):
+ * End with SIGKILL each process in ${where} that is marked as kin of one for whom ${ours}(${ctx},
+ * kin) says yes, and look again until none is left.  Killed children are reaped, and leave theirs
+ * to us.  A fork is no way out: who was killed starts nothing more.  A program that empties its
+ * environment and leaves its group is not found; a sandbox holds that one.  Return how many were
+ * ended.
  */
-int kin_end(bool (*ours)(void *ctx, const struct kin *kin), void *ctx);
+int kin_end(enum kin_where where, bool (*ours)(void *ctx, const struct kin *kin), void *ctx);
+
+/**
+ * kin_reap(known, ctx):
+ * Reap those of our children that have ended and for whom ${known}(${ctx}, pid) says no: they
+ * became our children, and nobody waits for them.
+ */
+void kin_reap(bool (*known)(void *ctx, int64_t pid), void *ctx);
 
 #endif

@@ -1,6 +1,7 @@
 /* pool.c: sessions in the worker's loop. */
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #include <errno.h>
@@ -499,6 +500,19 @@ is_its(void *ctx, const struct kin *kin)
 	       strcmp(kin->boot_id, who->boot_id) == 0;
 }
 
+/* Leaders are reaped when they are swept.  That the runner ended is seen by its socket. */
+static bool
+is_known(void *ctx, int64_t pid)
+{
+	const struct pool *pool = ctx;
+	const struct attempt *a;
+
+	for (a = pool->attempts; a != NULL; a = a->next)
+		if (a->p.pid == pid)
+			return true;
+	return false;
+}
+
 /*
  * Nothing that it started outlives it.  Its leader is not reaped yet, so that its number, and that
  * of its group, are nobody else's.
@@ -511,7 +525,8 @@ attempt_sweep(struct attempt *a)
 	a->swept = true;
 	kill(-a->p.pid, SIGKILL);
 	if (a->who.pid != 0)
-		(void)kin_end(is_its, a);
+		(void)kin_end(KIN_CHILDREN, is_its, a);
+	kin_reap(is_known, a->pool);
 	waitpid(a->p.pid, NULL, 0);
 }
 
@@ -645,6 +660,10 @@ not_started(struct attempt *a, const struct refusal *r)
 	attempt_over(a);
 }
 
+/*
+ * Who it is.  That it may run is durable by the row of the attempt; this is read by who comes after
+ * us where we die, and a power loss leaves no process to be known by it.
+ */
 static int
 mark_running(struct attempt *a)
 {
@@ -654,7 +673,7 @@ mark_running(struct attempt *a)
 
 	if (identity_of(a->p.pid, &a->who) != 0)
 		return refusal_set(store_refusal(db), "store.failed", "the process cannot be seen");
-	if (store_begin(db) != 0)
+	if (store_begin_soft(db) != 0)
 		return -1;
 	if ((process = process_id(db, &a->who, geteuid())) == -1 ||
 	    (q = store_sql(db, RUNS)) == NULL)
@@ -677,7 +696,7 @@ refused_keep(struct attempt *a, const struct refusal *r)
 	lines_add(&a->err.lines, (size_t)n);
 }
 
-/* Ready: its row says so, durably, and then it runs. */
+/* Ready: its row says so, and then it runs. */
 static void
 reported(void *ctx, uint32_t events)
 {
@@ -1124,7 +1143,7 @@ end_survivors(struct pool *pool)
 			fprintf(stderr, "bastion: worker: %s\n", r.why);
 			break;
 		}
-	if ((n = kin_end(is_of_the_lost, pool->env->db)) > 0)
+	if ((n = kin_end(KIN_ANYWHERE, is_of_the_lost, pool->env->db)) > 0)
 		fprintf(
 		    stderr, "bastion: worker: processes of lost sessions lived on: %d ended\n", n);
 }
@@ -1139,6 +1158,8 @@ pool_new(struct actor_env *env, void (*idle)(void *ctx), void *ctx, struct refus
 		return NULL;
 	}
 	*pool = (struct pool){.env = env, .idle = idle, .ctx = ctx};
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+		fprintf(stderr, "bastion: worker: orphans of sessions go elsewhere\n");
 	end_survivors(pool);
 	return pool;
 }

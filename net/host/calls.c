@@ -97,8 +97,8 @@ calls_start(struct net *net)
 		(void)person_name(net->people[i].uid, net->people[i].name, &unknown);
 }
 
-static void
-act_as(struct store *db, const struct net *net, const struct calls_who *who)
+void
+calls_act_as(struct store *db, const struct net *net, const struct calls_who *who)
 {
 	size_t i;
 
@@ -121,7 +121,7 @@ call_run(struct store *db, struct commit_job *job)
 	struct call *call = (struct call *)job;
 	struct stmt *q;
 
-	act_as(db, call->net, &call->who);
+	calls_act_as(db, call->net, &call->who);
 	if ((q = store_sql(db, CALL)) == NULL)
 		return -1;
 	stmt_text_n(q, ":body", call->body, call->len);
@@ -138,7 +138,7 @@ cancel_run(struct store *db, struct commit_job *job)
 	struct call *call = (struct call *)job;
 	struct stmt *q;
 
-	act_as(db, call->net, &call->who);
+	calls_act_as(db, call->net, &call->who);
 	if ((q = store_sql(db, CANCEL)) == NULL)
 		return -1;
 	stmt_int(q, ":id", call->id);

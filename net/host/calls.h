@@ -17,6 +17,12 @@ struct calls_who {
 	char agent[65]; /* the label of its token; "": the person ${uid} */
 };
 
+/**
+ * calls_act_as(db, net, who):
+ * From now on ${who} acts on ${db}, for the audit.
+ */
+void calls_act_as(struct store *db, const struct net *net, const struct calls_who *who);
+
 struct call; /* an ask on its way into its row */
 
 /**

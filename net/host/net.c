@@ -17,6 +17,7 @@
 #include "net/host/peers.h"
 #include "net/host/port.h"
 #include "net/host/renew.h"
+#include "net/host/sessions.h"
 #include "net/host/watch.h"
 
 static int control_status(struct http_exchange *x, void *ctx);
@@ -59,6 +60,14 @@ const struct http_route net_routes[] = {
     {"GET", "/v1/calls/{id}", SURFACE_CONTROL, 0, calls_follow,
 	"the answer to an ask, from the beginning or behind a frame"},
     {"DELETE", "/v1/calls/{id}", SURFACE_CONTROL, 0, calls_drop, "take an ask back"},
+    {"GET", "/v1/sessions", SURFACE_CONTROL, 0, sessions_list, "what runs, waits, and ended"},
+    {"POST", "/v1/sessions", SURFACE_CONTROL, SESSIONS_BODY_MAX, sessions_new, "begin a session"},
+    {"GET", "/v1/sessions/{name}", SURFACE_CONTROL, 0, sessions_show, "one session"},
+    {"DELETE", "/v1/sessions/{name}", SURFACE_CONTROL, 0, sessions_cancel, "end a session"},
+    {"GET", "/v1/sessions/{name}/output", SURFACE_CONTROL, 0, sessions_output,
+	"what it said and says, from the beginning or behind a row"},
+    {"POST", "/v1/sessions/{name}/input", SURFACE_CONTROL, SESSIONS_INPUT, sessions_input,
+	"send to a session"},
     {"POST", "/mcp", SURFACE_CONTROL | SURFACE_MCP, 65536, mcp_post, "a message of an agent (MCP)"},
     {"GET", "/mcp", SURFACE_CONTROL | SURFACE_MCP, 0, mcp_get,
 	"what an agent is told unasked, or a stream taken up again"},

@@ -342,6 +342,30 @@ killed_is_lost(void **state)
 	assert_true(atoi(said.out) > 1);
 }
 
+/* DC-02, DC-03, DC-05, DC-08, DC-10: wrong words are a wrong call, told at once. */
+static void
+wrong_words_are_told(void **state)
+{
+	static const char *const wrong[][5] = {{"session", "frobnicate", NULL},
+	    {"session", "run", NULL}, {"session", "run", "--name", "a", NULL},
+	    {"session", "attach", NULL}, {"session", "attach", "a", "extra", NULL},
+	    {"session", "cancel", NULL}, {"session", "ls", "oops", NULL},
+	    {"worker", "frobnicate", NULL}};
+	struct job job;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		driver_start(&job, NULL, wrong[i]);
+		if (driver_finish(&job, &said) != 2 || said.out[0] != '\0' || said.err[0] == '\0')
+			fail_msg("%s %s: %d: %s%s", wrong[i][0], wrong[i][1], said.code, said.out,
+			    said.err);
+	}
+	driver_does(&said, NULL, "help", "session", NULL);
+	assert_non_null(strstr(said.out, "usage: bastion session"));
+	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM session"), 0);
+}
+
 int
 main(void)
 {
@@ -360,6 +384,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(a_terminal_is_one, make, drop),
 	    cmocka_unit_test_setup_teardown(a_drain_ends_and_keeps, make, drop),
 	    cmocka_unit_test_setup_teardown(killed_is_lost, make, drop),
+	    cmocka_unit_test_setup_teardown(wrong_words_are_told, make, drop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -156,8 +156,8 @@ description_is_openapi(void **state)
 	    0);
 	assert_int_equal(jq("[.paths[][] | .responses | length > 0] | all", out, sizeof(out)), 0);
 	assert_int_equal(
-	    jq("[.paths[].post // empty | .requestBody.content[\"application/json\"].schema]"
-	       " | all(. != null) and length > 0",
+	    jq("[.paths[].post // empty | .requestBody.content | .[\"application/json\"].schema"
+	       "  // has(\"application/octet-stream\")] | all(. != null and . != false) and length > 0",
 		out, sizeof(out)),
 	    0);
 }
@@ -183,7 +183,9 @@ paths_exist_where_the_description_says(void **state)
 			int status = wire_ask(
 			    socket_path(i), route->method, route->path, "", "", 0, &answer);
 
-			if (((route->surface & sockets[i].surface) != 0) == (status == 404))
+			/* A thing of the name {name} is not there either, but its path is. */
+			if (((route->surface & sockets[i].surface) != 0) ==
+			    (status == 404 && strcmp(answer.refused, "session.unknown") != 0))
 				fail_msg("%s %s on %s: %d", route->method, route->path,
 				    sockets[i].name, status);
 		}

@@ -1,0 +1,204 @@
+/* test_sessions.c: sessions over the one protocol: begun, followed from any row, fed, ended. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/driver.h"
+#include "tests/wire.h"
+
+static struct driver d;
+static struct wire_answer answer;
+static char control[512];
+
+static int
+make(void **state)
+{
+	(void)state;
+	driver_make(&d);
+	driver_serve(&d, DRIVER_BOX);
+	snprintf(control, sizeof(control), "%s/control.sock", d.run[DRIVER_BOX]);
+	return 0;
+}
+
+static int
+drop(void **state)
+{
+	(void)state;
+	driver_drop(&d);
+	return 0;
+}
+
+static int
+ask(const char *method, const char *target, const char *body)
+{
+	return wire_ask(control, method, target,
+	    strchr(target + 1, '?') == NULL && strstr(target, "/input") == NULL
+		? "Content-Type: application/json\r\n"
+		: "Content-Type: application/octet-stream\r\n",
+	    body, body == NULL ? 0 : strlen(body), &answer);
+}
+
+static void
+refused(const char *method, const char *target, const char *body, int status, const char *code)
+{
+	if (ask(method, target, body) != status || strcmp(answer.refused, code) != 0)
+		fail_msg(
+		    "%s %s: %d %s: %s", method, target, answer.status, answer.refused, answer.body);
+}
+
+static void
+says(const char *text)
+{
+	if (strstr(answer.body, text) == NULL)
+		fail_msg("\"%s\" is not in: %s", text, answer.body);
+}
+
+/* The whole stream in its order, each line with its row, the end last; from behind a
+ * row nothing twice and nothing left out. */
+static void
+a_stream_is_its_rows(void **state)
+{
+	(void)state;
+	assert_int_equal(
+	    ask("POST", "/v1/sessions",
+		"{\"name\":\"a\",\"cwd\":\"/\",\"argv\":[\"sh\",\"-c\",\"echo one; sleep 0.2;"
+		" echo bad >&2; printf '\\\\377\\\\n'; exit 5\"]}"),
+	    200);
+	says("\"name\":\"a\"");
+	assert_int_equal(ask("GET", "/v1/sessions/a/output", NULL), 200);
+	assert_true(answer.whole);
+	says("\"seq\":1,\"kind\":\"out\",\"line\":1,\"lines\":1,\"more\":0,");
+	says("\"text\":\"one\\n\"}");
+	says("\"kind\":\"err\"");
+	says("\"base64\":\"/wo=\"}");
+	says("{\"x\":5,\"state\":\"failed\",\"reason\":\"attempts\"}\n");
+	assert_int_equal(ask("GET", "/v1/sessions/a/output?after=1", NULL), 200);
+	assert_null(strstr(answer.body, "\"seq\":1,"));
+	says("\"seq\":2,");
+	assert_int_equal(ask("GET", "/v1/sessions/a", NULL), 200);
+	says("\"state\":\"failed\"");
+	says("\"exit\":5");
+	assert_int_equal(ask("GET", "/v1/sessions", NULL), 200);
+	says("[{\"id\":1,\"name\":\"a\"");
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT count(*) FROM audit WHERE who GLOB 'person:*'"
+			     " AND entity = 'session'"),
+	    1);
+}
+
+/* SE-07: what is sent is read by it, once, and a last piece ends its input; the list has how it
+ * ended. */
+static void
+input_comes_in(void **state)
+{
+	(void)state;
+	assert_int_equal(ask("POST", "/v1/sessions",
+			     "{\"name\":\"i\",\"cwd\":\"/\",\"argv\":[\"cat\"],\"input\":true}"),
+	    200);
+	assert_int_equal(ask("POST", "/v1/sessions/i/input", "hello\n"), 202);
+	assert_int_equal(ask("POST", "/v1/sessions/i/input?end=1", "there\n"), 202);
+	assert_int_equal(ask("GET", "/v1/sessions/i/output", NULL), 200);
+	says("hello\\n");
+	says("there\\n");
+	says("{\"x\":0,\"state\":\"done\",");
+	assert_int_equal(ask("GET", "/v1/sessions", NULL), 200);
+	says("\"name\":\"i\",\"worker\":\"\",\"state\":\"done\",");
+	says("\"attempts\":1,\"lines\":2,\"bytes\":12}]");
+	refused("POST", "/v1/sessions/i/input", "late\n", 409, "session.over");
+}
+
+/* An end that is asked for comes; and again is no mistake. */
+static void
+its_end_is_asked_for(void **state)
+{
+	(void)state;
+	assert_int_equal(ask("POST", "/v1/sessions",
+			     "{\"name\":\"c\",\"cwd\":\"/\",\"argv\":[\"sleep\",\"600\"]}"),
+	    200);
+	assert_int_equal(ask("DELETE", "/v1/sessions/c", NULL), 202);
+	assert_int_equal(ask("GET", "/v1/sessions/c/output", NULL), 200);
+	says("\"state\":\"cancelled\"");
+	assert_int_equal(ask("DELETE", "/v1/sessions/c", NULL), 202);
+}
+
+/* What is no ask is refused, with nothing behind it. */
+static void
+what_is_no_ask_is_refused(void **state)
+{
+	static const char *const bodies[] = {"{}", "[]", "{\"argv\":[],\"cwd\":\"/\"}",
+	    "{\"argv\":[\"a\"],\"cwd\":\"x\"}", "{\"argv\":[1],\"cwd\":\"/\"}",
+	    "{\"argv\":[\"a\"],\"cwd\":\"/\",\"uid\":0}",
+	    "{\"argv\":[\"a\"],\"cwd\":\"/\",\"attempts\":0}",
+	    "{\"argv\":[\"a\"],\"cwd\":\"/\",\"input\":1}"};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++)
+		refused("POST", "/v1/sessions", bodies[i], 422, "op.args");
+	refused("POST", "/v1/sessions", "{\"argv\":[\"a\"],\"cwd\":\"/\",\"name\":\"a b\"}", 422,
+	    "session.name");
+	refused("POST", "/v1/sessions", "{\"argv\":[],\"cwd\":\"/\",\"worker\":\"none\"}", 404,
+	    "worker.unknown");
+	refused("GET", "/v1/sessions/none", NULL, 404, "session.unknown");
+	refused("GET", "/v1/sessions/none/output?after=-1", NULL, 422, "usage.wrong");
+	refused("DELETE", "/v1/sessions/none", NULL, 404, "session.unknown");
+	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM session"), 0);
+}
+
+/* SV-09, CL-05: whoever goes away in the middle takes nothing with him; the session goes on. */
+static void
+a_reader_may_go(void **state)
+{
+	int fd;
+
+	(void)state;
+	assert_int_equal(
+	    ask("POST", "/v1/sessions",
+		"{\"name\":\"g\",\"cwd\":\"/\",\"argv\":[\"sh\",\"-c\",\"seq 1 50000; read x\"],"
+		"\"input\":true}"),
+	    200);
+	fd = wire_dial(control);
+	assert_int_equal(wire_request(fd, "GET", "/v1/sessions/g/output", "", NULL, 0), 0);
+	driver_until(&d, DRIVER_BOX, 50000, "SELECT lines FROM session WHERE name = 'g'");
+	close(fd);
+	assert_int_equal(ask("POST", "/v1/sessions/g/input", "x\n"), 202);
+	assert_int_equal(ask("GET", "/v1/sessions/g/output", NULL), 200);
+	says("49999\\n50000\\n\"}");
+	says("{\"x\":0,");
+}
+
+/* A Host runs nothing. */
+static void
+a_host_has_none(void **state)
+{
+	(void)state;
+	driver_serve(&d, DRIVER_HOST);
+	snprintf(control, sizeof(control), "%s/control.sock", d.run[DRIVER_HOST]);
+	assert_int_equal(ask("GET", "/v1/sessions", NULL), 200);
+	assert_string_equal(answer.body, "[]");
+	refused("POST", "/v1/sessions", "{\"argv\":[\"a\"],\"cwd\":\"/\"}", 503, "session.offline");
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(a_stream_is_its_rows, make, drop),
+	    cmocka_unit_test_setup_teardown(input_comes_in, make, drop),
+	    cmocka_unit_test_setup_teardown(its_end_is_asked_for, make, drop),
+	    cmocka_unit_test_setup_teardown(what_is_no_ask_is_refused, make, drop),
+	    cmocka_unit_test_setup_teardown(a_reader_may_go, make, drop),
+	    cmocka_unit_test_setup_teardown(a_host_has_none, make, drop),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
