@@ -649,6 +649,15 @@ member(const char *text, const char *name, char *out, size_t size)
 	out[len] = '\0';
 }
 
+void
+driver_enrol(struct driver *d)
+{
+	static struct said said;
+
+	driver_does(&said, NULL, "factor", "add", "totp", "--label", "phone", "--json", NULL);
+	member(said.out, "secret", d->totp, sizeof(d->totp));
+}
+
 /* Both serve, and the person at the box has an authenticator. */
 static void
 morning(struct driver *d)
@@ -661,8 +670,7 @@ morning(struct driver *d)
 	driver_serve_begin(d, DRIVER_HOST);
 	driver_serve_wait(d, DRIVER_BOX);
 	driver_serve_wait(d, DRIVER_HOST);
-	driver_does(&said, NULL, "factor", "add", "totp", "--label", "phone", "--json", NULL);
-	member(said.out, "secret", d->totp, sizeof(d->totp));
+	driver_enrol(d);
 }
 
 void

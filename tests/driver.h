@@ -143,6 +143,12 @@ struct store *driver_open(
     struct driver *d, enum driver_side side, enum store_role role, const struct store_keys *keys);
 
 /**
+ * driver_enrol(d):
+ * Enrol an authenticator with the box: d->totp.
+ */
+void driver_enrol(struct driver *d);
+
+/**
  * driver_first_day(d):
  * Both daemons, an authenticator, and the box paired with the Host.
  */

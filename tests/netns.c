@@ -1,4 +1,4 @@
-/* netns.c: two namespaces and a cable. */
+/* netns.c: two namespaces and a cable; or as many as a test wires up itself. */
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -178,4 +178,53 @@ netns_fork(void)
 	if (setns(theirs, CLONE_NEWNET) != 0)
 		_exit(1);
 	return 0;
+}
+
+pid_t
+netns_hold(void)
+{
+	int ready[2];
+	char c = 0;
+	pid_t pid;
+
+	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+	assert_true((pid = fork()) != -1);
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		c = unshare(CLONE_NEWNET) == 0;
+		if (write(ready[1], &c, 1) == 1 && c != 0)
+			for (;;)
+				pause();
+		_exit(1);
+	}
+	close(ready[1]);
+	if (read(ready[0], &c, 1) != 1)
+		c = 0;
+	close(ready[0]);
+	if (c != 0)
+		return pid;
+	waitpid(pid, NULL, 0);
+	return -1;
+}
+
+void
+netns_at(pid_t holder)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)holder);
+	assert_true((fd = open(path, O_RDONLY | O_CLOEXEC)) != -1);
+	assert_int_equal(setns(fd, CLONE_NEWNET), 0);
+	close(fd);
+}
+
+bool
+netns_shell(pid_t holder, const char *command)
+{
+	char line[1024];
+
+	snprintf(line, sizeof(line), "nsenter -t %d -n sh -ec '%s' >/dev/null 2>&1", (int)holder,
+	    command);
+	return system(line) == 0;
 }

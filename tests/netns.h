@@ -40,4 +40,20 @@ int netns_run(const char *const *words);
  */
 pid_t netns_fork(void);
 
+/**
+ * netns_hold(void):
+ * For networks of more places than two.  Return the pid of a process that keeps a new, empty
+ * network namespace until it is killed or this process ends; or -1 where this machine has none for
+ * us.
+ */
+pid_t netns_hold(void);
+
+/**
+ * netns_at(holder), netns_shell(holder, command):
+ * Move this process into the namespace of ${holder}, which has to work; or run ${command}, without
+ * single quotes, there, by sh -e, as root alone can.  The latter returns whether it ended well.
+ */
+void netns_at(pid_t holder);
+bool netns_shell(pid_t holder, const char *command);
+
 #endif

@@ -203,6 +203,14 @@ offer_renew(struct store *db, const struct pairing_offer *offer, int64_t *id)
 	    "no Host of this name is paired here, so there is none to replace");
 }
 
+/* Whether all is there that a pairing is served with; pairing_check has it before the Host gave it.
+ */
+static bool
+offer_is_whole(const struct pairing_offer *offer)
+{
+	return offer->transport == NULL || offer->authority.data != NULL;
+}
+
 /* A new row, or the old one of this name again. */
 static int
 offer_enter(struct store *db, const struct pairing_offer *offer, int64_t *id)
@@ -219,7 +227,7 @@ offer_enter(struct store *db, const struct pairing_offer *offer, int64_t *id)
 	/* It is not active before it is whole. */
 	if (offer_network(db, offer, *id) != 0)
 		return -1;
-	if (offer->transport != NULL && offer->authority.data == NULL)
+	if (!offer_is_whole(offer))
 		return 0;
 	if ((q = store_sql(db, ACTIVATE)) == NULL)
 		return -1;
@@ -256,7 +264,7 @@ offer_take(struct store *db, const struct pairing_offer *offer, struct pairing_m
 			    : offer_enter(db, offer, &made->id)) != 0)
 		return -1;
 	made->anchor = false;
-	if (!offer->replace && offer_anchor(db, offer, made) != 0)
+	if (!offer->replace && offer_is_whole(offer) && offer_anchor(db, offer, made) != 0)
 		return -1;
 	if ((q = store_sql(db, STATE)) == NULL)
 		return -1;

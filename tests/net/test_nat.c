@@ -7,19 +7,16 @@
 #include <cmocka.h>
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/driver.h"
+#include "tests/netns.h"
 
 /*
  * Three network namespaces of this test's own: the Host's, the router's, the box's.
@@ -37,49 +34,16 @@ static struct said said;
 static pid_t holders[PLACES];
 static bool can;
 
-/* A process that keeps a namespace. */
-static pid_t
-hold_network(void)
-{
-	int ready[2];
-	char c = 0;
-	pid_t pid;
-
-	assert_int_equal(pipe(ready), 0);
-	assert_true((pid = fork()) != -1);
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		c = unshare(CLONE_NEWNET) == 0;
-		if (write(ready[1], &c, 1) == 1)
-			pause();
-		_exit(0);
-	}
-	close(ready[1]);
-	assert_int_equal(read(ready[0], &c, 1), 1);
-	close(ready[0]);
-	return c != 0 ? pid : -1;
-}
-
 static void
 enter(enum place place)
 {
-	char path[64];
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)holders[place]);
-	assert_true((fd = open(path, O_RDONLY | O_CLOEXEC)) != -1);
-	assert_int_equal(setns(fd, CLONE_NEWNET), 0);
-	close(fd);
+	netns_at(holders[place]);
 }
 
 static bool
 shell(enum place place, const char *command)
 {
-	char line[512];
-
-	snprintf(line, sizeof(line), "nsenter -t %d -n sh -ec '%s' >/dev/null 2>&1",
-	    (int)holders[place], command);
-	return system(line) == 0;
+	return netns_shell(holders[place], command);
 }
 
 static bool
@@ -138,7 +102,7 @@ begin(void **state)
 	(void)state;
 	can = geteuid() == 0;
 	for (i = 0; can && i < PLACES; i++)
-		can = (holders[i] = hold_network()) > 0;
+		can = (holders[i] = netns_hold()) > 0;
 	if (can && (can = wire_up()))
 		pairing_made();
 	return 0;

@@ -336,6 +336,34 @@ the_first_pairing_anchors(void **state)
 	scratch_drop(&s);
 }
 
+/* Before a code is redeemed nobody has the authority of its Host: that is looked over as well,
+ * where the Host will be the first, and where it will wait, and nothing is written. */
+static void
+a_host_is_looked_over_before_its_authority_is_known(void **state)
+{
+	struct paper_host h;
+	struct pairing_offer offer = {
+	    .host = "main", .host_key = h.pk, .transport = "reverse", .by_uid = 0};
+	unsigned char before[32], after[32];
+	struct scratch s;
+
+	(void)state;
+	scratch_make(&s, HOME_BOX);
+	set_networked(&s);
+	paper_host(&h, "main");
+	person_digest(&s, before);
+	if (pairing_check(scratch_open(&s, ROLE_PERSON), &offer) != 0)
+		fail_msg("%s", store_refusal(s.db)->why);
+	person_digest(&s, after);
+	assert_memory_equal(before, after, 32);
+	host_pair(&s, &h, "first", 0);
+	paper_host(&h, "main");
+	if (pairing_check(scratch_open(&s, ROLE_PERSON), &offer) != 0)
+		fail_msg("%s", store_refusal(s.db)->why);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM pairing"), 1);
+	scratch_drop(&s);
+}
+
 /* ANC-1, ANC-2: machine authority is looked for first, then the mode, consent or not. */
 static void
 a_claim_needs_root_and_a_network(void **state)
@@ -1306,6 +1334,7 @@ main(void)
 	    cmocka_unit_test(an_ssh_key_proves_one_change),
 	    cmocka_unit_test(anchored_is_never_local),
 	    cmocka_unit_test(the_first_pairing_anchors),
+	    cmocka_unit_test(a_host_is_looked_over_before_its_authority_is_known),
 	    cmocka_unit_test(a_claim_needs_root_and_a_network),
 	    cmocka_unit_test(a_claim_can_be_repeated),
 	    cmocka_unit_test(an_anchor_that_fell_is_not_claimed_again),
