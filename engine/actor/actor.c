@@ -16,7 +16,7 @@
 #include "engine/actor/loop.h"
 #include "engine/crypto/key.h"
 
-#define FAILED    "actor.start"
+#define FAILED "actor.start"
 
 /* An actor in this process. */
 struct running {

@@ -74,8 +74,11 @@ beat_who(struct net *net, struct http_exchange *x, struct signed_request *s, int
 
 	if (signed_read(x, "/v1/beats", s, r) != 0)
 		return -1;
-	if ((q = store_sql(net->env->db, WHO)) != NULL)
-		stmt_blob(q, ":key", s->key, sizeof(s->key));
+	if ((q = store_sql(net->env->db, WHO)) == NULL) {
+		*r = *store_refusal(net->env->db);
+		return -1;
+	}
+	stmt_blob(q, ":key", s->key, sizeof(s->key));
 	if ((n = stmt_step(q)) != 1) {
 		if (n == -1)
 			*r = *store_refusal(net->env->db);
