@@ -26,7 +26,7 @@
 
 static const char ROWS[] =
     "SELECT seq, kind, line, lines, data FROM session_output WHERE session_id = :id AND seq > :seq"
-    " ORDER BY seq LIMIT 64";
+    " ORDER BY seq LIMIT :most";
 /* By the index on lines, or the table is read from its end, with all that was ever said. */
 static const char BEGIN[] =
     "SELECT coalesce((SELECT min(seq) FROM session_output INDEXED BY session_output_by_line"
@@ -106,9 +106,9 @@ row_show(struct attach *a, const struct row *row)
 	return refusal_errno(store_refusal(a->cli->db), "session.watch", "standard output");
 }
 
-/* The next rows, for the caller to free.  Return how many, or -1. */
+/* The next rows, ${most} at most, for the caller to free.  Return how many, or -1. */
 static int
-rows_read(struct attach *a, struct row rows[ROWS_MAX])
+rows_read(struct attach *a, struct row rows[ROWS_MAX], int most)
 {
 	struct stmt *q;
 	int n = 0, rc;
@@ -117,6 +117,7 @@ rows_read(struct attach *a, struct row rows[ROWS_MAX])
 		return -1;
 	stmt_int(q, ":id", a->id);
 	stmt_int(q, ":seq", a->seq);
+	stmt_int(q, ":most", most);
 	while ((rc = stmt_step(q)) == 1) {
 		rows[n] = (struct row){.seq = stmt_get_int(q, 0),
 		    .line = stmt_get_int(q, 2),
@@ -138,15 +139,15 @@ rows_read(struct attach *a, struct row rows[ROWS_MAX])
 }
 
 /*
- * The rows that are there.  They are read to the end before a byte is written: while whoever reads
- * us stalls, no statement is open that would keep the database from taking back its log.  Return
- * how many, or -1.
+ * The rows that are there, ${most} at most.  They are read to the end before a byte is written:
+ * while whoever reads us stalls, no statement is open that would keep the database from taking back
+ * its log.  Return how many, or -1.
  */
 static int
-rows_show(struct attach *a)
+rows_show(struct attach *a, int most)
 {
 	struct row rows[ROWS_MAX];
-	int n = rows_read(a, rows), i, rc = 0;
+	int n = rows_read(a, rows, most), i, rc = 0;
 
 	for (i = 0; i < n; i++) {
 		if (rc == 0)
@@ -239,7 +240,7 @@ static int
 follow(struct attach *a, int signals)
 {
 	struct stmt *q;
-	int n;
+	int n, most = 1;
 	bool over;
 
 	for (;;) {
@@ -248,8 +249,8 @@ follow(struct attach *a, int signals)
 			return -1;
 		stmt_int(q, ":id", a->id);
 		over = stmt_value(q, 1) == 1;
-		while ((n = rows_show(a)) > 0)
-			;
+		while ((n = rows_show(a, most)) > 0) /* the first one is waited for */
+			most = most < ROWS_MAX ? most * 2 : most;
 		if (n == -1)
 			return -1;
 		if (over || !a->follow || a->left)

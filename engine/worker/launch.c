@@ -248,11 +248,8 @@ launch_report(struct launched *p, struct refusal *refusal)
 
 	if (n == (ssize_t)sizeof(w) && w.step == READY)
 		return 1;
-	if (n == 0 && p->go == -1) { /* closed by exec */
-		close(p->report);
-		p->report = -1;
+	if (n == 0 && p->go == -1) /* closed by exec */
 		return 0;
-	}
 	if (n == (ssize_t)sizeof(w) && w.step <= STEP_PROGRAM) {
 		errno = w.error;
 		return refusal_errno(refusal, "launch.failed", steps[w.step]);

@@ -39,9 +39,8 @@ int launch_start(const struct launch_plan *plan, struct launched *p, struct refu
 
 /**
  * launch_report(p, refusal):
- * Take what p->report has to say.  Return 1 where it is ready for launch_go, 0 where it runs (then
- * the report is closed, and p->report is -1), or -1 with ${refusal} launch.failed: why it could
- * not; it ends then.
+ * Take what p->report has to say.  Return 1 where it is ready for launch_go, 0 where it runs, or -1
+ * with ${refusal} launch.failed: why it could not; it ends then.
  */
 int launch_report(struct launched *p, struct refusal *refusal);
 

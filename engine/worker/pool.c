@@ -704,7 +704,6 @@ reported(void *ctx, uint32_t events)
 	struct pool *pool = a->pool;
 	struct loop *loop = pool->env->loop;
 	struct refusal r = {0};
-	int report = a->p.report;
 
 	(void)events;
 	switch (launch_report(&a->p, &r)) {
@@ -720,7 +719,11 @@ reported(void *ctx, uint32_t events)
 		launch_go(&a->p);
 		return;
 	case 0:
-		loop_del(loop, report);
+		/* In this order: a copy in a child that is being started would keep it in the loop.
+		 */
+		loop_del(loop, a->p.report);
+		close(a->p.report);
+		a->p.report = -1;
 		pool_wake(pool);
 		return;
 	default:

@@ -29,6 +29,7 @@
 #define KILLS    30
 #define PLACES   5
 #define WATCHERS 2
+#define MANY     150       /* sessions */
 #define LONGEST  268435456 /* bytes of one line */
 #define LOG_MOST 67108864  /* bytes: twice what the log grows to before it is folded */
 
@@ -559,6 +560,28 @@ nobody_lives_on(void **state)
 	nobody_lives(mark);
 }
 
+/* Many short ones, side by side: each ends as it ended, and the worker that ran the first runs the
+ * last. */
+static void
+many_short_ones_all_end(void **state)
+{
+	pid_t worker = driver_actor(&d, DRIVER_BOX, "worker");
+	char name[16];
+	int i;
+
+	(void)state;
+	for (i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "m%d", i);
+		driver_does(
+		    &said, NULL, "session", "run", "--detach", "--name", name, "--", "true", NULL);
+	}
+	driver_until(&d, DRIVER_BOX, MANY, "SELECT count(*) FROM session WHERE finished_at > 0");
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM session WHERE state = 'done'"),
+	    MANY);
+	assert_int_equal(driver_actor(&d, DRIVER_BOX, "worker"), worker);
+}
+
 int
 main(void)
 {
@@ -567,6 +590,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(watchers_cost_nothing, make, drop),
 	    cmocka_unit_test_setup_teardown(longest_line_is_flat, make, drop),
 	    cmocka_unit_test_setup_teardown(nobody_lives_on, make, drop),
+	    cmocka_unit_test_setup_teardown(many_short_ones_all_end, make, drop),
 	    cmocka_unit_test_setup_teardown(full_disk_is_a_pause, make_disk, drop),
 	};
 
