@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/actor/identity.h"
@@ -88,7 +89,7 @@ a_worker_inherits_nothing(void **state)
 	(void)state;
 	setenv("BASTION_SECRET_OF_A_TEST", "hunter2", 1);
 	driver_does(&said, NULL, "worker", "add", "env", "--", "sh", "-c",
-	    "env; ls /proc/$$/fd; cat /proc/$$/status", NULL);
+	    "env; ls /proc/$$/fd; cat /proc/self/status", NULL);
 	driver_does(&said, NULL, "session", "run", "--name", "e", "env", NULL);
 	unsetenv("BASTION_SECRET_OF_A_TEST");
 	assert_null(strstr(said.out, "hunter2"));
@@ -139,15 +140,20 @@ what_cannot_start_says_why(void **state)
 static void
 places_are_bounded(void **state)
 {
-	char name[16];
+	char name[16], script[160], go[96];
 	int i;
 
 	(void)state;
+	/* Those that run stay until all of them were asked for. */
+	snprintf(go, sizeof(go), "%s/go", d.dir);
+	snprintf(script, sizeof(script), "while ! test -e %s; do sleep 0.02; done", go);
 	driver_does(&said, NULL, "settings", "set", "session.slots", "2", NULL);
 	for (i = 0; i < 8; i++) {
 		snprintf(name, sizeof(name), "q%d", i);
-		detached(name, "sleep 0.05");
+		detached(name, script);
 	}
+	driver_until(&d, DRIVER_BOX, 2, "SELECT count(*) FROM attempt WHERE state = 'running'");
+	assert_int_equal(mkdir(go, 0700), 0);
 	for (i = 0; i < 8; i++) {
 		snprintf(name, sizeof(name), "q%d", i);
 		is(name, "done");
