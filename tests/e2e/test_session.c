@@ -98,6 +98,8 @@ a_worker_inherits_nothing(void **state)
 	assert_non_null(strstr(said.out, "BASTION_ATTEMPT=1\n"));
 	assert_non_null(strstr(said.out, "\n0\n1\n2\n"));
 	assert_null(strstr(said.out, "\n3\n4\n")); /* (3 is that of ls itself) */
+	if (strstr(said.out, "SigIgn:\t0000000000000000\n") == NULL)
+		print_error("%s", strstr(said.out, "SigQ:"));
 	assert_non_null(strstr(said.out, "SigBlk:\t0000000000000000\n"));
 	assert_non_null(strstr(said.out, "SigIgn:\t0000000000000000\n"));
 }
