@@ -31,6 +31,7 @@
 
 #define LANE    1u
 #define WAIT_MS 60000
+#define PACE_MS 10 /* between two boxes that come back */
 
 /* One box. */
 struct sim {
@@ -66,7 +67,7 @@ void
 fleet_host(struct driver *d, int boxes)
 {
 	static const char *const names[] = {"http.connections", "http.per_uid", "call.live",
-	    "port.connections", "port.per_address"};
+	    "port.connections", "port.per_address", "port.handshakes"};
 	static struct said said;
 	char value[16];
 	struct rlimit files;
@@ -81,6 +82,9 @@ fleet_host(struct driver *d, int boxes)
 	snprintf(value, sizeof(value), "%d", 4 * boxes + 256);
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		driver_does(&said, NULL, "settings", "set", "--host", names[i], value, NULL);
+	/* All boxes share one process: the box's part of a handshake waits for those of all others.
+	 */
+	driver_does(&said, NULL, "settings", "set", "--host", "port.handshake_ms", "60000", NULL);
 	driver_serve(d, DRIVER_HOST);
 	d->port = driver_port();
 	snprintf(address, sizeof(address), "127.0.0.1:%d", d->port);
@@ -409,8 +413,8 @@ sim_start(struct sim *s, int i)
 	    .connections = 1,
 	    .connect_ms = WAIT_MS / 2,
 	    .answer_ms = WAIT_MS / 2,
-	    .first_ms = 200,
-	    .cap_ms = 2000,
+	    .first_ms = PACE_MS * nsims,
+	    .cap_ms = WAIT_MS / 4,
 	    .steady_ms = 1000};
 	struct refusal r;
 

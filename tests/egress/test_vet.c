@@ -303,7 +303,8 @@ networks_are_for_approved_lanes(void **state)
 }
 
 /* EG-36: EG-37: EG-38: EG-39: on an anchored machine the same is refused in other words.
- * EG-33: a public address passes. EG-40: a local machine refuses its own and its network, too. */
+ * EG-33: a public address passes. EG-40: a local machine refuses its own and its network, too.
+ * HO-3, HO-4: the same, of a name for this machine and of the addresses. */
 static void
 anchored_machines_say_it_otherwise(void **state)
 {
@@ -317,6 +318,7 @@ anchored_machines_say_it_otherwise(void **state)
 		assert_int_equal(vet_literal(all[i], true, &r), -1);
 		assert_non_null(strstr(r.why, "only on an anchored machine"));
 	}
+	assert_int_equal(vet_literal("localhost:80", true, &r), -1);
 	assert_int_equal(vet_literal("198.51.100.8:443", true, &r), 0);
 	assert_int_equal(vet_literal("198.51.100.8:443", false, &r), 0);
 	assert_int_equal(vet_literal("127.0.0.1:11434", false, &r), -1);

@@ -622,8 +622,8 @@ lenient(sqlite3_context *c, int n, sqlite3_value **v)
 	sqlite3_result_value(c, v[0]);
 }
 
-/* EP-32, EP-34, EP-35: an endpoint that no build dials any more stops its own pairing, at once and
- * from the next start on; nothing is dialled for it, and the other Host is served. */
+/* EP-32, EP-34, EP-35, EP-45: an endpoint that no build dials any more stops its own pairing, at
+ * once and from the next start on; nothing is dialled for it, and the other Host is served. */
 static void
 invalid_pairings_are_not_dialled(void **state)
 {
@@ -648,6 +648,9 @@ invalid_pairings_are_not_dialled(void **state)
 	driver_serve(&d, DRIVER_BOX);
 	until_all_up(&d, 1);
 	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM pairing_line"), 1);
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT group_concat(host) = 'conductor' FROM pairing_reached"),
+	    1);
 	assert_int_equal(
 	    driver_value(&d, DRIVER_HOST, "SELECT count(*) FROM box_line WHERE up = 4"), 1);
 	driver_does(&said, NULL, "status", NULL);

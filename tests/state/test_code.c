@@ -152,7 +152,8 @@ anything_else_is_no_code(void **state)
 	"{\"v\":1,\"t\":\"" T64 "\",\"u\":\"" u "\",\"c\":\"" c "\",\"k\":\"" K64 \
 	"\",\"h\":\"laptop\"}"
 
-/* PAIR-3: over a network too: places in their one spelling, none twice, and the authority, once. */
+/* PAIR-3: over a network too: places in their one spelling, none twice, and the authority, once.
+ * EP-26: a good place with a bad one behind it is none. */
 static void
 a_code_over_a_network_has_one_form(void **state)
 {
@@ -160,6 +161,7 @@ a_code_over_a_network_has_one_form(void **state)
 	    TLS("tls:", T64),
 	    TLS("tls:h.example", T64),
 	    TLS("tls:h.example:0", T64),
+	    TLS("tls:h.example:1,h.example:0", T64),
 	    TLS("tls:H.example:1", T64),
 	    TLS("tls:h.example:1,", T64),
 	    TLS("tls:,h.example:1", T64),
