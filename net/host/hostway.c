@@ -40,8 +40,11 @@ way_read(struct hostway *way, struct refusal *r)
 	struct store *db = way->env->db;
 	struct stmt *q;
 
-	if ((q = store_sql(db, WAY)) != NULL)
-		stmt_int(q, ":pairing", way->pairing);
+	if ((q = store_sql(db, WAY)) == NULL) {
+		*r = *store_refusal(db);
+		return -1;
+	}
+	stmt_int(q, ":pairing", way->pairing);
 	if (stmt_step(q) != 1)
 		return refusal_set(r, "pairing.unserved", "there is no way to this Host any more");
 	snprintf(way->socket, sizeof(way->socket), "%s", stmt_get_text(q, 0));

@@ -108,8 +108,11 @@ way_find(struct ways *ways, int64_t box, struct way *way, struct refusal *r)
 	struct stmt *q;
 	int n;
 
-	if ((q = store_sql(db, BOX)) != NULL)
-		stmt_int(q, ":id", box);
+	if ((q = store_sql(db, BOX)) == NULL) {
+		*r = *store_refusal(db);
+		return -1;
+	}
+	stmt_int(q, ":id", box);
 	if ((n = stmt_step(q)) != 1) {
 		if (n == -1)
 			*r = *store_refusal(db);
