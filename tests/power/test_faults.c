@@ -265,16 +265,17 @@ day_under(struct bench *b, const struct fault_plan *plan, bool watch)
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define FEW 41 /* a sanitizer makes each of these processes ten times as slow */
+#define MOST 10 /* a sanitizer makes each of these processes ten times as slow */
 #else
-#define FEW 7
+#define MOST 80
 #endif
 
-/* Every operation with BASTION_FAULTS=all, which takes minutes; else one of each few. */
+/* Every operation with BASTION_FAULTS=all, which takes many minutes; else about MOST of ${total}.
+ */
 static int
-stride(void)
+stride(int total)
 {
-	return getenv("BASTION_FAULTS") == NULL ? FEW : 1;
+	return getenv("BASTION_FAULTS") != NULL || total < MOST ? 1 : (total / MOST) | 1;
 }
 
 /* Each operation of the plan in turn is the one that fails. */
@@ -287,7 +288,7 @@ day_at_every(struct bench *b, struct fault_plan plan, bool watch)
 	day_under(b, &plan, watch);
 	assert_int_equal(b->report->steps, 11);
 	total = b->report->count;
-	for (plan.nth = 1; plan.nth <= total; plan.nth += stride()) {
+	for (plan.nth = 1; plan.nth <= total; plan.nth += stride(total)) {
 		plan.seed = plan.power ? (unsigned)plan.nth % 7 : 0;
 		day_under(b, &plan, watch);
 		hit++;
@@ -385,7 +386,7 @@ migrations_fail_whole(void **state)
 		under(&b, &plan, migrate, false);
 		assert_true(b.report->done[0]);
 		total = b.report->count;
-		for (plan.nth = 1; plan.nth <= total; plan.nth += stride(), n++) {
+		for (plan.nth = 1; plan.nth <= total; plan.nth += stride(total), n++) {
 			plan.seed = (unsigned)plan.nth % 7;
 			copy_put(NULL, &b.s.home);
 			under(&b, &plan, migrate, false);

@@ -41,16 +41,17 @@ static const struct fault_plan plans[] = {
 };
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define FEW 41 /* a sanitizer makes each of these processes ten times as slow */
+#define MOST 10 /* a sanitizer makes each of these processes ten times as slow */
 #else
-#define FEW 11
+#define MOST 80
 #endif
 
-/* Every operation with BASTION_FAULTS=all; else one of each few. */
+/* Every operation with BASTION_FAULTS=all, which takes many minutes; else about MOST of ${total}.
+ */
 static int
-stride(void)
+stride(int total)
 {
-	return getenv("BASTION_FAULTS") == NULL ? FEW : 1;
+	return getenv("BASTION_FAULTS") != NULL || total < MOST ? 1 : (total / MOST) | 1;
 }
 
 /* What the process under faults has to say. */
@@ -446,7 +447,7 @@ upgrades_fail_whole(void **state)
 		under(&s, &plan, body_migrate);
 		assert_true(said->done);
 		total = said->count;
-		for (plan.nth = 1; plan.nth <= total; plan.nth += stride(), n++) {
+		for (plan.nth = 1; plan.nth <= total; plan.nth += stride(total), n++) {
 			plan.seed = (unsigned)plan.nth % 7;
 			put_fixture(&s, 1, "box");
 			under(&s, &plan, body_migrate);
@@ -551,7 +552,7 @@ restores_fail_whole(void **state)
 		if (!said->done)
 			fail_msg("%s: %s", said->refusal.code, said->refusal.why);
 		total = said->count;
-		for (plan.nth = 1; plan.nth <= total; plan.nth += stride(), n++) {
+		for (plan.nth = 1; plan.nth <= total; plan.nth += stride(total), n++) {
 			plan.seed = (unsigned)plan.nth % 7;
 			put_present(&s);
 			under(&s, &plan, body_restore);
@@ -615,7 +616,7 @@ backups_fail_whole(void **state)
 		under(&s, &plan, body_backup);
 		assert_true(said->done);
 		total = said->count;
-		for (plan.nth = 1; plan.nth <= total; plan.nth += stride(), n++) {
+		for (plan.nth = 1; plan.nth <= total; plan.nth += stride(total), n++) {
 			plan.seed = (unsigned)plan.nth % 7;
 			under(&s, &plan, body_backup);
 			backup_is_whole(&s, plan.nth);
