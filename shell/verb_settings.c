@@ -9,6 +9,10 @@
 #include "shell/cli.h"
 
 static const char LIST[] = "SELECT name, value, unit, low, high, doc FROM setting ORDER BY name";
+/* A terminal has no room for the bounds of all. */
+static const char NAMES[] = "SELECT name, value, unit, doc FROM setting ORDER BY name";
+static const char ONE[] =
+    "SELECT name, value, unit, low, high, doc FROM setting WHERE name = :name";
 static const char FIND[] = "SELECT unit, low, high FROM setting WHERE name = :name";
 static const char CHANGE[] = "UPDATE setting SET value = :value WHERE name = :name";
 
@@ -63,6 +67,23 @@ change(struct cli *cli, const char *name, int64_t value)
 	return stmt_run_alone(q);
 }
 
+/* One is read downwards, with its bounds. */
+static int
+show(struct cli *cli, const char *name)
+{
+	struct stmt *q;
+	int64_t rows;
+
+	if (cli_open(cli, ROLE_READER) == -1 || (q = store_sql(cli->db, ONE)) == NULL)
+		return cli_refuse(cli);
+	stmt_text(q, ":name", name);
+	if (cli->mode == CLI_TABLE)
+		cli->mode = CLI_LINE;
+	if ((rows = cli_show(cli, q)) == 0)
+		refusal_set(&cli->refusal, "setting.unknown", "there is no setting of this name");
+	return rows == 1 ? 0 : cli_refuse(cli);
+}
+
 static int
 set(struct cli *cli, const char *name, const char *text)
 {
@@ -85,10 +106,12 @@ set(struct cli *cli, const char *name, const char *text)
  * VERB: settings
  *
  * usage: bastion settings [ls] [--host] [--json | --csv | --box]
+ *        bastion settings NAME [--host] [--json]
  *        bastion settings set NAME VALUE [--host]
  *
- * List every limit with its bounds, or change one. Times may be given as 90s, 15m, 2h or 7d; a
- * plain number is in the unit that the list shows. With --host, the limits of this user's Host.
+ * List every limit, show one with its bounds (as --json does for all), or change one. Times may be
+ * given as 90s, 15m, 2h or 7d; a plain number is in the unit that the list shows. With --host, the
+ * limits of this user's Host.
  */
 int
 verb_settings(struct cli *cli, int argc, char **argv)
@@ -103,9 +126,12 @@ verb_settings(struct cli *cli, int argc, char **argv)
 	if (words > 0 && strcmp(argv[first], "set") == 0)
 		return words == 3 ? set(cli, argv[first + 1], argv[first + 2])
 				  : cli_usage(cli, "set takes a name and a value");
-	if (words > 1 || (words == 1 && strcmp(argv[first], "ls") != 0))
-		return cli_usage(cli, "unexpected word: %s", argv[words > 1 ? first + 1 : first]);
-	if (cli_open(cli, ROLE_READER) == -1 || cli_show(cli, store_sql(cli->db, LIST)) == -1)
+	if (words > 1)
+		return cli_usage(cli, "unexpected word: %s", argv[first + 1]);
+	if (words == 1 && strcmp(argv[first], "ls") != 0)
+		return show(cli, argv[first]);
+	if (cli_open(cli, ROLE_READER) == -1 ||
+	    cli_show(cli, store_sql(cli->db, cli->mode == CLI_TABLE ? NAMES : LIST)) == -1)
 		return cli_refuse(cli);
 	return 0;
 }
