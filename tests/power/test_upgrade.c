@@ -41,9 +41,9 @@ static const struct fault_plan plans[] = {
 };
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define MOST 10 /* a sanitizer makes each of these processes ten times as slow */
+#define MOST 5 /* a sanitizer makes each of these processes ten times as slow */
 #else
-#define MOST 80
+#define MOST 24
 #endif
 
 /* Every operation with BASTION_FAULTS=all, which takes many minutes; else about MOST of ${total}.
