@@ -8,9 +8,9 @@
 #include "engine/store/store.h"
 
 #define AMENDMENT_DIGEST APPROVAL_DIGEST
-#define AMENDMENT_TABLES 64 /* more would be another schema than ours */
-#define AMENDMENT_ROWS   8  /* of each table, that are kept to be shown */
-#define AMENDMENT_CELLS  24
+#define AMENDMENT_TABLES 128 /* more would be another schema than ours */
+#define AMENDMENT_ROWS   8   /* of each table, that are kept to be shown */
+#define AMENDMENT_CELLS  36
 
 struct sqlite3_value;
 
