@@ -446,10 +446,12 @@ effect_read(struct effect *e, const char *folder, int upper, size_t most, struct
  * Making them.
  */
 
-/* Open the folder that holds ${path} below ${root}; store where its last name begins in ${*name}.
+/*
+ * Open the folder that holds ${path} below ${root}, and ${make} it first where it is not there;
+ * store where its last name begins in ${*name}.
  */
 static int
-open_parent(int root, const char *path, const char **name)
+open_parent(int root, const char *path, bool make, const char **name)
 {
 	char part[NAME_MAX + 1];
 	const char *slash;
@@ -460,7 +462,9 @@ open_parent(int root, const char *path, const char **name)
 		n = (size_t)(slash - path);
 		memcpy(part, path, n);
 		part[n] = '\0';
-		next = openat(fd, part, FOLDER);
+		next = make && mkdirat(fd, part, 0755) == -1 && errno != EEXIST
+			   ? -1
+			   : openat(fd, part, FOLDER);
 		close(fd);
 		fd = next;
 		path = slash + 1;
@@ -505,7 +509,7 @@ check(const struct effect *e, size_t i, struct refusal *refusal)
 
 	if (n->change == EFFECT_LEFT_OUT || n->fresh)
 		return 0;
-	if ((dir = open_parent(e->lower, n->path, &name)) == -1)
+	if ((dir = open_parent(e->lower, n->path, false, &name)) == -1)
 		return refusal_set(
 		    refusal, CHANGED, "the folder of %.200s is not there any more", n->path);
 	same = unchanged(dir, name, n);
@@ -659,13 +663,13 @@ make_change(const struct effect *e, const struct effect_entry *n)
 	const char *name, *from;
 	int dir, upper, rc;
 
-	if ((dir = open_parent(e->lower, n->path, &name)) == -1)
+	if ((dir = open_parent(e->lower, n->path, false, &name)) == -1)
 		return -1;
 	if (n->change == EFFECT_DELETED) {
 		rc = remove_tree(dir, name, 0);
 	} else if (n->change == EFFECT_MODE) {
 		rc = put_mode(dir, name, n);
-	} else if ((upper = open_parent(e->upper, n->path, &from)) == -1) {
+	} else if ((upper = open_parent(e->upper, n->path, false, &from)) == -1) {
 		rc = -1;
 	} else {
 		rc = put_new(upper, from, dir, name, n);
@@ -700,38 +704,15 @@ effect_apply(const struct effect *e, size_t *applied, struct refusal *refusal)
 	return 0;
 }
 
-/* Make the folders on the way to ${path}, and open the last one. */
-static int
-make_parent(int root, const char *path, const char **name)
-{
-	char part[NAME_MAX + 1];
-	const char *slash;
-	int fd = openat(root, ".", FOLDER), next;
-	size_t n;
-
-	while (fd != -1 && (slash = strchr(path, '/')) != NULL) {
-		n = (size_t)(slash - path);
-		memcpy(part, path, n);
-		part[n] = '\0';
-		next = mkdirat(fd, part, 0755) == -1 && errno != EEXIST ? -1
-									: openat(fd, part, FOLDER);
-		close(fd);
-		fd = next;
-		path = slash + 1;
-	}
-	*name = path;
-	return fd;
-}
-
 static int
 keep_one(const struct effect *e, const struct effect_entry *n, int root)
 {
 	const char *name, *from;
 	int dir, upper, rc;
 
-	if ((dir = make_parent(root, n->path, &name)) == -1)
+	if ((dir = open_parent(root, n->path, true, &name)) == -1)
 		return -1;
-	if ((upper = open_parent(e->upper, n->path, &from)) == -1) {
+	if ((upper = open_parent(e->upper, n->path, false, &from)) == -1) {
 		close(dir);
 		return -1;
 	}
