@@ -60,9 +60,23 @@ struct ended {
 };
 
 int
-terms_duration(const char *text, int64_t *ms)
+terms_option(void *wish, int val, const char *arg)
 {
-	return cli_duration(text, ms) == 0 && *ms >= 1000 ? 0 : -1;
+	struct terms_wish *w = wish;
+
+	switch (val) {
+	case 'c':
+		w->caps = arg;
+		return *arg != '\0' ? 0 : -1;
+	case 't':
+		return cli_duration(arg, &w->ttl_ms) == 0 && w->ttl_ms >= 1000 ? 0 : -1;
+	case 'k':
+		w->key = arg;
+		return 0;
+	default:
+		w->no_wait = true;
+		return 0;
+	}
 }
 
 /* Keep a row, and say which it is. */

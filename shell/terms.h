@@ -35,9 +35,11 @@ int terms_look(struct cli *cli, const char *box, int64_t *look);
 int terms_verb(struct cli *cli, const struct terms_wish *wish);
 
 /**
- * terms_duration(text, ms):
- * As cli_duration, for what is signed: at least a second.
+ * terms_option(wish, val, arg):
+ * Note one option of a verb in ${*wish}, a struct terms_wish: 'c' --caps, 't' --ttl (at least a
+ * second), 'k' --key, 'n' --no-wait.  A verb takes those that its own options list.  For
+ * cli_options: return 0, or -1 if ${arg} will not do.
  */
-int terms_duration(const char *text, int64_t *ms);
+int terms_option(void *wish, int val, const char *arg);
 
 #endif

@@ -3,26 +3,6 @@
 
 #include "shell/terms.h"
 
-static int
-approve_option(void *ctx, int val, const char *arg)
-{
-	struct terms_wish *wish = ctx;
-
-	switch (val) {
-	case 'c':
-		wish->caps = arg;
-		return *arg != '\0' ? 0 : -1;
-	case 't':
-		return terms_duration(arg, &wish->ttl_ms);
-	case 'k':
-		wish->key = arg;
-		return 0;
-	default:
-		wish->no_wait = true;
-		return 0;
-	}
-}
-
 /*
  * VERB: host approve-pairing
  *
@@ -49,7 +29,7 @@ verb_host_approve_pairing(struct cli *cli, int argc, char **argv)
 	    .asking = "Is this the key of the Host that you want to let in?"};
 	int first;
 
-	if ((first = cli_options(cli, argc, argv, longopts, approve_option, &wish)) < 0)
+	if ((first = cli_options(cli, argc, argv, longopts, terms_option, &wish)) < 0)
 		return first == -2 ? 0 : 2;
 	if (argc - first != 2)
 		return cli_usage(cli, "name a box, and the Host that may ask it");

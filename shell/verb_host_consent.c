@@ -3,23 +3,6 @@
 
 #include "shell/terms.h"
 
-static int
-consent_option(void *ctx, int val, const char *arg)
-{
-	struct terms_wish *wish = ctx;
-
-	switch (val) {
-	case 't':
-		return terms_duration(arg, &wish->ttl_ms);
-	case 'k':
-		wish->key = arg;
-		return 0;
-	default:
-		wish->no_wait = true;
-		return 0;
-	}
-}
-
 /*
  * VERB: host consent
  *
@@ -40,7 +23,7 @@ verb_host_consent(struct cli *cli, int argc, char **argv)
 	    .kind = "anchor_consent", .asking = "Give the anchor to the Host that has this key?"};
 	int first;
 
-	if ((first = cli_options(cli, argc, argv, longopts, consent_option, &wish)) < 0)
+	if ((first = cli_options(cli, argc, argv, longopts, terms_option, &wish)) < 0)
 		return first == -2 ? 0 : 2;
 	if (argc - first != 2)
 		return cli_usage(cli, "name a box, and the Host that may take the anchor over");
