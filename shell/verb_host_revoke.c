@@ -3,18 +3,6 @@
 
 #include "shell/terms.h"
 
-static int
-revoke_option(void *ctx, int val, const char *arg)
-{
-	struct terms_wish *wish = ctx;
-
-	if (val == 'k')
-		wish->key = arg;
-	else
-		wish->no_wait = true;
-	return 0;
-}
-
 /*
  * VERB: host revoke
  *
@@ -34,7 +22,7 @@ verb_host_revoke(struct cli *cli, int argc, char **argv)
 	struct terms_wish wish = {.kind = "pairing_revoke"};
 	int first;
 
-	if ((first = cli_options(cli, argc, argv, longopts, revoke_option, &wish)) < 0)
+	if ((first = cli_options(cli, argc, argv, longopts, terms_option, &wish)) < 0)
 		return first == -2 ? 0 : 2;
 	if (argc - first != 2)
 		return cli_usage(cli, "name a box, and the Host that may no longer ask it");
