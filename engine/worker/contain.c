@@ -450,19 +450,28 @@ contain_signal(const struct contain_process *process, int number)
 }
 
 static void
-signal_all(struct contain_tree *tree, size_t from, int number)
+hold_from(struct contain_tree *tree, size_t from)
 {
 	size_t i;
 
-	for (i = from; i < tree->n; i++) {
+	for (i = from; i < tree->n; i++)
+		if (tree->list[i].fate == CONTAIN_STOP && !contain_signal(&tree->list[i], SIGSTOP))
+			tree->list[i].fate = CONTAIN_GONE;
+}
+
+/* One that stood still and is gone when its turn comes died of this order too: its parent was
+ * killed before it, and PR_SET_PDEATHSIG took it along. */
+static void
+kill_all(struct contain_tree *tree, size_t held)
+{
+	size_t i;
+
+	for (i = 0; i < tree->n; i++) {
 		struct contain_process *p = &tree->list[i];
 
-		if (p->fate != CONTAIN_STOP)
-			continue;
-		if (!contain_signal(p, number))
-			p->fate = CONTAIN_GONE;
-		else if (number == SIGKILL)
-			p->fate = CONTAIN_STOPPED;
+		if (p->fate == CONTAIN_STOP)
+			p->fate =
+			    contain_signal(p, SIGKILL) || i < held ? CONTAIN_STOPPED : CONTAIN_GONE;
 	}
 }
 
@@ -479,11 +488,11 @@ contain_stop(const struct contain_world *world, const struct contain_target *tar
 		return -1;
 	/* Parents that stand still have no more children: then nothing is new. */
 	for (round = 1; fresh > 0; round++) {
-		signal_all(tree, held, SIGSTOP);
+		hold_from(tree, held);
 		held = tree->n;
 		fresh = round < world->rounds_max ? contain_look(world, target, tree, &later) : 0;
 	}
-	signal_all(tree, 0, SIGKILL);
+	kill_all(tree, held);
 	return 0;
 }
 

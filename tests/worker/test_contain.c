@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -210,6 +211,41 @@ a_tree_is_stopped(void **state)
 	waitpid(beside, NULL, 0);
 	contain_free(&t);
 	fell();
+}
+
+/* Children that ask to die with their parent are dead before their turn comes: the order stopped
+ * them all the same, and says so. */
+static void
+those_that_die_with_their_parent_are_counted(void **state)
+{
+	struct contain_world w = world();
+	struct contain_target target = {0};
+	struct contain_tree t = {0};
+	struct refusal r;
+	int ready[2], i;
+	char one;
+
+	(void)state;
+	assert_int_equal(pipe(ready), 0);
+	if ((target.pid = fork()) == 0) {
+		signal(SIGCHLD, SIG_IGN);
+		for (i = 0; i < 100 && fork() != 0; i++)
+			continue;
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		alarm(60);
+		if (write(ready[1], "", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	for (i = 0; i < 101; i++)
+		assert_int_equal(read(ready[0], &one, 1), 1);
+	assert_int_equal(contain_stop(&w, &target, &t, &r), 0);
+	assert_int_equal(count(&t, CONTAIN_STOPPED), 101);
+	waitpid((pid_t)target.pid, NULL, 0);
+	contain_free(&t);
+	close(ready[0]);
+	close(ready[1]);
 }
 
 /* CF-1: a listed process, a listed program and what bastion started live, with what is beneath
@@ -772,6 +808,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_tree_is_stopped),
+	    cmocka_unit_test(those_that_die_with_their_parent_are_counted),
 	    cmocka_unit_test(what_is_guarded_lives),
 	    cmocka_unit_test(an_agents_tree_spares_entries),
 	    cmocka_unit_test(a_listed_root_is_spared_but_an_agent),
