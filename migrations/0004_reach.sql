@@ -188,6 +188,19 @@ ALTER TABLE op ADD COLUMN class   TEXT NOT NULL DEFAULT 'observe'
 ALTER TABLE op_run ADD COLUMN dry         INTEGER NOT NULL DEFAULT 0 CHECK (dry IN (0, 1));
 ALTER TABLE call ADD COLUMN bounds      TEXT    CHECK (bounds IS NULL OR (json_valid(bounds) AND length(bounds) <= 4096));
 
+-- CHECKs of the tables that each decision writes: IN with more than two values makes a table of them
+-- for each row, which took a sixth of a decision's time. They allow what they allowed.
+PRAGMA writable_schema = ON;
+UPDATE sqlite_schema SET sql = replace(replace(sql,
+       'state IN (''queued'', ''running'', ''done'', ''failed'', ''cancelled'', ''lost'')',
+       'state IN (''queued'', ''running'') OR state IN (''done'', ''failed'') OR state IN (''cancelled'', ''lost'')'),
+       'state NOT IN (''running'', ''done'', ''failed'')', 'state IN (''queued'', ''cancelled'') OR state = ''lost''')
+ WHERE type = 'table' AND name = 'op_run';
+UPDATE sqlite_schema SET sql = replace(sql,
+       'stream IN (''management'', ''pairing'', ''op'')', 'stream IN (''management'', ''pairing'') OR stream = ''op''')
+ WHERE type = 'table' AND name = 'audit';
+PRAGMA writable_schema = RESET;
+
 CREATE TRIGGER amendment_moves BEFORE UPDATE ON amendment
 BEGIN
     SELECT RAISE(ABORT, 'amendment.decided|this amendment was made or given up')

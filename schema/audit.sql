@@ -3,7 +3,7 @@
 CREATE TABLE audit (
     seq       INTEGER PRIMARY KEY CHECK (seq >= 1),
     at        INTEGER NOT NULL,                                -- ms UTC
-    stream    TEXT    NOT NULL CHECK (stream IN ('management', 'pairing', 'op')),
+    stream    TEXT    NOT NULL CHECK (stream IN ('management', 'pairing') OR stream = 'op'),
     who       TEXT    NOT NULL CHECK (who <> '' AND length(who) <= 160),
     entity    TEXT    NOT NULL,
     entity_id TEXT    NOT NULL,

@@ -20,7 +20,7 @@ CREATE TABLE op_run (
     nonce       TEXT    NOT NULL CHECK (length(nonce) = 32 AND nonce NOT GLOB '*[^0-9a-f]*'),
     grant_id    INTEGER REFERENCES grant (id),
     state       TEXT    NOT NULL DEFAULT 'queued'
-                CHECK (state IN ('queued', 'running', 'done', 'failed', 'cancelled', 'lost')),
+                CHECK (state IN ('queued', 'running') OR state IN ('done', 'failed') OR state IN ('cancelled', 'lost')),
     queued_at   INTEGER NOT NULL,
     started_at  INTEGER,
     finished_at INTEGER,
@@ -30,7 +30,7 @@ CREATE TABLE op_run (
     UNIQUE (pairing_id, nonce),
     CHECK (state <> 'done' OR exit_code = 0),
     CHECK (state <> 'failed' OR exit_code > 0),
-    CHECK (state NOT IN ('running', 'done', 'failed') OR started_at IS NOT NULL),
+    CHECK (state IN ('queued', 'cancelled') OR state = 'lost' OR started_at IS NOT NULL),
     CHECK ((state IN ('queued', 'running')) = (finished_at IS NULL))
 ) STRICT;
 

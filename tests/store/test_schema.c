@@ -314,11 +314,11 @@ settings_are_well_formed(void **state)
 	sqlite3_close(db);
 }
 
-/* The states that the CHECK of ${entity} lists. */
+/* The states that the CHECK of ${entity} lists, in one list or in several. */
 static int
 states_of(sqlite3 *db, const char *entity, char out[STATES][32])
 {
-	static const char list[] = "state IN (";
+	static const char list[] = "state IN (", more[] = ") OR state IN (";
 	sqlite3_stmt *q =
 	    ask(db, "SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?");
 	const char *at;
@@ -335,6 +335,8 @@ states_of(sqlite3 *db, const char *entity, char out[STATES][32])
 		assert_true(n < STATES);
 		snprintf(out[n++], 32, "%.*s", (int)strcspn(at + 1, "'"), at + 1);
 		at += strcspn(at + 1, "'") + 2;
+		if (strncmp(at, more, sizeof(more) - 1) == 0)
+			at += sizeof(more) - 1;
 	}
 	sqlite3_finalize(q);
 	return n;
