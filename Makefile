@@ -59,6 +59,7 @@ TABLE    := $(BUILD)/gen/verbs.o
 QUERIES  := $(BUILD)/gen/queries.o
 SUITES   := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/*/test_*.c)))
 BENCHES  := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/bench/bench_*.c)))
+ESCAPES  := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/*/escape/*.c)))
 HARNESS  := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tests/*.c)))
 
 # "make V=1" shows the commands.
@@ -210,7 +211,14 @@ install: $(BUILD)/bastion $(MANUAL) $(COMPLETIONS) $(UNITS)
 
 # A suite is one file of cmocka tests, linked with the harness and everything but main.
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(HARNESS) $(LIBRARY)
-	$(call QUIET,LINK,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lcmocka -lssl -lcrypto
+	$(call QUIET,LINK,$@)$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(LDLIBS) -lcmocka -lssl -lcrypto
+
+# A hostile program knows nothing of bastion, and runs without a sanitizer beside it.
+$(BUILD)/tests/worker/escape/%: tests/worker/escape/%.c tests/worker/escape/escape.h
+	@mkdir -p $(@D)
+	$(call QUIET,CC,$<)$(CC) -D_GNU_SOURCE -std=gnu11 $(WARN) -O1 -o $@ $< -lpthread
+
+$(BUILD)/tests/worker/test_escape: $(ESCAPES)
 
 # A fuzz target has no main: libFuzzer brings it.  A bench has its own.
 $(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(LIBRARY)

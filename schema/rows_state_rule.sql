@@ -83,4 +83,10 @@ INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('box_witness', 'forked', 'followed'),
     ('box_witness', 'forked', 'behind'),
     ('box_witness', 'forked', 'accepted'),
-    ('box_witness', 'accepted', 'followed');
+    ('box_witness', 'accepted', 'followed'),
+    ('sandbox_run', '', 'starting'),
+    ('sandbox_run', 'starting', 'running'),
+    ('sandbox_run', 'starting', 'failed'),
+    ('sandbox_run', 'starting', 'lost'),
+    ('sandbox_run', 'running', 'ended'),
+    ('sandbox_run', 'running', 'lost');

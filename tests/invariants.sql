@@ -74,6 +74,7 @@ WITH thing (entity, id, state) AS (
      UNION ALL SELECT 'grant', id, state FROM grant
      UNION ALL SELECT 'context_ask', id, state FROM context_ask
      UNION ALL SELECT 'op_run', id, state FROM op_run
+     UNION ALL SELECT 'sandbox_run', id, state FROM sandbox_run
      UNION ALL SELECT 'instance', id, state FROM instance
      UNION ALL SELECT 'actor', id, state FROM actor_run WHERE state <> 'starting'
      UNION ALL SELECT 'pairing', id, state FROM pairing
@@ -98,6 +99,7 @@ WITH thing (entity, id, state) AS (
      UNION ALL SELECT 'grant', id, state FROM grant
      UNION ALL SELECT 'context_ask', id, state FROM context_ask
      UNION ALL SELECT 'op_run', id, state FROM op_run
+     UNION ALL SELECT 'sandbox_run', id, state FROM sandbox_run
      UNION ALL SELECT 'folder_walk', op_run_id, state FROM folder_walk
      UNION ALL SELECT 'instance', id, state FROM instance
      UNION ALL SELECT 'actor_run', id, state FROM actor_run
@@ -118,6 +120,8 @@ WITH ended (entity, id, state, is_final, at) AS (
      UNION ALL SELECT 'context_ask', id, state, state NOT IN ('pending', 'allowed'), ended_at
                  FROM context_ask
      UNION ALL SELECT 'op_run', id, state, state NOT IN ('queued', 'running'), finished_at FROM op_run
+     UNION ALL SELECT 'sandbox_run', id, state, state NOT IN ('starting', 'running'), ended_at
+                 FROM sandbox_run
      UNION ALL SELECT 'instance', id, state, state IN ('ended', 'lost'), ended_at FROM instance
      UNION ALL SELECT 'actor_run', id, state, state NOT IN ('starting', 'running'), ended_at
                  FROM actor_run

@@ -46,6 +46,7 @@ static const struct {
     {"op_output", DEL, BIT(ROLE_KEEPER)},
     {"folder_walk", INS | UPD, BIT(ROLE_WORKER)},
     {"mcp_token", INS | UPD, BIT(ROLE_PERSON)},
+    {"sandbox_run", INS | UPD, BIT(ROLE_PERSON) | BIT(ROLE_WORKER)},
     {"context_ask", INS, BIT(ROLE_NET)},
     {"context_ask", UPD, BIT(ROLE_NET) | BIT(ROLE_PERSON) | BIT(ROLE_KEEPER)},
     {"refused", INS, BIT(ROLE_NET) | BIT(ROLE_PERSON)},

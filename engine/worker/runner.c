@@ -15,6 +15,7 @@
 
 #include "engine/worker/runner.h"
 #include "engine/worker/runner_wire.h"
+#include "engine/worker/sandbox_wire.h"
 #include "engine/worker/tool.h"
 
 #define READY_MS 5000
@@ -138,14 +139,14 @@ runner_fd(const struct runner *r)
 	return r->fd;
 }
 
-/* Send ${request}, with ${fd} unless that is -1. */
+/* Send ${request}, with ${n} descriptors. */
 static int
-send_request(struct runner *r, const struct runner_wire_request *request, int fd)
+send_request(struct runner *r, const struct runner_wire_request *request, const int *fds, size_t n)
 {
 	struct pollfd room = {.fd = r->fd, .events = POLLOUT};
 
 	/* The socket holds about a dozen requests, and each is taken within a millisecond or so. */
-	while (runner_wire_send(r->fd, request, fd) == -1) {
+	while (runner_wire_send_all(r->fd, request, sizeof(*request), fds, n) == -1) {
 		if (errno != EAGAIN)
 			return -1;
 		if (poll(&room, 1, SEND_MS) != 1) {
@@ -156,13 +157,22 @@ send_request(struct runner *r, const struct runner_wire_request *request, int fd
 	return 0;
 }
 
+static int
+refuse_send(struct refusal *refusal)
+{
+	if (errno == EAGAIN)
+		return refusal_set(
+		    refusal, "runner.busy", "the process that starts runs does not keep up");
+	return refusal_set(refusal, "runner.gone", "the process that starts runs is gone");
+}
+
 int
 runner_spawn(struct runner *r, const struct observe_op *op, const struct observe_args *args,
     const struct observe_limits *limits, const struct observe_env *env, int *out_fd, uint64_t *id,
     struct refusal *refusal)
 {
 	struct runner_wire_request request = {.kind = WIRE_RUN};
-	int out[2], busy;
+	int out[2];
 
 	if (r->fd == -1)
 		return refusal_set(refusal, "runner.gone", "the process that starts runs is gone");
@@ -173,14 +183,11 @@ runner_spawn(struct runner *r, const struct observe_op *op, const struct observe
 	request.env = *env;
 	if (pipe2(out, O_CLOEXEC) == -1)
 		return refusal_errno(refusal, "runner.spawn", "there is no pipe for the answer");
-	if (send_request(r, &request, out[1]) == -1) {
-		busy = errno == EAGAIN;
+	if (send_request(r, &request, &out[1], 1) == -1) {
+		refuse_send(refusal);
 		close(out[0]);
 		close(out[1]);
-		if (busy)
-			return refusal_set(refusal, "runner.busy",
-			    "the process that starts runs does not keep up");
-		return refusal_set(refusal, "runner.gone", "the process that starts runs is gone");
+		return -1;
 	}
 	close(out[1]);
 	*out_fd = out[0];
@@ -189,20 +196,57 @@ runner_spawn(struct runner *r, const struct observe_op *op, const struct observe
 }
 
 int
+runner_sandbox(struct runner *r, const struct sandbox_plan *plan, int64_t kill_ms, uint64_t *id,
+    struct refusal *refusal)
+{
+	struct runner_wire_request request = {.kind = WIRE_SANDBOX};
+	int fds[WIRE_FDS_MAX], rc;
+	size_t i;
+
+	if (r->fd == -1)
+		return refusal_set(refusal, "runner.gone", "the process that starts runs is gone");
+	if ((fds[0] = sandbox_wire_write(plan, refusal)) == -1)
+		return -1;
+	for (i = 0; i < 3 + plan->fd_count; i++)
+		fds[1 + i] = i < 3 ? plan->stdio[i] : plan->fds[i - 3];
+	request.id = r->last_id + 1;
+	request.limits.kill_ms = kill_ms;
+	rc = send_request(r, &request, fds, 4 + plan->fd_count);
+	if (rc == -1)
+		refuse_send(refusal);
+	close(fds[0]);
+	if (rc == 0)
+		*id = r->last_id = request.id;
+	return rc;
+}
+
+/* Keep the layers of changes that came with ${e}, and close what came with anything else. */
+static void
+take_layers(struct runner_event *event, const int *fds, size_t n)
+{
+	size_t i;
+
+	event->effect_count = 0;
+	for (i = 0; i < n; i++)
+		if (event->kind == RUNNER_STARTED && event->effect_count < SANDBOX_EFFECTS)
+			event->effect_fd[event->effect_count++] = fds[i];
+		else
+			close(fds[i]);
+}
+
+int
 runner_event(struct runner *r, struct runner_event *event)
 {
 	struct runner_wire_event e;
-	ssize_t n;
+	int fds[WIRE_FDS_MAX], rc;
+	size_t n;
 
 	if (r->fd == -1)
 		return -1;
-	do {
-		n = recv(r->fd, &e, sizeof(e), MSG_DONTWAIT);
-	} while (n == -1 && errno == EINTR);
-	if (n == -1 && errno == EAGAIN)
-		return 0;
-	if (n != (ssize_t)sizeof(e))
-		return -1;
+	errno = 0;
+	if ((rc = runner_wire_receive_all(r->fd, &e, sizeof(e), fds, &n, MSG_DONTWAIT)) != 1)
+		return rc == 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
+	event->kind = RUNNER_EXITED;
 	switch (e.kind) {
 	case WIRE_EXITED:
 		event->kind = RUNNER_EXITED;
@@ -213,12 +257,18 @@ runner_event(struct runner *r, struct runner_event *event)
 	case WIRE_REFUSED:
 		event->kind = RUNNER_REFUSED;
 		break;
+	case WIRE_STARTED:
+		event->kind = RUNNER_STARTED;
+		break;
 	default:
-		return -1;
+		rc = -1;
 	}
+	take_layers(event, fds, n);
 	event->id = e.id;
 	event->status = e.status;
-	return 1;
+	event->refusal = e.refusal;
+	event->report = e.report;
+	return rc;
 }
 
 int
@@ -226,7 +276,7 @@ runner_kill(struct runner *r, uint64_t id)
 {
 	struct runner_wire_request request = {.kind = WIRE_KILL, .id = id};
 
-	return r->fd == -1 ? -1 : send_request(r, &request, -1);
+	return r->fd == -1 ? -1 : send_request(r, &request, NULL, 0);
 }
 
 int

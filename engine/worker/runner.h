@@ -7,6 +7,7 @@
 
 #include "engine/refusal.h"
 #include "engine/worker/observe.h"
+#include "engine/worker/sandbox.h"
 
 /*
  * The worker has the database open; a process that it forked would carry the connection and drop
@@ -23,13 +24,18 @@ enum runner_kind {
 	RUNNER_EXITED, /* the run ended; ${status} is as from waitpid */
 	RUNNER_LEFT, /* it was killed, but hangs in the kernel; RUNNER_EXITED comes if it ever ends
 		      */
-	RUNNER_REFUSED, /* it could not be started; ${status} is an errno */
+	RUNNER_REFUSED, /* it could not be started; ${status} is an errno; a sandbox: ${refusal} */
+	RUNNER_STARTED, /* a sandbox is in place: ${report}, ${effect_fd} */
 };
 
 struct runner_event {
 	enum runner_kind kind;
 	uint64_t id;
 	int status;
+	struct refusal refusal;
+	struct sandbox_report report;
+	int effect_fd[SANDBOX_EFFECTS]; /* the caller's to close */
+	size_t effect_count;
 };
 
 /**
@@ -56,6 +62,17 @@ int runner_start(struct runner *r, const char *self_path, struct refusal *refusa
  */
 int runner_spawn(struct runner *r, const struct observe_op *op, const struct observe_args *args,
     const struct observe_limits *limits, const struct observe_env *env, int *out_fd, uint64_t *id,
+    struct refusal *refusal);
+
+/**
+ * runner_sandbox(r, plan, kill_ms, id, refusal):
+ * Have the program of ${plan} run in a sandbox that the runner makes, so that nothing of the
+ * calling process is copied into it.  The plan's descriptors stay the caller's.  RUNNER_STARTED or
+ * RUNNER_REFUSED comes as the event ${*id}, and RUNNER_EXITED at its end, when all that it started
+ * is gone too.  runner_kill asks its processes by SIGTERM, and ends them all after ${kill_ms}.
+ * Return 0, or -1 with ${refusal}.
+ */
+int runner_sandbox(struct runner *r, const struct sandbox_plan *plan, int64_t kill_ms, uint64_t *id,
     struct refusal *refusal);
 
 /**

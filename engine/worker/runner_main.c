@@ -17,6 +17,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,6 +26,8 @@
 #include "engine/worker/observe.h"
 #include "engine/worker/runner.h"
 #include "engine/worker/runner_wire.h"
+#include "engine/worker/sandbox.h"
+#include "engine/worker/sandbox_wire.h"
 #include "engine/worker/seal.h"
 #include "engine/worker/tool.h"
 
@@ -54,7 +57,9 @@ struct run {
 	int64_t kill_ms;
 	int64_t due; /* when the next step of ending it comes */
 	int status;
-	uint32_t say; /* an event that the worker has not taken yet, or 0 */
+	uint32_t say;        /* an event that the worker has not taken yet, or 0 */
+	struct sandbox *box; /* where it is one; box->status_fd is -1 once it started */
+	bool placed;         /* it started, which the worker has not taken yet */
 };
 
 struct zygote {
@@ -62,7 +67,9 @@ struct zygote {
 	struct sock_fprog seal;
 	pid_t spare; /* the child that stands ready, or 0 */
 	int spare_fd;
-	int spare_died; /* unused: do not try again before somebody asks */
+	int spare_died;            /* unused: do not try again before somebody asks */
+	struct sandbox *spare_box; /* the sandbox that stands ready, or NULL */
+	bool wants_box;            /* since the last one was taken, none was made */
 	struct run runs[RUNS_MAX];
 	int gone; /* the worker is */
 };
@@ -247,22 +254,52 @@ use_spare(struct zygote *z, const struct runner_wire_request *q, int out)
 	return rc == 0 ? pid : -1;
 }
 
+/* Send ${e}.  Return whether the worker took it. */
+static bool
+tell(struct zygote *z, const struct runner_wire_event *e, const int *fds, size_t n)
+{
+	if (runner_wire_send_all(WIRE_FD, e, sizeof(*e), fds, n) == 0)
+		return true;
+	if (errno != EAGAIN && errno != EINTR && errno != ENOBUFS)
+		z->gone = 1;
+	return false;
+}
+
+static void
+free_box(struct run *run)
+{
+	if (run->box == NULL)
+		return;
+	sandbox_free(run->box);
+	free(run->box);
+	run->box = NULL;
+}
+
+/* Tell the worker that the sandbox is in place, and hand over what it will have changed. */
+static void
+say_placed(struct zygote *z, struct run *run)
+{
+	struct runner_wire_event e = {
+	    .kind = WIRE_STARTED, .id = run->id, .report = run->box->report};
+
+	run->placed = !tell(z, &e, run->box->effect_fd, run->box->effect_count);
+}
+
 /* Tell the worker; what it cannot take now is kept in the run. */
 static void
 say(struct zygote *z, struct run *run)
 {
 	struct runner_wire_event e = {.kind = run->say, .status = run->status, .id = run->id};
 
-	if (run->say == 0)
+	if (run->placed)
+		say_placed(z, run);
+	if (run->say == 0 || run->placed || !tell(z, &e, NULL, 0))
 		return;
-	if (send(WIRE_FD, &e, sizeof(e), MSG_DONTWAIT | MSG_NOSIGNAL) == -1) {
-		if (errno != EAGAIN && errno != EINTR && errno != ENOBUFS)
-			z->gone = 1;
-		return;
-	}
 	run->say = 0;
-	if (run->phase == RUN_OVER)
-		run->phase = RUN_FREE;
+	if (run->phase != RUN_OVER)
+		return;
+	free_box(run);
+	run->phase = RUN_FREE;
 }
 
 static struct run *
@@ -306,17 +343,25 @@ start_run(struct zygote *z, const struct runner_wire_request *q, int out)
 	};
 }
 
+/* A handler is ended with its group; the first process of a sandbox hands signals on, and takes all
+ * others with it. */
+static pid_t
+target(const struct run *run)
+{
+	return run->box != NULL ? run->pid : -run->pid;
+}
+
 /* Take the next step of ending ${run}. */
 static void
 end_run(struct zygote *z, struct run *run)
 {
 	switch (run->phase) {
 	case RUN_LIVE:
-		kill(-run->pid, SIGTERM);
+		kill(target(run), SIGTERM);
 		run->phase = RUN_ASKED;
 		break;
 	case RUN_ASKED:
-		kill(-run->pid, SIGKILL);
+		kill(target(run), SIGKILL);
 		run->phase = RUN_KILLED;
 		break;
 	case RUN_KILLED:
@@ -331,21 +376,159 @@ end_run(struct zygote *z, struct run *run)
 }
 
 static void
+refuse_box(struct zygote *z, uint64_t id, const struct refusal *refusal)
+{
+	struct runner_wire_event e = {
+	    .kind = WIRE_REFUSED, .status = EINVAL, .id = id, .refusal = *refusal};
+
+	/* A refusal is not kept: who cannot take it does not wait for it either. */
+	if (send(WIRE_FD, &e, sizeof(e), MSG_NOSIGNAL) == -1)
+		z->gone = 1;
+}
+
+/* Give the plan ${w} the descriptors that came behind it.  Return 0 or -1. */
+static int
+give_fds(struct sandbox_wire *w, const int *fds, size_t n)
+{
+	size_t i;
+
+	if (n != 4 + w->plan.fd_count)
+		return -1;
+	for (i = 0; i < 3; i++)
+		w->plan.stdio[i] = fds[1 + i];
+	for (i = 0; i < w->plan.fd_count; i++)
+		w->fds[i] = fds[4 + i];
+	return 0;
+}
+
+/* In a quiet moment after a sandbox was asked for: have the next one stand ready. */
+static void
+make_spare_box(struct zygote *z)
+{
+	struct refusal refusal;
+
+	z->wants_box = false;
+	if (z->spare_box != NULL || (z->spare_box = malloc(sizeof(*z->spare_box))) == NULL)
+		return;
+	if (sandbox_spare(z->spare_box, &refusal) == 0)
+		return;
+	free(z->spare_box);
+	z->spare_box = NULL;
+}
+
+static void
+drop_spare_box(struct zygote *z)
+{
+	if (z->spare_box == NULL)
+		return;
+	sandbox_end(z->spare_box, NULL);
+	sandbox_free(z->spare_box);
+	free(z->spare_box);
+	z->spare_box = NULL;
+}
+
+/* Start ${plan}, in the sandbox that stands ready if there is one. */
+static int
+start_plan(
+    struct zygote *z, const struct sandbox_plan *plan, struct sandbox *box, struct refusal *refusal)
+{
+	z->wants_box = true;
+	if (z->spare_box == NULL)
+		return sandbox_start(plan, box, refusal);
+	*box = *z->spare_box;
+	free(z->spare_box);
+	z->spare_box = NULL;
+	return sandbox_start_spare(plan, box, refusal);
+}
+
+/* Start the sandbox of the plan in ${fds}[0].  Return it, or NULL with ${refusal}. */
+static struct sandbox *
+make_box(struct zygote *z, const int *fds, size_t n, struct refusal *refusal)
+{
+	struct sandbox *box = malloc(sizeof(*box));
+	struct sandbox_wire w = {0};
+
+	refusal_set(refusal, "sandbox.plan", "the plan was damaged on its way");
+	if (box != NULL && n > 0 && sandbox_wire_read(fds[0], &w) == 0 &&
+	    give_fds(&w, fds, n) == 0 && start_plan(z, &w.plan, box, refusal) == 0) {
+		sandbox_wire_free(&w);
+		return box;
+	}
+	sandbox_wire_free(&w);
+	free(box);
+	return NULL;
+}
+
+static void
+start_box(struct zygote *z, const struct runner_wire_request *q, const int *fds, size_t n)
+{
+	struct run *run = find_run(z, RUN_FREE, 0, 0);
+	struct sandbox *box = NULL;
+	struct refusal refusal;
+
+	if (run == NULL)
+		refusal_set(&refusal, "runner.busy", "the process that starts runs has no place");
+	else
+		box = make_box(z, fds, n, &refusal);
+	if (box == NULL) {
+		refuse_box(z, q->id, &refusal);
+		return;
+	}
+	*run = (struct run){
+	    .phase = RUN_LIVE,
+	    .id = q->id,
+	    .pid = box->pid,
+	    .kill_ms = q->limits.kill_ms,
+	    .box = box,
+	};
+}
+
+/* A sandbox that is being made said something. */
+static void
+hear_box(struct zygote *z, struct run *run)
+{
+	struct refusal refusal;
+	int rc = sandbox_hear(run->box, &refusal);
+
+	if (rc == 0)
+		return;
+	if (rc == 1) {
+		run->placed = true;
+		say(z, run);
+		return;
+	}
+	sandbox_end(run->box, NULL);
+	free_box(run);
+	run->phase = RUN_FREE;
+	refuse_box(z, run->id, &refusal);
+}
+
+static void
+kill_run(struct zygote *z, uint64_t id)
+{
+	struct run *run = find_run(z, RUN_LIVE, id, 0);
+
+	if (run != NULL && run->phase == RUN_LIVE)
+		end_run(z, run);
+}
+
+static void
 read_request(struct zygote *z)
 {
 	static struct runner_wire_request q;
-	struct run *run;
-	int fd, rc;
+	int fds[WIRE_FDS_MAX], rc;
+	size_t n;
 
-	if ((rc = runner_wire_receive(WIRE_FD, &q, &fd, MSG_DONTWAIT)) == -1)
+	if ((rc = runner_wire_receive_all(WIRE_FD, &q, sizeof(q), fds, &n, MSG_DONTWAIT)) == -1)
 		z->gone = 1;
-	if (rc == 1 && q.kind == WIRE_RUN && fd != -1)
-		start_run(z, &q, fd);
-	else if (rc == 1 && q.kind == WIRE_KILL && (run = find_run(z, RUN_LIVE, q.id, 0)) != NULL &&
-		 run->phase == RUN_LIVE)
-		end_run(z, run);
-	if (fd != -1)
-		close(fd);
+	if (rc == 1 && q.kind == WIRE_RUN && n == 1)
+		start_run(z, &q, fds[0]);
+	else if (rc == 1 && q.kind == WIRE_SANDBOX)
+		start_box(z, &q, fds, n);
+	else if (rc == 1 && q.kind == WIRE_KILL)
+		kill_run(z, q.id);
+	while (n > 0)
+		close(fds[--n]);
 }
 
 /* Reap what ended: runs, and orphans of theirs that became ours. */
@@ -361,8 +544,18 @@ reap(struct zygote *z)
 		if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == -1 || info.si_pid == 0)
 			return;
 		run = find_run(z, RUN_LIVE, 0, info.si_pid);
+		/* What it said before it ended is heard first. */
+		if (run != NULL && run->box != NULL && run->box->status_fd != -1) {
+			hear_box(z, run);
+			if (run->phase == RUN_FREE)
+				continue;
+		}
 		if (run != NULL)
-			kill(-run->pid, SIGKILL);
+			kill(target(run), SIGKILL);
+		if (z->spare_box != NULL && z->spare_box->pid == info.si_pid) {
+			drop_spare_box(z);
+			continue;
+		}
 		if (z->spare == info.si_pid) {
 			z->spare_died = 1;
 			drop_spare(z);
@@ -371,6 +564,8 @@ reap(struct zygote *z)
 			return;
 		if (run == NULL)
 			continue;
+		if (run->box != NULL)
+			sandbox_reaped(run->box);
 		run->status = status;
 		run->phase = RUN_OVER;
 		run->say = WIRE_EXITED;
@@ -402,7 +597,7 @@ step(struct zygote *z, int *unsaid)
 		if ((run->phase == RUN_ASKED || run->phase == RUN_KILLED) && run->due <= now)
 			end_run(z, run);
 		say(z, run);
-		*unsaid |= run->say != 0;
+		*unsaid |= run->say != 0 || run->placed;
 		if ((run->phase == RUN_ASKED || run->phase == RUN_KILLED) &&
 		    (next == -1 || run->due - now < next))
 			next = run->due > now ? run->due - now : 0;
@@ -410,25 +605,55 @@ step(struct zygote *z, int *unsaid)
 	return (int)(next > INT32_MAX ? INT32_MAX : next);
 }
 
+/* Watch the sandboxes that are being made.  Return how many there are. */
+static nfds_t
+watch_boxes(struct zygote *z, struct pollfd *p, struct run **of)
+{
+	struct run *run;
+	nfds_t n = 0;
+	size_t i;
+
+	for (i = 0; i < RUNS_MAX; i++) {
+		run = &z->runs[i];
+		if (run->phase == RUN_FREE || run->box == NULL || run->box->status_fd == -1)
+			continue;
+		p[n] = (struct pollfd){.fd = run->box->status_fd, .events = POLLIN};
+		of[n++] = run;
+	}
+	return n;
+}
+
 static void
 loop(struct zygote *z)
 {
-	struct pollfd p[2] = {{.fd = WIRE_FD}, {.fd = z->child_fd, .events = POLLIN}};
+	static struct pollfd p[2 + RUNS_MAX];
+	static struct run *of[RUNS_MAX];
 	int wait, unsaid, n;
+	nfds_t i, boxes;
+
+	p[0].fd = WIRE_FD;
+	p[1] = (struct pollfd){.fd = z->child_fd, .events = POLLIN};
 
 	while (!z->gone) {
 		wait = step(z, &unsaid);
-		if (z->spare == 0 && !z->spare_died && (wait == -1 || wait > SPARE_MS))
+		if (((z->spare == 0 && !z->spare_died) || z->wants_box) &&
+		    (wait == -1 || wait > SPARE_MS))
 			wait = SPARE_MS;
 		p[0].events = unsaid ? POLLIN | POLLOUT : POLLIN;
-		if ((n = poll(p, 2, wait)) == -1 && errno != EINTR)
+		boxes = watch_boxes(z, p + 2, of);
+		if ((n = poll(p, 2 + boxes, wait)) == -1 && errno != EINTR)
 			return;
 		/* The run that was just started comes first: a new spare is made in a quiet moment.
 		 */
 		if (n == 0 && !z->spare_died)
 			make_spare(z);
+		if (n == 0 && z->wants_box)
+			make_spare_box(z);
 		if (n <= 0)
 			continue;
+		for (i = 0; i < boxes; i++)
+			if (p[2 + i].revents != 0)
+				hear_box(z, of[i]);
 		if (p[1].revents != 0)
 			read_signal(z);
 		if ((p[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
@@ -445,8 +670,20 @@ kill_all(struct zygote *z)
 		kill(z->spare, SIGKILL);
 	for (i = 0; i < RUNS_MAX; i++) {
 		if (z->runs[i].phase != RUN_FREE && z->runs[i].phase != RUN_OVER)
-			kill(-z->runs[i].pid, SIGKILL);
+			kill(target(&z->runs[i]), SIGKILL);
 	}
+}
+
+/* Their groups go with them; what cannot be waited for is left to the next runner. */
+static void
+end_boxes(struct zygote *z)
+{
+	size_t i;
+
+	for (i = 0; i < RUNS_MAX; i++)
+		if (z->runs[i].box != NULL && z->runs[i].phase != RUN_OVER)
+			sandbox_end(z->runs[i].box, NULL);
+	drop_spare_box(z);
 }
 
 static int
@@ -466,6 +703,8 @@ begin(struct zygote *z)
 	    (z->child_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK)) == -1 ||
 	    fcntl(WIRE_FD, F_SETFD, FD_CLOEXEC) == -1 || seal_build(&z->seal) == -1)
 		return -1;
+	/* Groups of a runner that was killed: what was in them died with it. */
+	cgroup_sweep();
 	return send(WIRE_FD, &ready, sizeof(ready), MSG_NOSIGNAL) == (ssize_t)sizeof(ready) ? 0
 											    : -1;
 }
@@ -481,6 +720,7 @@ runner_main(int argc, char **argv)
 		return OBSERVE_FAILED;
 	loop(&z);
 	kill_all(&z);
+	end_boxes(&z);
 	free(z.seal.filter);
 	return 0;
 }

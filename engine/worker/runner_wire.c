@@ -1,4 +1,4 @@
-/* runner_wire.c: messages with a descriptor. */
+/* runner_wire.c: messages with descriptors. */
 #include <sys/socket.h>
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include "engine/worker/runner_wire.h"
 
 /* Room for more descriptors than are ever sent: what is too many is closed, not lost. */
-#define PASSED_MAX 4
+#define PASSED_MAX (WIRE_FDS_MAX + 4)
 
 union control {
 	char buf[CMSG_SPACE(PASSED_MAX * sizeof(int))];
@@ -16,58 +16,64 @@ union control {
 };
 
 int
-runner_wire_send(int fd, const struct runner_wire_request *request, int pass)
+runner_wire_send_all(int fd, const void *message, size_t len, const int *pass, size_t n)
 {
-	struct runner_wire_request copy = *request;
-	struct iovec iov = {.iov_base = &copy, .iov_len = sizeof(copy)};
+	struct iovec iov = {.iov_base = (void *)(uintptr_t)message, .iov_len = len};
 	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
 	struct cmsghdr *c;
 	union control control;
-	ssize_t n;
+	ssize_t sent;
 
-	if (pass != -1) {
+	if (n > 0) {
 		memset(&control, 0, sizeof(control));
 		m.msg_control = control.buf;
-		m.msg_controllen = CMSG_SPACE(sizeof(int));
+		m.msg_controllen = CMSG_SPACE(n * sizeof(int));
 		c = CMSG_FIRSTHDR(&m);
 		c->cmsg_level = SOL_SOCKET;
 		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &pass, sizeof(pass));
+		c->cmsg_len = CMSG_LEN(n * sizeof(int));
+		memcpy(CMSG_DATA(c), pass, n * sizeof(int));
 	}
 	do {
-		n = sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
-	} while (n == -1 && errno == EINTR);
-	return n == (ssize_t)sizeof(copy) ? 0 : -1;
+		sent = sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+	} while (sent == -1 && errno == EINTR);
+	return sent == (ssize_t)len ? 0 : -1;
 }
 
-/* The first descriptor that came with ${m}, or -1. */
-static int
-take_fd(struct msghdr *m)
+int
+runner_wire_send(int fd, const struct runner_wire_request *request, int pass)
+{
+	return runner_wire_send_all(fd, request, sizeof(*request), &pass, pass != -1);
+}
+
+/* Keep at most ${max} of the descriptors that came with ${m}, and close the others. */
+static void
+take_fds(struct msghdr *m, int *passed, size_t max, size_t *count)
 {
 	struct cmsghdr *c;
-	int fd = -1, one;
 	size_t i, n;
+	int one;
 
+	*count = 0;
 	for (c = CMSG_FIRSTHDR(m); c != NULL; c = CMSG_NXTHDR(m, c)) {
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 			continue;
 		n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 		for (i = 0; i < n; i++) {
 			memcpy(&one, CMSG_DATA(c) + i * sizeof(int), sizeof(one));
-			if (fd == -1)
-				fd = one;
+			if (*count < max)
+				passed[(*count)++] = one;
 			else
 				close(one);
 		}
 	}
-	return fd;
 }
 
-int
-runner_wire_receive(int fd, struct runner_wire_request *request, int *passed, int flags)
+/* As runner_wire_receive_all, keeping at most ${max} descriptors. */
+static int
+receive(int fd, void *message, size_t len, int *passed, size_t max, size_t *n, int flags)
 {
-	struct iovec iov = {.iov_base = request, .iov_len = sizeof(*request)};
+	struct iovec iov = {.iov_base = message, .iov_len = len};
 	union control control;
 	struct msghdr m = {
 	    .msg_iov = &iov,
@@ -75,19 +81,36 @@ runner_wire_receive(int fd, struct runner_wire_request *request, int *passed, in
 	    .msg_control = control.buf,
 	    .msg_controllen = sizeof(control.buf),
 	};
-	ssize_t n;
+	ssize_t got;
 
-	*passed = -1;
-	n = recvmsg(fd, &m, flags | MSG_CMSG_CLOEXEC);
-	if (n == -1 && (errno == EAGAIN || errno == EINTR))
+	*n = 0;
+	got = recvmsg(fd, &m, flags | MSG_CMSG_CLOEXEC);
+	if (got == -1 && (errno == EAGAIN || errno == EINTR))
 		return 0;
-	if (n <= 0)
+	if (got <= 0)
 		return -1;
-	*passed = take_fd(&m);
-	if (n == (ssize_t)sizeof(*request) && (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0)
+	take_fds(&m, passed, max, n);
+	if (got == (ssize_t)len && (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0)
 		return 1;
-	if (*passed != -1)
-		close(*passed);
-	*passed = -1;
+	while (*n > 0)
+		close(passed[--*n]);
 	return 0;
+}
+
+int
+runner_wire_receive_all(
+    int fd, void *message, size_t len, int passed[WIRE_FDS_MAX], size_t *n, int flags)
+{
+	return receive(fd, message, len, passed, WIRE_FDS_MAX, n, flags);
+}
+
+int
+runner_wire_receive(int fd, struct runner_wire_request *request, int *passed, int flags)
+{
+	size_t n;
+	int rc = receive(fd, request, sizeof(*request), passed, 1, &n, flags);
+
+	if (n == 0)
+		*passed = -1;
+	return rc;
 }

@@ -5,13 +5,17 @@
 #include <stdint.h>
 
 #include "engine/worker/observe.h"
+#include "engine/worker/sandbox.h"
 
 #define WIRE_FD     3
 #define WIRE_OP_MAX 64
+/* A sandbox comes with its plan, what it has as 0, 1 and 2, and what is passed in. */
+#define WIRE_FDS_MAX (1 + 3 + SANDBOX_FDS_MAX)
 
 enum runner_wire_ask {
 	WIRE_RUN = 1, /* comes with the descriptor for the answer */
 	WIRE_KILL,
+	WIRE_SANDBOX, /* comes with descriptors: the plan, its standard three, the others */
 };
 
 enum runner_wire_say {
@@ -19,6 +23,7 @@ enum runner_wire_say {
 	WIRE_EXITED,
 	WIRE_LEFT,
 	WIRE_REFUSED,
+	WIRE_STARTED, /* a sandbox is in place; comes with the layers of its changes */
 };
 
 struct runner_wire_request {
@@ -35,6 +40,8 @@ struct runner_wire_event {
 	uint32_t kind;
 	int32_t status;
 	uint64_t id;
+	struct refusal refusal;       /* of a sandbox that was refused */
+	struct sandbox_report report; /* of one that started */
 };
 
 /**
@@ -51,5 +58,20 @@ int runner_wire_send(int fd, const struct runner_wire_request *request, int pass
  * which is to be ignored, or if there is none; -1 if the other end is gone.
  */
 int runner_wire_receive(int fd, struct runner_wire_request *request, int *passed, int flags);
+
+/**
+ * runner_wire_send_all(fd, message, len, pass, n):
+ * Send ${len} bytes of ${message} over the socket ${fd} without waiting, with the ${n} descriptors
+ * ${pass}, at most WIRE_FDS_MAX.  Return 0, or -1 with errno.
+ */
+int runner_wire_send_all(int fd, const void *message, size_t len, const int *pass, size_t n);
+
+/**
+ * runner_wire_receive_all(fd, message, len, passed, n, flags):
+ * As runner_wire_receive, for a message of ${len} bytes and as many as WIRE_FDS_MAX descriptors,
+ * which are stored in ${passed} and counted in ${*n}.
+ */
+int runner_wire_receive_all(
+    int fd, void *message, size_t len, int passed[WIRE_FDS_MAX], size_t *n, int flags);
 
 #endif

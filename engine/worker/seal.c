@@ -172,23 +172,32 @@ read_rules(int fd, struct sock_fprog *prog)
 }
 
 int
+seal_export(void *ctx, struct sock_fprog *prog)
+{
+	int fd, rc = -1;
+
+	if ((fd = memfd_create("seal", MFD_CLOEXEC)) == -1)
+		return -1;
+	if (seccomp_export_bpf(ctx, fd) == 0)
+		rc = read_rules(fd, prog);
+	close(fd);
+	return rc;
+}
+
+int
 seal_build(struct sock_fprog *prog)
 {
 	scmp_filter_ctx ctx;
-	int fd, rc = -1;
+	int rc = -1;
 
 	if ((ctx = seccomp_init(SCMP_ACT_ALLOW)) == NULL)
 		return -1;
 	/* A tree instead of a list: every call of a walk passes here. */
 	seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
-	if ((fd = memfd_create("seal", MFD_CLOEXEC)) != -1) {
-		if (add_list(ctx, writers, sizeof(writers) / sizeof(writers[0]), EROFS) == 0 &&
-		    add_list(ctx, hiders, sizeof(hiders) / sizeof(hiders[0]), ENOSYS) == 0 &&
-		    add_open(ctx, SCMP_SYS(open), 1) == 0 &&
-		    add_open(ctx, SCMP_SYS(openat), 2) == 0 && seccomp_export_bpf(ctx, fd) == 0)
-			rc = read_rules(fd, prog);
-		close(fd);
-	}
+	if (add_list(ctx, writers, sizeof(writers) / sizeof(writers[0]), EROFS) == 0 &&
+	    add_list(ctx, hiders, sizeof(hiders) / sizeof(hiders[0]), ENOSYS) == 0 &&
+	    add_open(ctx, SCMP_SYS(open), 1) == 0 && add_open(ctx, SCMP_SYS(openat), 2) == 0)
+		rc = seal_export(ctx, prog);
 	seccomp_release(ctx);
 	return rc;
 }

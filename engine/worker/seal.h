@@ -5,6 +5,13 @@
 #include <linux/filter.h>
 
 /**
+ * seal_export(ctx, prog):
+ * Compile libseccomp's ${ctx} into ${prog}, whose rules belong to the caller (free
+ * ${prog}->filter). Return 0 or -1.
+ */
+int seal_export(void *ctx, struct sock_fprog *prog);
+
+/**
  * seal_build(prog):
  * Compile the filter into ${prog}, whose rules belong to the caller (free ${prog}->filter).  Return
  * 0 or -1.

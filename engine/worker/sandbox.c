@@ -1,0 +1,519 @@
+/* sandbox.c: the outside of a sandbox: start it, hear how far it came, end it. */
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/worker/sandbox.h"
+#include "engine/worker/runner_wire.h"
+#include "engine/worker/sandbox_job.h"
+#include "engine/worker/sandbox_wire.h"
+#include "engine/worker/tool.h"
+
+#define START  "sandbox.start"
+#define USERNS "sandbox.userns"
+
+/* What the child was doing when it gave up. */
+static const char *const doing[] = {
+    [STAGE_BEGIN] = "its own view of cgroups cannot be made",
+    [STAGE_MAP] = "its user cannot be mapped",
+    [STAGE_SOURCE] = "cannot be opened without following a link",
+    [STAGE_CHANGED] = "is not what it was a moment ago",
+    [STAGE_USER] = "its user cannot be changed",
+    [STAGE_ROOT] = "its root cannot be made",
+    [STAGE_PROC] =
+	"its /proc cannot be mounted: where parts of /proc are covered, as in a container, "
+	"the kernel forbids it",
+    [STAGE_DEV] = "its /dev cannot be made",
+    [STAGE_SCRATCH] = "its /tmp cannot be made",
+    [STAGE_EFFECT] = "cannot be overlaid, so its changes could not be gathered",
+    [STAGE_STEP] = "cannot be put in place",
+    [STAGE_PIVOT] = "its root cannot be entered",
+    [STAGE_NET] = "its network cannot be made",
+    [STAGE_CWD] = "its working directory cannot be entered",
+    [STAGE_LIMITS] = "its limits cannot be set",
+    [STAGE_DROP] = "its rights cannot be dropped",
+    [STAGE_LANDLOCK] = "Landlock refuses its rules",
+    [STAGE_FILTER] = "the filter of system calls is refused",
+    [STAGE_FORK] = "the program's process cannot be made",
+    [STAGE_FDS] = "a descriptor cannot be handed over",
+    [STAGE_EXEC] = "the program cannot be started inside",
+};
+
+void
+sandbox_limits(struct sandbox_limits *l)
+{
+	*l = (struct sandbox_limits){
+	    .group = {.tasks = 64, .memory = 1073741824, .cpu_percent = 0},
+	    .scratch_bytes = 268435456,
+	    .effect_bytes = 536870912,
+	    .effect_files = 100000,
+	    .file_bytes = 0,
+	    .open_files = 4096,
+	};
+}
+
+/*
+ * Why not.
+ */
+
+/* Return the number in the file ${path}, or -1. */
+static int64_t
+read_number(const char *path)
+{
+	char text[32];
+	ssize_t n;
+	int fd;
+
+	if ((fd = open(path, O_RDONLY | O_CLOEXEC)) == -1)
+		return -1;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (n <= 0)
+		return -1;
+	text[n] = '\0';
+	return strtoll(text, NULL, 10);
+}
+
+/* Name the setting that forbids user namespaces here, and how it is changed. */
+static int
+refuse_userns(struct refusal *refusal, int error)
+{
+	if (read_number("/proc/sys/user/max_user_namespaces") == 0)
+		return refusal_set(refusal, USERNS,
+		    "user namespaces are switched off here: sysctl user.max_user_namespaces is 0 "
+		    "(inside a sandbox it always is)");
+	if (read_number("/proc/sys/kernel/unprivileged_userns_clone") == 0)
+		return refusal_set(refusal, USERNS,
+		    "user namespaces are for root alone here: sysctl "
+		    "kernel.unprivileged_userns_clone is 0, and 1 allows them");
+	if (read_number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == 1)
+		return refusal_set(refusal, USERNS,
+		    "AppArmor restricts user namespaces here: give bastion a profile with \"userns,\", "
+		    "or set sysctl kernel.apparmor_restrict_unprivileged_userns to 0");
+	if (error == ENOSPC)
+		return refusal_set(refusal, USERNS,
+		    "there are as many user namespaces as sysctl user.max_user_namespaces allows");
+	if (error == ENOSYS || error == EINVAL)
+		return refusal_set(refusal, USERNS,
+		    "this kernel, or a filter above bastion, has no user namespaces or no clone3");
+	errno = error;
+	return refusal_errno(
+	    refusal, USERNS, "a filter or a container above bastion forbids user namespaces");
+}
+
+static bool
+names_step(uint32_t stage)
+{
+	return stage == STAGE_SOURCE || stage == STAGE_CHANGED || stage == STAGE_EFFECT ||
+	       stage == STAGE_STEP;
+}
+
+static int
+refuse_status(const struct sandbox_status *st, struct refusal *refusal)
+{
+	bool denied = st->error == EPERM || st->error == EACCES;
+
+	errno = st->error;
+	if (st->stage == STAGE_PLAN && memchr(st->refusal.why, '\0', REFUSAL_WHY_MAX) != NULL &&
+	    memchr(st->refusal.code, '\0', REFUSAL_CODE_MAX) != NULL) {
+		*refusal = st->refusal;
+		return -1;
+	}
+	if (st->stage == STAGE_EXEC)
+		return refusal_errno(refusal, "sandbox.program", doing[STAGE_EXEC]);
+	/* AppArmor lets the namespace be made and takes its rights away. */
+	if (denied && (st->stage == STAGE_MAP || st->stage == STAGE_ROOT) &&
+	    read_number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == 1)
+		return refuse_userns(refusal, st->error);
+	if (st->stage >= STAGE_PLAN)
+		return refusal_set(refusal, START, "the sandbox said what it never says");
+	if (names_step(st->stage))
+		return refusal_set(refusal, START, "the path %.*s of the plan %s: %s",
+		    (int)sizeof(st->path), st->path, doing[st->stage], strerror(st->error));
+	return refusal_errno(refusal, START, doing[st->stage]);
+}
+
+/*
+ * Starting.
+ */
+
+static int
+write_proc(pid_t pid, const char *name, const char *text)
+{
+	char path[64];
+	ssize_t n, len = (ssize_t)strlen(text);
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	if ((fd = open(path, O_WRONLY | O_CLOEXEC)) == -1)
+		return -1;
+	n = write(fd, text, (size_t)len);
+	close(fd);
+	return n == len ? 0 : -1;
+}
+
+static pid_t
+clone_child(struct sandbox *box, enum sandbox_net net)
+{
+	struct clone_args args = {
+	    .flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS |
+		     CLONE_PIDFD,
+	    .pidfd = (uint64_t)(uintptr_t)&box->pidfd,
+	    .exit_signal = SIGCHLD,
+	};
+
+	if (net != SANDBOX_NET_HOST)
+		args.flags |= CLONE_NEWNET;
+	if (box->group.fd != -1) {
+		args.flags |= CLONE_INTO_CGROUP;
+		args.cgroup = (uint64_t)box->group.fd;
+	}
+	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+}
+
+/* What the child waits for: its user, if we are root. */
+static int
+map_child(struct sandbox *box, const struct sandbox_job *job, struct refusal *refusal)
+{
+	if (job->privileged && (write_proc(box->pid, "uid_map", job->uid_map) != 0 ||
+				   write_proc(box->pid, "gid_map", job->gid_map) != 0 ||
+				   send(box->status_fd, "", 1, MSG_NOSIGNAL) != 1))
+		return refusal_errno(refusal, START, doing[STAGE_MAP]);
+	return 0;
+}
+
+/* And then its place in the groups. */
+static int
+let_go(struct sandbox *box, bool attach, struct refusal *refusal)
+{
+	if (attach && cgroup_attach(&box->group, box->pid) != 0)
+		return refusal_errno(refusal, START, "its group cannot be entered");
+	/* Where it gave up, it says why itself. */
+	if (send(box->status_fd, "", 1, MSG_NOSIGNAL) != 1 && errno != EPIPE)
+		return refusal_errno(refusal, START, "it died before it began");
+	return 0;
+}
+
+/* Clone the first process: for ${job}, or, where that is NULL, for one that comes later. */
+static int
+spawn(struct sandbox *box, struct sandbox_job *job, enum sandbox_net net,
+    const struct sandbox_caller *caller, struct refusal *refusal)
+{
+	int pair[2], rc;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == -1)
+		return refusal_errno(refusal, START, "there is no socket to hear it with");
+	box->status_fd = pair[0];
+	if (job != NULL)
+		job->status_fd = pair[1];
+	if ((box->pid = clone_child(box, net)) == 0) {
+		/* Its parent's end would keep it from noticing that the parent died. */
+		close(pair[0]);
+		if (job == NULL)
+			sandbox_child_waits(pair[1], &box->group, caller);
+		sandbox_child(job);
+	}
+	rc = errno;
+	close(pair[1]);
+	return box->pid != -1 ? 0 : refuse_userns(refusal, rc);
+}
+
+static void
+note_caps(struct sandbox *box, const struct sandbox_plan *plan)
+{
+	const struct cgroup *g = &box->group;
+
+	if (!g->tasks && plan->uid != 0)
+		sandbox_note(&box->report,
+		    "%.80s; held by RLIMIT_NPROC in a user namespace of its own", g->tasks_note);
+	else if (!g->tasks)
+		sandbox_note(&box->report, "%.120s", g->tasks_note);
+	if (plan->limits.group.memory > 0 && !g->memory)
+		sandbox_note(
+		    &box->report, "memory is capped for each process, not for all together");
+	if (plan->limits.group.cpu_percent > 0 && !g->cpu)
+		sandbox_note(&box->report, "the share of processors is not capped");
+}
+
+static void
+empty(struct sandbox *box)
+{
+	memset(box, 0, sizeof(*box));
+	box->pid = box->pidfd = box->status_fd = -1;
+	box->group.fd = box->group.tasks_fd = -1;
+}
+
+/* What of a failed start is left to do. */
+static int
+failed(struct sandbox *box)
+{
+	sandbox_end(box, NULL);
+	sandbox_free(box);
+	return -1;
+}
+
+static int
+start_new(const struct sandbox_plan *plan, struct sandbox_job *job, struct sandbox *box,
+    const struct sandbox_caller *caller, struct refusal *refusal)
+{
+	struct cgroup_limits caps = plan->limits.group;
+
+	caps.tasks = job->tasks_max;
+	cgroup_make(&box->group, &caps);
+	note_caps(box, plan);
+	job->group = &box->group;
+	if (spawn(box, job, plan->net, caller, refusal) != 0 || map_child(box, job, refusal) != 0)
+		return -1;
+	return let_go(box, true, refusal);
+}
+
+int
+sandbox_start(const struct sandbox_plan *plan, struct sandbox *box, struct refusal *refusal)
+{
+	struct sandbox_caller caller = {geteuid(), getegid()};
+	struct sandbox_job *job;
+	int rc = -1;
+
+	empty(box);
+	if ((job = malloc(sizeof(*job))) == NULL)
+		return refusal_set(refusal, START, "out of memory");
+	if (sandbox_compile(plan, &caller, job, &box->report, refusal) == 0)
+		rc = start_new(plan, job, box, &caller, refusal);
+	sandbox_job_free(job);
+	free(job);
+	return rc == 0 ? 0 : failed(box);
+}
+
+/*
+ * One that stands ready.
+ */
+
+int
+sandbox_spare(struct sandbox *box, struct refusal *refusal)
+{
+	struct sandbox_caller caller = {geteuid(), getegid()};
+	struct sandbox_limits limits;
+
+	empty(box);
+	if (sandbox_filter() == NULL)
+		return refusal_set(refusal, START, "the filter of system calls cannot be made");
+	sandbox_limits(&limits);
+	cgroup_make(&box->group, &limits.group);
+	if (spawn(box, NULL, SANDBOX_NET_NONE, &caller, refusal) != 0)
+		return failed(box);
+	if (cgroup_attach(&box->group, box->pid) == 0)
+		return 0;
+	refusal_errno(refusal, START, "its group cannot be entered");
+	return failed(box);
+}
+
+/* Hand ${plan} to the child that waits.  Return 0, or -1 if it is not there any more. */
+static int
+send_plan(const struct sandbox_plan *plan, const struct sandbox *box, struct refusal *refusal)
+{
+	int fds[WIRE_FDS_MAX], rc;
+	size_t i;
+
+	if ((fds[0] = sandbox_wire_write(plan, refusal)) == -1)
+		return -1;
+	for (i = 0; i < 3 + plan->fd_count; i++)
+		fds[1 + i] = i < 3 ? plan->stdio[i] : plan->fds[i - 3];
+	rc = runner_wire_send_all(box->status_fd, "", 1, fds, 4 + plan->fd_count);
+	close(fds[0]);
+	return rc;
+}
+
+static int
+start_waiting(const struct sandbox_plan *plan, const struct sandbox_job *job, struct sandbox *box,
+    struct refusal *refusal)
+{
+	struct cgroup_limits caps = plan->limits.group;
+	int trees = box->group.tree_count;
+
+	caps.tasks = job->tasks_max;
+	cgroup_limit(&box->group, &caps);
+	note_caps(box, plan);
+	if (send_plan(plan, box, refusal) != 0 || map_child(box, job, refusal) != 0)
+		return -1;
+	return let_go(box, box->group.tree_count != trees, refusal);
+}
+
+int
+sandbox_start_spare(const struct sandbox_plan *plan, struct sandbox *box, struct refusal *refusal)
+{
+	struct sandbox_caller caller = {geteuid(), getegid()};
+	struct sandbox_job *job;
+	int rc = -1;
+
+	if ((job = malloc(sizeof(*job))) == NULL) {
+		refusal_set(refusal, START, "out of memory");
+		return failed(box);
+	}
+	/* Checked here too: what is wrong with a plan is said at once. */
+	if (sandbox_compile(plan, &caller, job, &box->report, refusal) == 0) {
+		rc = plan->net != SANDBOX_NET_HOST ? start_waiting(plan, job, box, refusal) : -1;
+		if (rc != 0) {
+			failed(box);
+			empty(box);
+			rc = start_new(plan, job, box, &caller, refusal);
+		}
+	}
+	sandbox_job_free(job);
+	free(job);
+	return rc == 0 ? 0 : failed(box);
+}
+
+/*
+ * Hearing.
+ */
+
+/* Take the descriptors that came with the word that all is in place. */
+static void
+take_effects(struct sandbox *box, struct msghdr *m)
+{
+	struct cmsghdr *head;
+	size_t i, n;
+	int fd;
+
+	for (head = CMSG_FIRSTHDR(m); head != NULL; head = CMSG_NXTHDR(m, head)) {
+		if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
+			continue;
+		n = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		for (i = 0; i < n; i++) {
+			memcpy(&fd, CMSG_DATA(head) + i * sizeof(int), sizeof(fd));
+			if (box->effect_count < SANDBOX_EFFECTS)
+				box->effect_fd[box->effect_count++] = fd;
+			else
+				close(fd);
+		}
+	}
+}
+
+/* Receive one message.  Return 1; 0 at their end; -1 on failure. */
+static int
+hear(struct sandbox *box, struct sandbox_status *st)
+{
+	union {
+		char buf[CMSG_SPACE(SANDBOX_EFFECTS * sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = {.iov_base = st, .iov_len = sizeof(*st)};
+	struct msghdr m = {.msg_iov = &iov,
+	    .msg_iovlen = 1,
+	    .msg_control = control.buf,
+	    .msg_controllen = sizeof(control.buf)};
+	ssize_t n = recvmsg(box->status_fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+
+	if (n == 0 || n == -1)
+		return (int)n;
+	errno = EPROTO;
+	if (n != (ssize_t)sizeof(*st))
+		return -1;
+	take_effects(box, &m);
+	return 1;
+}
+
+static void
+keep_report(struct sandbox *box, const struct sandbox_status *st)
+{
+	box->report.landlock = st->landlock;
+	box->report.tasks_capped = st->capped != 0;
+	box->report.user_ns = st->user_ns;
+	box->report.pid_ns = st->pid_ns;
+	if (st->landlock == 0)
+		sandbox_note(&box->report, "this kernel has no Landlock: one layer less");
+	if (box->group.tasks && !st->capped)
+		sandbox_note(&box->report,
+		    "tasks are not capped: from inside the kernel does not confirm it");
+}
+
+int
+sandbox_hear(struct sandbox *box, struct refusal *refusal)
+{
+	struct sandbox_status st;
+	int n;
+
+	while ((n = hear(box, &st)) == 1) {
+		if (st.stage != STAGE_READY)
+			return refuse_status(&st, refusal);
+		box->placed = true;
+		keep_report(box, &st);
+	}
+	if (n == -1 && errno == EAGAIN)
+		return 0;
+	close(box->status_fd);
+	box->status_fd = -1;
+	/* The program's exec closed the last copy of the other end. */
+	if (n == 0 && box->placed)
+		return 1;
+	return refusal_set(refusal, START, "the sandbox died while it was made");
+}
+
+int
+sandbox_ready(struct sandbox *box, int ms, struct refusal *refusal)
+{
+	struct pollfd p = {.fd = box->status_fd, .events = POLLIN};
+	int64_t deadline = tool_now_ms() + ms, left;
+	int rc;
+
+	while ((rc = sandbox_hear(box, refusal)) == 0) {
+		if ((left = deadline - tool_now_ms()) <= 0)
+			return refusal_set(
+			    refusal, "sandbox.late", "the sandbox did not start in time");
+		poll(&p, 1, (int)left);
+	}
+	return rc == 1 ? 0 : -1;
+}
+
+/*
+ * Ending.
+ */
+
+void
+sandbox_reaped(struct sandbox *box)
+{
+	box->pid = -1;
+	cgroup_drop(&box->group);
+}
+
+int
+sandbox_end(struct sandbox *box, int *status)
+{
+	int st = 0, rc = 0;
+
+	if (box->pid > 0) {
+		/* Its first process takes all others with it. */
+		kill(box->pid, SIGKILL);
+		while ((rc = waitpid(box->pid, &st, 0)) == -1 && errno == EINTR)
+			continue;
+	}
+	if (status != NULL)
+		*status = st;
+	sandbox_reaped(box);
+	return rc == -1 ? -1 : 0;
+}
+
+void
+sandbox_free(struct sandbox *box)
+{
+	size_t i;
+
+	if (box->pidfd != -1)
+		close(box->pidfd);
+	if (box->status_fd != -1)
+		close(box->status_fd);
+	for (i = 0; i < box->effect_count; i++)
+		close(box->effect_fd[i]);
+	box->pidfd = box->status_fd = -1;
+	box->effect_count = 0;
+}

@@ -1,0 +1,467 @@
+/* test_sandbox_run.c: runs in sandboxes: their rows, the runner that makes them, the verb. */
+#include "tests/worker/box.h"
+
+#include "engine/state/sandbox_run.h"
+#include "engine/worker/runner.h"
+#include "tests/program.h"
+
+#define RUN(p, s, ...) program_run(p, s, NULL, (const char *const[]){__VA_ARGS__, NULL})
+#define MANY           60
+
+static int
+set_up(void **state)
+{
+	static struct scratch s;
+
+	scratch_make(&s, HOME_BOX);
+	*state = &s;
+	return 0;
+}
+
+static int
+tear_down(void **state)
+{
+	scratch_drop(*state);
+	return 0;
+}
+
+/*
+ * Rows.
+ */
+
+static int64_t
+begin(struct scratch *s, const char *backend, char nonce[SANDBOX_NONCE_SIZE])
+{
+	struct sandbox_ask ask = {
+	    .backend = backend, .program = "true", .words = 1, .uid = geteuid()};
+	int64_t id = -1;
+
+	return sandbox_run_begin(s->db, &ask, nonce, &id) == 0 ? id : -1;
+}
+
+/* A run has its row before it starts; it moves as the rules say, and is history at its end. */
+static void
+rows_move_by_the_rules(void **state)
+{
+	struct scratch *s = *state;
+	struct sandbox_report report = {.tasks_capped = true, .user_ns = 5, .pid_ns = 6};
+	struct sandbox_outcome outcome = {.exit_code = 3, .changes = 2, .applied = -1};
+	char nonce[SANDBOX_NONCE_SIZE];
+	int64_t id;
+
+	scratch_open(s, ROLE_PERSON);
+	id = begin(s, "native", nonce);
+	assert_int_equal(scratch_value(s, "SELECT count(*) FROM live_sandboxes"), 1);
+	snprintf(report.notes[0], sizeof(report.notes[0]), "a \"note\"");
+	report.note_count = 1;
+	assert_int_equal(sandbox_run_started(s->db, id, &report), 0);
+	assert_int_equal(sandbox_run_ended(s->db, id, &outcome), 0);
+	assert_int_equal(scratch_value(s, "SELECT count(*) FROM sandbox_run WHERE state = 'ended'"
+					  " AND exit_code = 3 AND changes = 2 AND applied IS NULL"
+					  " AND notes ->> 0 = 'a \"note\"'"),
+	    1);
+	scratch_refused(s, "sandbox.transition", "UPDATE sandbox_run SET state = 'running'");
+	scratch_refused(s, "sandbox.final", "UPDATE sandbox_run SET exit_code = 0");
+	scratch_refused(s, "sandbox.final", "DELETE FROM sandbox_run");
+	assert_int_equal(
+	    scratch_value(s, "SELECT count(*) FROM audit WHERE entity = 'sandbox_run'"), 3);
+}
+
+/* Nothing runs unconfined but where a person set that it may. */
+static void
+nothing_runs_unconfined_in_silence(void **state)
+{
+	struct scratch *s = *state;
+	char nonce[SANDBOX_NONCE_SIZE];
+
+	scratch_open(s, ROLE_PERSON);
+	assert_int_equal(begin(s, "none", nonce), -1);
+	assert_string_equal(store_refusal(s->db)->code, "sandbox.none");
+	assert_int_equal(
+	    scratch_sql(s, "UPDATE setting SET value = 1 WHERE name = 'sandbox.unconfined'"), 0);
+	scratch_open(s, ROLE_PERSON);
+	assert_int_not_equal(begin(s, "none", nonce), -1);
+}
+
+/* What is alive is counted, not what was left open; that reads as lost. */
+static void
+the_cap_counts_the_living(void **state)
+{
+	struct scratch *s = *state;
+	char nonce[SANDBOX_NONCE_SIZE];
+
+	assert_int_equal(
+	    scratch_sql(s,
+		"UPDATE setting SET value = 1 WHERE name = 'sandbox.live';"
+		"INSERT INTO process (boot_id, pid, start_ticks, uid, program, seen_at)"
+		" VALUES ('00000000-0000-0000-0000-000000000000', 1, 1, 0, 'x', 1);"
+		"INSERT INTO sandbox_run (nonce, backend, process_id, uid, program, words,"
+		" net, started_at) VALUES ('00000000000000000000000000000000', 'native',"
+		" last_insert_rowid(), 0, 'x', 1, 'none', 1)"),
+	    0);
+	scratch_open(s, ROLE_PERSON);
+	assert_int_not_equal(begin(s, "native", nonce), -1);
+	assert_int_equal(
+	    scratch_value(s, "SELECT count(*) FROM sandbox_run WHERE state = 'lost'"), 1);
+	assert_int_equal(begin(s, "native", nonce), -1);
+	assert_string_equal(store_refusal(s->db)->code, "sandbox.busy");
+}
+
+/* A process is of a run if it knows the run's name and the kernel says that it is in its
+ * namespaces. */
+static void
+a_run_is_known_by_its_namespaces(void **state)
+{
+	struct scratch *s = *state;
+	struct sandbox_report report = {.user_ns = 5, .pid_ns = 6};
+	char nonce[SANDBOX_NONCE_SIZE];
+	int64_t id;
+
+	scratch_open(s, ROLE_PERSON);
+	id = begin(s, "native", nonce);
+	assert_int_equal(sandbox_run_of(s->db, nonce, 5, 6), 0);
+	assert_int_equal(sandbox_run_started(s->db, id, &report), 0);
+	assert_int_equal(sandbox_run_of(s->db, nonce, 5, 6), id);
+	assert_int_equal(sandbox_run_of(s->db, nonce, 5, 7), 0);
+	assert_int_equal(sandbox_run_of(s->db, "00000000000000000000000000000000", 5, 6), 0);
+}
+
+/*
+ * The runner.
+ */
+
+struct running {
+	struct runner runner;
+	struct box_world world;
+	struct sandbox_path paths[48];
+	struct sandbox_plan plan;
+	char *argv[4];
+	int out[2];
+};
+
+static int
+runner_up(void **state)
+{
+	static struct running r;
+	static char sh[] = "sh", dash_c[] = "-c";
+	struct refusal refusal;
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	memset(&r, 0, sizeof(r));
+	*state = &r;
+	assert_int_equal(runner_start(&r.runner, "/proc/self/exe", &refusal), 0);
+	box_make(&r.world);
+	box_plan(&r.world, &r.plan, r.paths, 0);
+	r.argv[0] = sh;
+	r.argv[1] = dash_c;
+	r.plan.argv = r.argv;
+	r.plan.uid = geteuid();
+	r.plan.gid = getegid();
+	assert_int_equal(pipe2(r.out, O_CLOEXEC), 0);
+	r.plan.stdio[0] = null;
+	r.plan.stdio[1] = r.plan.stdio[2] = r.out[1];
+	return 0;
+}
+
+static int
+runner_down(void **state)
+{
+	struct running *r = *state;
+
+	runner_stop(&r->runner);
+	close(r->out[0]);
+	close(r->out[1]);
+	close(r->plan.stdio[0]);
+	box_drop(&r->world);
+	return 0;
+}
+
+static uint64_t
+runner_sh(struct running *r, const char *script)
+{
+	struct refusal refusal;
+	uint64_t id;
+
+	r->argv[2] = (char *)(uintptr_t)script;
+	if (runner_sandbox(&r->runner, &r->plan, 200, &id, &refusal) != 0)
+		fail_msg("%s: %s", refusal.code, refusal.why);
+	return id;
+}
+
+static struct runner_event *
+next(struct running *r)
+{
+	static struct runner_event e;
+	struct pollfd p = {.fd = runner_fd(&r->runner), .events = POLLIN};
+	int64_t deadline = tool_now_ms() + BOX_WAIT_MS;
+
+	while (tool_now_ms() < deadline) {
+		poll(&p, 1, 1000);
+		if (runner_event(&r->runner, &e) == 1)
+			return &e;
+	}
+	fail_msg("no event came");
+	return NULL;
+}
+
+static void
+expect(struct running *r, uint64_t id, enum runner_kind kind, int status)
+{
+	struct runner_event *e = next(r);
+
+	if (e->kind == RUNNER_REFUSED && kind != RUNNER_REFUSED)
+		fail_msg("%s: %s", e->refusal.code, e->refusal.why);
+	assert_int_equal(e->id, id);
+	assert_int_equal(e->kind, kind);
+	if (kind == RUNNER_EXITED)
+		assert_int_equal(e->status, status);
+}
+
+/* A program runs by way of the runner: started, said, ended, with its exit code. */
+static void
+the_runner_runs_programs(void **state)
+{
+	struct running *r = *state;
+	char text[64] = {0};
+	uint64_t id = runner_sh(r, "echo hello; ls /proc/self/fd | wc -w; exit 5");
+
+	expect(r, id, RUNNER_STARTED, 0);
+	expect(r, id, RUNNER_EXITED, 5 << 8);
+	assert_true(read(r->out[0], text, sizeof(text) - 1) > 0);
+	assert_string_equal(text, "hello\n4\n");
+}
+
+/* What cannot be is refused in words, also where it is the far end that finds out. */
+static void
+the_runner_refuses(void **state)
+{
+	struct running *r = *state;
+	struct runner_event *e;
+	static char none[] = "/no/such/program";
+	uint64_t id;
+
+	r->argv[0] = none;
+	id = runner_sh(r, "");
+	e = next(r);
+	assert_int_equal(e->kind, RUNNER_REFUSED);
+	assert_int_equal(e->id, id);
+	assert_string_equal(e->refusal.code, "sandbox.program");
+	r->plan.cwd = "nowhere";
+	runner_sh(r, "");
+	e = next(r);
+	assert_string_equal(e->refusal.code, "sandbox.plan");
+}
+
+/* Cancelled, a program that does not listen is killed with all that it started. */
+static void
+the_runner_kills_all(void **state)
+{
+	struct running *r = *state;
+	struct pollfd p = {.fd = r->out[0], .events = POLLIN};
+	uint64_t id = runner_sh(
+	    r, "trap '' TERM; (setsid sh -c 'trap \"\" TERM; sleep 1000' &); echo on; sleep 1000");
+	char text[16];
+
+	expect(r, id, RUNNER_STARTED, 0);
+	assert_int_equal(read(r->out[0], text, 3), 3);
+	assert_int_equal(runner_kill(&r->runner, id), 0);
+	expect(r, id, RUNNER_EXITED, SIGKILL);
+	/* Nothing holds the pipe any more but we. */
+	close(r->out[1]);
+	assert_int_equal(poll(&p, 1, BOX_WAIT_MS), 1);
+	assert_int_equal(read(r->out[0], text, sizeof(text)), 0);
+	r->out[1] = -1;
+}
+
+/* Many at once, none of which fails. */
+static void
+the_runner_runs_many(void **state)
+{
+	struct running *r = *state;
+	struct runner_event *e;
+	int i, started = 0, ended = 0;
+
+	for (i = 0; i < MANY; i++)
+		runner_sh(r, "exit 0");
+	while (ended < MANY) {
+		e = next(r);
+		started += e->kind == RUNNER_STARTED;
+		if (e->kind == RUNNER_REFUSED)
+			fail_msg("%s: %s", e->refusal.code, e->refusal.why);
+		if (e->kind == RUNNER_EXITED) {
+			assert_int_equal(e->status, 0);
+			ended++;
+		}
+	}
+	assert_int_equal(started, MANY);
+}
+
+/* Return how many groups of the process ${pid} there are in the hierarchy of pids. */
+static int
+groups_of(pid_t pid)
+{
+	char command[256];
+
+	snprintf(command, sizeof(command),
+	    "exit $(find /sys/fs/cgroup -maxdepth 6 -type d -name 'bastion-%d-*' | wc -l)",
+	    (int)pid);
+	return WEXITSTATUS(system(command));
+}
+
+/* CAP-3: a runner that is killed in the middle of a run takes the run with it; the next one finds
+ * its group and removes it. */
+static void
+nothing_stays_of_a_killed_runner(void **state)
+{
+	struct running *r = *state;
+	struct refusal refusal;
+	pid_t pid = r->runner.pid;
+	char text[16];
+	uint64_t id = runner_sh(r, "echo on; sleep 1000");
+
+	expect(r, id, RUNNER_STARTED, 0);
+	assert_int_equal(read(r->out[0], text, 3), 3);
+	kill(pid, SIGKILL);
+	close(r->out[1]);
+	r->out[1] = -1;
+	assert_int_equal(read(r->out[0], text, sizeof(text)), 0);
+	runner_stop(&r->runner);
+	assert_int_equal(runner_start(&r->runner, "/proc/self/exe", &refusal), 0);
+	assert_int_equal(groups_of(pid), 0);
+}
+
+/*
+ * The verb.
+ */
+
+static void
+make_folder(struct scratch *s, char *dir, size_t size)
+{
+	snprintf(dir, size, "%s/folder", s->dir);
+	box_shell("mkdir -p %s && echo one > %s/a && echo canary > %s/secret", dir, dir, dir);
+}
+
+/* Tried, a command's changes are shown and thrown away; the row says so. */
+static void
+a_try_changes_nothing(void **state)
+{
+	struct scratch *s = *state;
+	struct program p;
+	char dir[128];
+
+	make_folder(s, dir, sizeof(dir));
+	RUN(&p, s, "sandbox", "try", "--effect", dir, "--", "sh", "-c",
+	    "echo said; echo two >> a; echo new > b; cat /proc/1/environ; exit 4");
+	if (p.code != 4)
+		fail_msg("%d: %s", p.code, p.err);
+	assert_non_null(strstr(p.out, "said\n"));
+	assert_non_null(strstr(p.out, "It would have changed:"));
+	assert_non_null(strstr(p.out, "modified"));
+	assert_non_null(strstr(p.out, "created"));
+	program_free(&p);
+	box_shell("test \"$(cat %s/a)\" = one && test ! -e %s/b", dir, dir);
+	scratch_open(s, ROLE_READER);
+	assert_int_equal(scratch_value(s, "SELECT count(*) FROM sandbox_run WHERE state = 'ended'"
+					  " AND exit_code = 4 AND changes = 2 AND applied IS NULL"
+					  " AND program = 'sh' AND words = 3"),
+	    1);
+}
+
+static void
+a_try_is_applied(void **state)
+{
+	struct scratch *s = *state;
+	struct program p;
+	char dir[128];
+
+	make_folder(s, dir, sizeof(dir));
+	RUN(&p, s, "sandbox", "try", "--effect", dir, "--apply", "--json", "--", "sh", "-c",
+	    "echo two >> a; rm secret");
+	if (p.code != 0)
+		fail_msg("%d: %s", p.code, p.err);
+	assert_non_null(strstr(p.out, "\"applied\":2"));
+	assert_non_null(strstr(p.out, "{\"change\":\"deleted\",\"type\":\"file\""));
+	program_free(&p);
+	box_shell("test \"$(wc -l < %s/a)\" = 2 && test ! -e %s/secret", dir, dir);
+}
+
+static void
+a_try_is_kept_aside(void **state)
+{
+	struct scratch *s = *state;
+	struct program p;
+	char dir[128], kept[128];
+
+	make_folder(s, dir, sizeof(dir));
+	snprintf(kept, sizeof(kept), "%s/kept", s->dir);
+	RUN(&p, s, "sandbox", "try", "--effect", dir, "--keep", kept, "--", "sh", "-c",
+	    "mkdir -p d/e; echo two > d/e/f; echo x >> a");
+	if (p.code != 0)
+		fail_msg("%d: %s", p.code, p.err);
+	program_free(&p);
+	box_shell(
+	    "test \"$(cat %s/d/e/f)\" = two && test -f %s/a && test ! -e %s/d", kept, kept, dir);
+}
+
+/* The state of bastion is not seen, also where it lies in the folder that is tried. */
+static void
+the_state_is_not_seen(void **state)
+{
+	struct scratch *s = *state;
+	struct program p;
+
+	RUN(&p, s, "sandbox", "try", "--effect", s->dir, "--deny-read", s->home.run, "--", "sh",
+	    "-c",
+	    "cat state/*; ls state run; find / -name bastion.key -o -name bastion.db 2>/dev/null; echo end");
+	assert_null(strstr(p.out, "SQLite"));
+	assert_null(strstr(p.out, "bastion.key"));
+	assert_non_null(strstr(p.out, "end\n"));
+	program_free(&p);
+	RUN(&p, s, "sandbox", "try", "--read", s->home.state, "--", "true");
+	assert_int_not_equal(p.code, 0);
+	assert_non_null(strstr(p.err, "sandbox.plan"));
+	program_free(&p);
+}
+
+/* Over its time a command is ended, and nothing of it is applied. */
+static void
+a_late_try_is_not_applied(void **state)
+{
+	struct scratch *s = *state;
+	struct program p;
+	char dir[128];
+
+	make_folder(s, dir, sizeof(dir));
+	RUN(&p, s, "sandbox", "try", "--effect", dir, "--apply", "--time", "1s", "--", "sh", "-c",
+	    "echo two >> a; sleep 1000");
+	assert_int_equal(p.code, 75);
+	assert_non_null(strstr(p.err, "sandbox.time"));
+	program_free(&p);
+	box_shell("test \"$(cat %s/a)\" = one", dir);
+}
+
+int
+main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(rows_move_by_the_rules, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(nothing_runs_unconfined_in_silence, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(the_cap_counts_the_living, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(a_run_is_known_by_its_namespaces, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(the_runner_runs_programs, runner_up, runner_down),
+	    cmocka_unit_test_setup_teardown(the_runner_refuses, runner_up, runner_down),
+	    cmocka_unit_test_setup_teardown(the_runner_kills_all, runner_up, runner_down),
+	    cmocka_unit_test_setup_teardown(the_runner_runs_many, runner_up, runner_down),
+	    cmocka_unit_test_setup_teardown(
+		nothing_stays_of_a_killed_runner, runner_up, runner_down),
+	    cmocka_unit_test_setup_teardown(a_try_changes_nothing, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(a_try_is_applied, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(a_try_is_kept_aside, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(the_state_is_not_seen, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(a_late_try_is_not_applied, set_up, tear_down),
+	};
+
+	if (argc > 1 && strcmp(argv[1], "runner") == 0)
+		return runner_main(argc, argv);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
