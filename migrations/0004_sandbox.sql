@@ -84,6 +84,14 @@ BEGIN
                         'applied', NEW.applied, 'digest', lower(hex(NEW.digest))));
 END;
 
+-- What was allowed to a run ends with it, and so does what it has connected.
+CREATE TRIGGER sandbox_run_ends_egress AFTER UPDATE OF state ON sandbox_run
+WHEN NEW.ended_at IS NOT NULL AND OLD.ended_at IS NULL
+BEGIN
+    UPDATE egress_flow SET state = 'lost', ended_at = NEW.ended_at WHERE run_id = NEW.id AND ended_at IS NULL;
+    UPDATE egress_rule SET state = 'dropped', dropped_at = NEW.ended_at WHERE run_id = NEW.id AND state = 'active';
+END;
+
 -- What runs in a sandbox now.
 CREATE VIEW live_sandboxes AS
 SELECT r.id, r.state, r.program, r.words, r.uid, r.backend, r.net, r.capped, p.pid AS starter,
@@ -100,6 +108,13 @@ INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('sandbox_run', 'running', 'lost');
 
 INSERT INTO setting (name, value, unit, low, high, doc) VALUES
+    ('run.ask_ms', 60000, 'ms', 100, 3600000, 'how long a person may take to answer bastion run --ask'),
+    ('run.files', 1000000, 'files', 64, 100000000, 'files that a program of bastion run may make in its /tmp'),
+    ('run.memory', 0, 'bytes', 0, 1099511627776, 'memory of all processes of bastion run; 0: no cap of its own'),
+    ('run.names', 16384, 'rows', 16, 131072, 'names that a program of bastion run may look up'),
+    ('run.open_files', 65536, 'descriptors', 16, 1048576, 'descriptors that one process of bastion run may hold'),
+    ('run.scratch', 1073741824, 'bytes', 65536, 1099511627776, 'what the /tmp of bastion run may hold'),
+    ('run.tasks', 4096, 'tasks', 1, 100000, 'processes and threads of bastion run'),
     ('sandbox.cpu_percent', 0, 'percent', 0, 100000, 'share of one processor that a sandbox may use; 0: no cap'),
     ('sandbox.effect', 536870912, 'bytes', 65536, 1099511627776, 'what a program in a sandbox may change before it is applied or thrown away'),
     ('sandbox.file', 0, 'bytes', 0, 1099511627776, 'longest file that a program in a sandbox may write; 0: no cap of its own'),
@@ -114,6 +129,10 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('sandbox.unconfined', 0, 'bool', 0, 1, 'allow the backend none, which confines nothing');
 
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
+    ('run.ask', 3, 422, 'leave out --ask, or run this on a terminal'),
+    ('run.folder', 2, 422, 'see the message; change into a folder of your own'),
+    ('run.over', 126, 409, 'start another run'),
+    ('run.preset', 2, 404, 'see bastion sql ''SELECT DISTINCT name FROM egress_preset'''),
     ('sandbox.backend', 3, 503, 'install bubblewrap, or take the backend native'),
     ('sandbox.busy', 75, 503, 'wait for a run to end: bastion sql ''SELECT * FROM live_sandboxes'''),
     ('sandbox.effect', 1, 500, 'see the message; what was not applied is as it was'),

@@ -91,37 +91,6 @@ show(struct cli *cli, const char *sql, int64_t n, const char *none)
  * Rules.
  */
 
-/* "github.com", "*.github.com", "github.com:443", "2001:db8::8", "[2001:db8::8]:443", "*", "*:443".
- */
-static int
-what_read(const char *text, struct authority *a, struct refusal *r)
-{
-	if (text[0] == '*' && (text[1] == '\0' || text[1] == ':')) {
-		if (authority_parse("any", 3, 1, a, r) != 0)
-			return -1;
-		if (text[1] == ':') {
-			char any[16];
-
-			snprintf(any, sizeof(any), "any%s", text + 1);
-			if (authority_parse(any, strlen(any), 1, a, r) != 0)
-				return -1;
-		} else {
-			a->port = 0;
-		}
-		strcpy(a->host.text, "*");
-		return 0;
-	}
-	/* A name stands for all below it, so a star in front says nothing more. */
-	if (strncmp(text, "*.", 2) == 0)
-		text += 2;
-	if (host_read(text, strlen(text), &a->host, NULL) == 0) {
-		a->port = 0;
-		return 0;
-	}
-	return authority_parse(text, strlen(text), 1, a, r) == 0 && strrchr(text, ':') != NULL ? 0
-											       : -1;
-}
-
 static int
 rule(struct cli *cli, const char *verdict, const char *what, const struct options *o)
 {
@@ -132,7 +101,7 @@ rule(struct cli *cli, const char *verdict, const char *what, const struct option
 	struct authority a;
 	int64_t id;
 
-	if (what_read(what, &a, &cli->refusal) != 0)
+	if (authority_pattern(what, &a, &cli->refusal) != 0)
 		return cli_refuse(cli);
 	asked.suffix = a.host.text;
 	asked.port = a.port;
@@ -154,7 +123,7 @@ forget(struct cli *cli, const char *what)
 
 	if (input_number(what, &id) != 0) {
 		id = 0;
-		if (what_read(what, &a, &cli->refusal) != 0)
+		if (authority_pattern(what, &a, &cli->refusal) != 0)
 			return cli_refuse(cli);
 	}
 	if (cli_open(cli, ROLE_PERSON) != 0 ||
