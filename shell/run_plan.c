@@ -216,10 +216,11 @@ add_home(struct run_plan *p, struct refusal *refusal)
 	int rc = 0;
 	size_t i;
 
+	if (kept_make(p, refusal) != 0)
+		return -1;
 	if (is_named(p, p->home))
 		return 0;
-	if (kept_make(p, refusal) != 0 ||
-	    add(p, SANDBOX_WRITE, p->kept, p->home, refusal) != 0)
+	if (add(p, SANDBOX_WRITE, p->kept, p->home, refusal) != 0)
 		return -1;
 	for (i = 0; rc == 0 && i < sizeof(shown) / sizeof(shown[0]); i++) {
 		snprintf(path, sizeof(path), "%.3900s/%s", p->home, shown[i]);
@@ -302,6 +303,37 @@ hide_secrets(struct run_plan *p, struct refusal *refusal)
 	return 0;
 }
 
+/* Names are the lane's to look up: also those that this machine knows by a file. */
+static int
+add_names(struct run_plan *p, struct refusal *refusal)
+{
+	static const char *const files[][2] = {
+	    {"/etc/hosts", "127.0.0.1 localhost sandbox\n"}, {"/etc/resolv.conf", "nameserver 127.0.0.1\n"}};
+	char path[PATH_MAX];
+	struct stat st;
+	size_t i, len;
+	int fd;
+
+	for (i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		/* One that is a link leads nowhere inside, and then the library asks 127.0.0.1. */
+		if (is_named(p, files[i][0]) || lstat(files[i][0], &st) != 0 ||
+		    !S_ISREG(st.st_mode))
+			continue;
+		snprintf(path, sizeof(path), "%.4000s.%s", p->kept, strrchr(files[i][0], '/') + 1);
+		len = strlen(files[i][1]);
+		if ((fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644)) == -1)
+			return refusal_errno(refusal, CODE, path);
+		if (write(fd, files[i][1], len) != (ssize_t)len) {
+			close(fd);
+			return refusal_errno(refusal, CODE, path);
+		}
+		close(fd);
+		if (add(p, SANDBOX_READ, path, files[i][0], refusal) != 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int
 add_system(struct run_plan *p, struct refusal *refusal)
 {
@@ -344,7 +376,7 @@ run_plan_make(struct run_plan *p, const struct home *home, char **argv, bool lan
 		return -1;
 	p->named = p->plan.path_count;
 	if (hide_secrets(p, refusal) != 0 || add_home(p, refusal) != 0 ||
-	    add_system(p, refusal) != 0)
+	    add_system(p, refusal) != 0 || (lane && add_names(p, refusal) != 0))
 		return -1;
 	forbid(p, home);
 	if (lane) {

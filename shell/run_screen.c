@@ -150,6 +150,13 @@ on_master(void *ctx, uint32_t events)
 }
 
 int
+screen_begins(const struct screen *s, struct sandbox_terminal *t)
+{
+	t->settings = s->before;
+	return ioctl(s->tty, TIOCGWINSZ, &t->size);
+}
+
+int
 screen_join(struct screen *s, int master, bool typed)
 {
 	int flags = fcntl(master, F_GETFL);
@@ -160,8 +167,6 @@ screen_join(struct screen *s, int master, bool typed)
 	s->typed = typed;
 	s->out.from = s->in.to = master;
 	s->out.to = s->in.from = s->tty;
-	tcsetattr(master, TCSANOW, &s->before);
-	screen_resized(s);
 	if (typed)
 		set_raw(s, true);
 	if (loop_add(s->loop, master, EPOLLIN, on_master, s) != 0 ||

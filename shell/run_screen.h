@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <termios.h>
 
+#include "engine/worker/sandbox.h"
 #include "engine/actor/loop.h"
 #include "engine/refusal.h"
 
@@ -37,9 +38,15 @@ struct screen {
 int screen_open(struct screen *s, struct loop *loop, bool needed, struct refusal *refusal);
 
 /**
+ * screen_begins(s, terminal):
+ * Store how the program's terminal begins: as the person's is.  Return 0 or -1.
+ */
+int screen_begins(const struct screen *s, struct sandbox_terminal *terminal);
+
+/**
  * screen_join(s, master, typed):
- * Carry bytes between the person's terminal and ${master}, of the same size and settings; what is
- * typed only if ${typed}.  Return 0 or -1.
+ * Carry bytes between the person's terminal and ${master}; what is typed only if ${typed}.  Return 0
+ * or -1.
  */
 int screen_join(struct screen *s, int master, bool typed);
 

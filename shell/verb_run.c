@@ -41,6 +41,7 @@ struct run {
 	int64_t id;
 	struct sandbox box;
 	struct screen screen;
+	struct sandbox_terminal terminal;
 	struct loop *loop;
 
 	struct store *lane_db;
@@ -388,9 +389,10 @@ choose_stdio(struct run *r)
 
 	for (i = 0; i < 3; i++) {
 		r->plan.plan.stdio[i] = i;
-		if (r->screen.tty != -1 && isatty(i)) {
+		if (r->screen.tty != -1 && isatty(i) &&
+		    screen_begins(&r->screen, &r->terminal) == 0) {
 			r->plan.plan.stdio[i] = -1;
-			r->plan.plan.terminal = true;
+			r->plan.plan.terminal = &r->terminal;
 		}
 	}
 }
@@ -467,12 +469,9 @@ begin(struct run *r, int argc, char **argv)
 static int
 open_state(struct cli *cli)
 {
-	struct refusal missing;
-
 	if (cli_open(cli, ROLE_PERSON) == 0)
 		return 0;
-	missing = cli->refusal;
-	if (strcmp(missing.code, "store.missing") != 0)
+	if (strcmp(cli->refusal.code, "store.missing") != 0)
 		return -1;
 	cli_close(cli);
 	if (home_open(&cli->home, cli->role, true, &cli->refusal) != 0 ||
@@ -509,19 +508,20 @@ verb_run(struct cli *cli, int argc, char **argv)
 	    {"env", required_argument, NULL, 'e'}, {"no-net", no_argument, NULL, 'n'},
 	    {"quiet", no_argument, NULL, 'q'}, {NULL, 0, NULL, 0}};
 	static struct run r;
+	struct refusal wrong;
 	int first, rc;
 
 	r.cli = cli;
 	r.box.pid = -1;
 	if ((first = cli_options(cli, argc, argv, options, option, &r)) < 0)
 		return first == -2 ? 0 : 2;
-	if (r.wrong)
-		return cli_refuse(cli);
-	if (first == argc)
+	if (!r.wrong && first == argc)
 		return cli_usage(cli, "name a command, behind --");
+	wrong = cli->refusal;
 	if (open_state(cli) == -1)
 		return cli_refuse(cli);
-	rc = begin(&r, argc - first, argv + first);
+	cli->refusal = wrong;
+	rc = r.wrong ? -1 : begin(&r, argc - first, argv + first);
 	loop_free(r.loop);
 	run_plan_free(&r.plan);
 	if (rc != 0)

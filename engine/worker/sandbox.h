@@ -5,7 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
 #include <sys/types.h>
+#include <termios.h>
 
 #include "engine/refusal.h"
 #include "engine/worker/cgroup.h"
@@ -59,6 +61,12 @@ struct sandbox_listener {
 	bool catch; /* gets all TCP connections to what is not loopback (SANDBOX_NET_CAUGHT) */
 };
 
+/* How a terminal begins. */
+struct sandbox_terminal {
+	struct termios settings;
+	struct winsize size;
+};
+
 /* What may run, decided by somebody else.  All pointers are the caller's. */
 struct sandbox_plan {
 	char *const *argv; /* argv[0] without a slash is looked for in PATH of ${env} */
@@ -78,9 +86,8 @@ struct sandbox_plan {
 	/* The last two only with sandbox_start, in the process that calls it. */
 	const struct sandbox_listener *listeners;
 	size_t listener_count;
-	/* A terminal of its own, which is the program's controlling one, in place of each stdio
-	 * that is -1. */
-	bool terminal;
+	/* A terminal of its own, the program's controlling one, for each stdio that is -1; or NULL. */
+	const struct sandbox_terminal *terminal;
 	struct sandbox_limits limits;
 };
 

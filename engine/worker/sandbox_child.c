@@ -27,6 +27,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "engine/worker/runner_wire.h"
@@ -721,11 +722,15 @@ make_terminal(struct child *c)
 	int unlocked = 0;
 
 	c->terminal[0] = c->terminal[1] = -1;
-	if (!c->job->plan->terminal)
+	if (c->job->plan->terminal == NULL)
 		return;
 	must(c, STAGE_TERMINAL,
 	    c->terminal[0] = open("/dev/pts/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC));
 	must(c, STAGE_TERMINAL, ioctl(c->terminal[0], TIOCSPTLCK, &unlocked));
+	must(c, STAGE_TERMINAL,
+	    ioctl(c->terminal[0], TIOCSWINSZ, &c->job->plan->terminal->size));
+	must(c, STAGE_TERMINAL,
+	    tcsetattr(c->terminal[0], TCSANOW, &c->job->plan->terminal->settings));
 	must(c, STAGE_TERMINAL,
 	    c->terminal[1] = ioctl(c->terminal[0], TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC));
 }
@@ -822,7 +827,7 @@ static void __attribute__((noreturn)) program(struct child *c)
 	int i, error = ENOENT;
 
 	setsid();
-	if (plan->terminal)
+	if (plan->terminal != NULL)
 		must(c, STAGE_TERMINAL, ioctl(c->terminal[1], TIOCSCTTY, 0));
 	place_fds(c);
 	for (i = 1; i < NSIG; i++)

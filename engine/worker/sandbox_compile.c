@@ -152,7 +152,7 @@ check_fds(struct compiler *k)
 		    "at most %d sockets can listen inside, in a network of its own",
 		    SANDBOX_LISTENERS);
 	for (i = 0; i < 3; i++)
-		if (!(k->plan->terminal && k->plan->stdio[i] == -1) &&
+		if (!(k->plan->terminal != NULL && k->plan->stdio[i] == -1) &&
 		    check_fd(k, k->plan->stdio[i], false) != 0)
 			return -1;
 	for (i = 0; i < k->plan->fd_count; i++)
