@@ -14,16 +14,18 @@
 
 #define CODE "run.folder"
 
-/* What of a home is seen, read-only: how the person writes commits, and programs. No secret lies there. */
+/* What of a home is seen, read-only: how the person writes commits, and programs. No secret lies
+ * there. */
 static const char *const shown[] = {".gitconfig", ".config/git/config", ".config/git/ignore",
     ".config/git/attributes", ".local/bin", ".local/lib", ".local/share/uv", ".local/share/pnpm",
-    ".cargo/bin", ".rustup", ".nvm", ".volta", ".deno/bin", ".bun/bin", ".pyenv", ".rbenv", ".sdkman",
-    "go/bin"};
+    ".cargo/bin", ".rustup", ".nvm", ".volta", ".deno/bin", ".bun/bin", ".pyenv", ".rbenv",
+    ".sdkman", "go/bin"};
 
 /* What of a project others run later, outside: never written. */
 static const char *const kept[] = {".git/hooks", ".git/config"};
 
-/* What passes from one environment into the other by itself: no name here has ever held a secret. */
+/* What passes from one environment into the other by itself: no name here has ever held a secret.
+ */
 static const char *const passed[] = {"PATH", "USER", "LOGNAME", "LANG", "LANGUAGE", "LC_ALL",
     "LC_CTYPE", "LC_MESSAGES", "LC_TIME", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "TZ",
     "EDITOR", "VISUAL", "PAGER", "CI"};
@@ -123,7 +125,8 @@ make_below(int dir, const char *path)
 			name[n] = '\0';
 			/* What a program left there may be a link. */
 			if (mkdirat(fd, name, 0700) == 0 || errno == EEXIST)
-				next = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+				next = openat(
+				    fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		}
 		close(fd);
 		fd = next;
@@ -283,7 +286,8 @@ add_folder(struct run_plan *p, struct refusal *refusal)
 	return 0;
 }
 
-/* Keys and tokens that lie in what the person named are hidden, unless they were named themselves. */
+/* Keys and tokens that lie in what the person named are hidden, unless they were named themselves.
+ */
 static int
 hide_secrets(struct run_plan *p, struct refusal *refusal)
 {
@@ -307,8 +311,8 @@ hide_secrets(struct run_plan *p, struct refusal *refusal)
 static int
 add_names(struct run_plan *p, struct refusal *refusal)
 {
-	static const char *const files[][2] = {
-	    {"/etc/hosts", "127.0.0.1 localhost sandbox\n"}, {"/etc/resolv.conf", "nameserver 127.0.0.1\n"}};
+	static const char *const files[][2] = {{"/etc/hosts", "127.0.0.1 localhost sandbox\n"},
+	    {"/etc/resolv.conf", "nameserver 127.0.0.1\n"}};
 	char path[PATH_MAX];
 	struct stat st;
 	size_t i, len;
@@ -321,7 +325,8 @@ add_names(struct run_plan *p, struct refusal *refusal)
 			continue;
 		snprintf(path, sizeof(path), "%.4000s.%s", p->kept, strrchr(files[i][0], '/') + 1);
 		len = strlen(files[i][1]);
-		if ((fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644)) == -1)
+		if ((fd = open(
+			 path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644)) == -1)
 			return refusal_errno(refusal, CODE, path);
 		if (write(fd, files[i][1], len) != (ssize_t)len) {
 			close(fd);
@@ -343,8 +348,7 @@ add_system(struct run_plan *p, struct refusal *refusal)
 	sandbox_system(&p->system);
 	for (i = 0; i < p->system.count; i++) {
 		s = &p->system.paths[i];
-		if (!is_named(p, s->target) &&
-		    add(p, s->kind, s->source, s->target, refusal) != 0)
+		if (!is_named(p, s->target) && add(p, s->kind, s->source, s->target, refusal) != 0)
 			return -1;
 	}
 	return 0;
@@ -361,12 +365,11 @@ forbid(struct run_plan *p, const struct home *home)
 }
 
 int
-run_plan_make(struct run_plan *p, const struct home *home, char **argv, bool lane,
-    struct refusal *refusal)
+run_plan_make(
+    struct run_plan *p, const struct home *home, char **argv, bool lane, struct refusal *refusal)
 {
 	const struct sandbox_listener listeners[] = {{.port = RUN_HTTP}, {.port = RUN_SOCKS},
-	    {.port = RUN_DNS, .datagram = true, .any = true},
-	    {.port = RUN_CAUGHT, .catch = true}};
+	    {.port = RUN_DNS, .datagram = true, .any = true}, {.port = RUN_CAUGHT, .catch = true}};
 
 	p->plan.argv = argv;
 	p->plan.uid = geteuid();

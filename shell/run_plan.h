@@ -1,4 +1,5 @@
-/* run_plan.h: what a program of bastion run sees: its folder, an empty home that is kept, the system. */
+/* run_plan.h: what a program of bastion run sees: its folder, an empty home that is kept, the
+ * system. */
 #ifndef SHELL_RUN_PLAN_H
 #define SHELL_RUN_PLAN_H
 
@@ -46,15 +47,14 @@ int run_plan_env(struct run_plan *p, const char *text, struct refusal *refusal);
  * Complete the plan of ${argv}: the folder that the person is in, what of the home is seen, the
  * system, and with ${lane} a network with the lane's ports.  Return 0 or -1.
  */
-int run_plan_make(struct run_plan *p, const struct home *home, char **argv, bool lane,
-    struct refusal *refusal);
+int run_plan_make(
+    struct run_plan *p, const struct home *home, char **argv, bool lane, struct refusal *refusal);
 
 /**
  * run_plan_environment(p, nonce, lane, refusal):
  * Complete its environment.  Return 0 or -1.
  */
-int run_plan_environment(
-    struct run_plan *p, const char *nonce, bool lane, struct refusal *refusal);
+int run_plan_environment(struct run_plan *p, const char *nonce, bool lane, struct refusal *refusal);
 
 void run_plan_free(struct run_plan *p);
 

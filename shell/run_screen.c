@@ -92,8 +92,7 @@ watch(struct screen *s)
 
 	if (s->tty != -1)
 		loop_mod(s->loop, s->tty,
-		    (keys ? (uint32_t)EPOLLIN : 0) |
-			(out && !s->asking ? (uint32_t)EPOLLOUT : 0));
+		    (keys ? (uint32_t)EPOLLIN : 0) | (out && !s->asking ? (uint32_t)EPOLLOUT : 0));
 	if (s->master != -1)
 		loop_mod(s->loop, s->master,
 		    (out || s->asking ? 0 : (uint32_t)EPOLLIN) | (in ? (uint32_t)EPOLLOUT : 0));

@@ -45,8 +45,8 @@ int screen_begins(const struct screen *s, struct sandbox_terminal *terminal);
 
 /**
  * screen_join(s, master, typed):
- * Carry bytes between the person's terminal and ${master}; what is typed only if ${typed}.  Return 0
- * or -1.
+ * Carry bytes between the person's terminal and ${master}; what is typed only if ${typed}.  Return
+ * 0 or -1.
  */
 int screen_join(struct screen *s, int master, bool typed);
 
@@ -60,8 +60,8 @@ void screen_resized(struct screen *s);
  * screen_ask(s, question, answered, ctx):
  * Show ${question} and call ${answered} with the next key; what the program says waits.
  */
-void screen_ask(struct screen *s, const char *question, void (*answered)(void *ctx, char key),
-    void *ctx);
+void screen_ask(
+    struct screen *s, const char *question, void (*answered)(void *ctx, char key), void *ctx);
 
 /**
  * screen_asked(s):

@@ -96,8 +96,8 @@ option(void *ctx, int val, const char *arg)
 		break;
 	case 'r':
 	case 'w':
-		rc = run_plan_path(&r->plan, val == 'r' ? SANDBOX_READ : SANDBOX_WRITE, arg,
-		    &r->cli->refusal);
+		rc = run_plan_path(
+		    &r->plan, val == 'r' ? SANDBOX_READ : SANDBOX_WRITE, arg, &r->cli->refusal);
 		break;
 	case 'e':
 		rc = run_plan_env(&r->plan, arg, &r->cli->refusal);
@@ -132,7 +132,7 @@ on_refused(void *ctx, const struct authority *to, const struct refusal *why, con
 	authority_text(to, 0, what, sizeof(what));
 	snprintf(line, sizeof(line), "bastion: run: %s: %s [%s]%s%s", what, why->why, why->code,
 	    strcmp(why->code, "egress.unknown") == 0 ? "; to allow it: bastion egress allow "
-	    : advice[0] != '\0'			     ? "; "
+	    : advice[0] != '\0'                      ? "; "
 						     : "",
 	    strcmp(why->code, "egress.unknown") == 0 ? what : advice);
 	for (at = line; *at != '\0'; at++)
@@ -158,8 +158,7 @@ decide(struct run *r, bool deny, bool always)
 	    .suffix = a->to.host.text,
 	    .port = a->to.port,
 	    .by_uid = getuid()};
-	const struct run_rule once = {
-	    .deny = deny, .suffix = a->to.host.text, .port = a->to.port};
+	const struct run_rule once = {.deny = deny, .suffix = a->to.host.text, .port = a->to.port};
 	int64_t id;
 	int rc;
 
@@ -218,8 +217,7 @@ ask_next(struct run *r)
 	authority_text(&r->asking->to, 0, what, sizeof(what));
 	snprintf(question, sizeof(question),
 	    "bastion: may it reach %s? [y]es, [a]lways, [N]o, ne[v]er:", what);
-	r->ask_timer =
-	    loop_after(r->loop, store_setting(r->cli->db, "run.ask_ms"), on_ask_late, r);
+	r->ask_timer = loop_after(r->loop, store_setting(r->cli->db, "run.ask_ms"), on_ask_late, r);
 	screen_ask(&r->screen, question, on_key, r);
 }
 
@@ -231,8 +229,7 @@ on_unknown(void *ctx, const struct authority *to)
 	struct asking **at, *a;
 
 	for (at = &r->asking; *at != NULL; at = &(*at)->next)
-		if ((*at)->to.port == to->port &&
-		    strcmp((*at)->to.host.text, to->host.text) == 0)
+		if ((*at)->to.port == to->port && strcmp((*at)->to.host.text, to->host.text) == 0)
 			return;
 	if ((a = calloc(1, sizeof(*a))) == NULL) {
 		proxy_answered(r->proxy, to);
@@ -277,7 +274,8 @@ lane_open(struct run *r)
 	config.db = r->lane_db;
 	if ((r->proxy = proxy_new(&config, no)) == NULL)
 		return -1;
-	if ((bell = store_bell(r->lane_db)) == -1 || loop_add(r->loop, bell, EPOLLIN, on_bell, r) != 0)
+	if ((bell = store_bell(r->lane_db)) == -1 ||
+	    loop_add(r->loop, bell, EPOLLIN, on_bell, r) != 0)
 		return refusal_errno(no, "socket.bind", "cannot watch the rules");
 	return 0;
 }
@@ -368,8 +366,7 @@ on_ended(void *ctx, uint32_t events)
 static int
 listen_to_signals(struct run *r)
 {
-	static const int signals[] = {
-	    SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
+	static const int signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
 	size_t i;
 
 	signal(SIGPIPE, SIG_IGN);

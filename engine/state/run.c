@@ -3,7 +3,7 @@
 
 #include "engine/state/run.h"
 
-#define NOT_YET                                                                          \
+#define NOT_YET                                                                                    \
 	" NOT EXISTS (SELECT 1 FROM egress_rule AS r WHERE r.state = 'active' AND r.run_id = :run" \
 	"   AND r.verdict = w.verdict AND r.suffix = w.suffix AND r.port = w.port)"
 

@@ -86,7 +86,8 @@ struct sandbox_plan {
 	/* The last two only with sandbox_start, in the process that calls it. */
 	const struct sandbox_listener *listeners;
 	size_t listener_count;
-	/* A terminal of its own, the program's controlling one, for each stdio that is -1; or NULL. */
+	/* A terminal of its own, the program's controlling one, for each stdio that is -1; or NULL.
+	 */
 	const struct sandbox_terminal *terminal;
 	struct sandbox_limits limits;
 };

@@ -727,8 +727,7 @@ make_terminal(struct child *c)
 	must(c, STAGE_TERMINAL,
 	    c->terminal[0] = open("/dev/pts/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC));
 	must(c, STAGE_TERMINAL, ioctl(c->terminal[0], TIOCSPTLCK, &unlocked));
-	must(c, STAGE_TERMINAL,
-	    ioctl(c->terminal[0], TIOCSWINSZ, &c->job->plan->terminal->size));
+	must(c, STAGE_TERMINAL, ioctl(c->terminal[0], TIOCSWINSZ, &c->job->plan->terminal->size));
 	must(c, STAGE_TERMINAL,
 	    tcsetattr(c->terminal[0], TCSANOW, &c->job->plan->terminal->settings));
 	must(c, STAGE_TERMINAL,

@@ -1,6 +1,6 @@
 /*
- * sandbox_net.c: the network inside: a loopback, listeners on it, and, where the plan says so, every
- * address of the internet on it, so that what is meant for them comes to a listener.
+ * sandbox_net.c: the network inside: a loopback, listeners on it, and, where the plan says so,
+ * every address of the internet on it, so that what is meant for them comes to a listener.
  */
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -165,8 +165,7 @@ nft(struct writer *w, uint16_t type, uint16_t flags)
 static void
 nft_batch(struct writer *w, uint16_t type)
 {
-	const struct nfgenmsg g = {
-	    .version = NFNETLINK_V0, .res_id = htons(NFNL_SUBSYS_NFTABLES)};
+	const struct nfgenmsg g = {.version = NFNETLINK_V0, .res_id = htons(NFNL_SUBSYS_NFTABLES)};
 
 	begin(w, type, 0, &g, sizeof(g));
 	end(w);

@@ -3,10 +3,10 @@
 
 #include "net/egress/dns.h"
 
-#define HEADER    12
-#define LABEL_MAX 63
+#define HEADER        12
+#define LABEL_MAX     63
 #define WIRE_NAME_MAX 255 /* of a name on the wire */
-#define TTL       1
+#define TTL           1
 
 enum { RESPONSE = 0x80, OPCODE = 0x78, TRUNCATED = 0x02, DESIRED = 0x01, AVAILABLE = 0x80 };
 

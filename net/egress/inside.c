@@ -19,7 +19,7 @@
 
 struct inside {
 	struct inside_config config;
-	char **names; /* of address STAND + 1 + index */
+	char **names;    /* of address STAND + 1 + index */
 	uint32_t *table; /* index + 1, by hash of the name; 0: free */
 	size_t count, slots;
 };

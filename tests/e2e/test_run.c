@@ -60,13 +60,13 @@ failed(const char *command)
 }
 
 /* It ends with ${code} and says ${text}, on either descriptor. */
-#define RUN(code_, text, command, ...)                                              \
-	do {                                                                        \
-		run(command, ##__VA_ARGS__, (char *)NULL);                          \
-		if (p.code != (code_) ||                                            \
-		    (strstr(p.out, text) == NULL && strstr(p.err, text) == NULL))   \
-			failed(command);                                            \
-		program_free(&p);                                                   \
+#define RUN(code_, text, command, ...)                                            \
+	do {                                                                      \
+		run(command, ##__VA_ARGS__, (char *)NULL);                        \
+		if (p.code != (code_) ||                                          \
+		    (strstr(p.out, text) == NULL && strstr(p.err, text) == NULL)) \
+			failed(command);                                          \
+		program_free(&p);                                                 \
 	} while (0)
 
 static void
@@ -167,9 +167,8 @@ clients_reach_what_is_allowed(void **state)
 	    "site.example.test");
 	RUN(0, "from the site", "curl -sS --cacert c https://site.example.test:8443/page",
 	    "--allow", "site.example.test:8443");
-	RUN(0, "from the site",
-	    "curl -sS -x \"$ALL_PROXY\" http://site.example.test:8080/page", "--allow",
-	    "example.test");
+	RUN(0, "from the site", "curl -sS -x \"$ALL_PROXY\" http://site.example.test:8080/page",
+	    "--allow", "example.test");
 	RUN(0, "one",
 	    "GIT_SSL_CAINFO=$PWD/c git clone -q https://site.example.test:8443/repo.git /tmp/a && cat "
 	    "/tmp/a/file",
@@ -182,8 +181,9 @@ clients_reach_what_is_allowed(void **state)
 	    "[ $http_proxy$https_proxy$all_proxy$no_proxy = $HTTP_PROXY$HTTPS_PROXY$ALL_PROXY$NO_PROXY ]"
 	    " && echo $HTTPS_PROXY $ALL_PROXY $NO_PROXY");
 	assert_int_equal(
-	    scratch_value(&s, "SELECT count(*) FROM egress_flow WHERE state = 'done'"
-			      " AND run_id IS NOT NULL AND surface IN ('http', 'connect', 'socks5')"),
+	    scratch_value(&s,
+		"SELECT count(*) FROM egress_flow WHERE state = 'done'"
+		" AND run_id IS NOT NULL AND surface IN ('http', 'connect', 'socks5')"),
 	    5);
 }
 
@@ -193,8 +193,8 @@ what_knows_no_proxy_is_carried(void **state)
 {
 	(void)state;
 	needs_namespaces();
-	RUN(0, "from the site", NO_PROXIES "curl -sS http://site.example.test:8080/page",
-	    "--allow", "site.example.test");
+	RUN(0, "from the site", NO_PROXIES "curl -sS http://site.example.test:8080/page", "--allow",
+	    "site.example.test");
 	RUN(0, "from the site",
 	    NO_PROXIES "curl -sS --cacert c https://site.example.test:8443/page", "--allow",
 	    "site.example.test");
@@ -203,8 +203,9 @@ what_knows_no_proxy_is_carried(void **state)
 	    NETNS_SITE ":8080");
 	if (system("command -v node >/dev/null") == 0)
 		RUN(0, "from the site",
-		    NO_PROXIES "NODE_USE_ENV_PROXY= node -e 'fetch(\"http://site.example.test:8080/page\")"
-			       ".then(r => r.text()).then(console.log)'",
+		    NO_PROXIES
+		    "NODE_USE_ENV_PROXY= node -e 'fetch(\"http://site.example.test:8080/page\")"
+		    ".then(r => r.text()).then(console.log)'",
 		    "--allow", "site.example.test");
 	assert_true(scratch_value(&s, "SELECT count(*) FROM egress_flow WHERE surface = 'caught'"
 				      " AND host = 'site.example.test' AND state = 'done'") >= 2);
@@ -234,8 +235,8 @@ denied_says_why(void **state)
 	RUN(56, advice, command);
 	RUN(56, "egress.denied", command, "--allow", "example.test", "--deny",
 	    "other.example.test");
-	snprintf(command, sizeof(command), NO_PROXIES "curl -sS https://other.example.test:%d/",
-	    port);
+	snprintf(
+	    command, sizeof(command), NO_PROXIES "curl -sS https://other.example.test:%d/", port);
 	RUN(35, advice, command);
 	RUN(35, "egress.denied", command, "--allow", "*", "--deny", "other.example.test");
 	w = (struct pollfd){.fd = listener, .events = POLLIN};
@@ -277,9 +278,8 @@ nothing_else_gets_out(void **state)
 	RUN(1, "unreachable",
 	    "python3 -c 'import socket; socket.create_connection((\"" NETNS_SIX "\", 8080))'",
 	    "--allow", "*");
-	assert_int_equal(bind(abstract, (struct sockaddr *)&at,
-			     offsetof(struct sockaddr_un, sun_path) + 17),
-	    0);
+	assert_int_equal(
+	    bind(abstract, (struct sockaddr *)&at, offsetof(struct sockaddr_un, sun_path) + 17), 0);
 	assert_int_equal(listen(abstract, 1), 0);
 	RUN(1, "refused",
 	    "python3 -c 'import socket; "
@@ -383,8 +383,9 @@ exit_codes_pass(void **state)
 	RUN(2, "run.preset", "true", "--allow", "@nothing");
 	RUN(2, "egress.authority", "true", "--allow", "bad host");
 	RUN(0, "", "true", "--allow", "@npm");
-	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM egress_rule"
-					   " WHERE suffix = 'registry.npmjs.org' AND state = 'dropped'"),
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM egress_rule"
+			      " WHERE suffix = 'registry.npmjs.org' AND state = 'dropped'"),
 	    1);
 }
 
@@ -397,7 +398,8 @@ no_namespaces_no_run(void **state)
 	(void)state;
 	needs_namespaces();
 	assert_non_null(realpath(program_path(), path));
-	snprintf(command, sizeof(command), "export BASTION_STATE=/tmp/s BASTION_RUN=/tmp/r; %s run -- touch /tmp/ran; echo $?; ls /tmp",
+	snprintf(command, sizeof(command),
+	    "export BASTION_STATE=/tmp/s BASTION_RUN=/tmp/r; %s run -- touch /tmp/ran; echo $?; ls /tmp",
 	    path);
 	run(command, "--ro", path, (char *)NULL);
 	if (strncmp(p.out, "3\n", 2) != 0 || strstr(p.out, "ran") != NULL ||
@@ -428,8 +430,8 @@ state_is_made(void **state)
 static void
 talk(const char *flag, const char *command)
 {
-	const char *words[] = {"run", "--env", "PATH=/usr/bin:/bin", flag, "--", "sh", "-c", command,
-	    NULL};
+	const char *words[] = {
+	    "run", "--env", "PATH=/usr/bin:/bin", flag, "--", "sh", "-c", command, NULL};
 
 	program_talk(&t, &s, words);
 }
@@ -442,9 +444,10 @@ terminal_is_the_programs(void **state)
 	(void)state;
 	needs_namespaces();
 	talk("--quiet",
-	    "tty; stty size; trap 'stty size' WINCH; trap 'echo interrupted' INT; echo ready >/dev/tty;"
-	    " for i in 1 2; do sleep 60 & wait $!; done; printf '\\033[?1049h'; stty raw -echo;"
-	    " echo raw; head -c 2 | od -An -tx1; stty sane; printf '\\033[?1049l'; exit 5");
+	    "tty; stty size; trap 'stty size' WINCH; trap 'echo interrupted; got=1' INT;"
+	    " echo ready >/dev/tty; while [ -z \"$got\" ]; do sleep 0.05; done;"
+	    " printf '\\033[?1049h'; stty raw -echo; echo raw; head -c 2 | od -An -tx1; stty sane;"
+	    " printf '\\033[?1049l'; exit 5");
 	program_expect(&t, "/dev/pts/0");
 	program_expect(&t, " 80");
 	program_expect(&t, "ready");
@@ -465,7 +468,7 @@ jobs_and_signals(void **state)
 	needs_namespaces();
 	talk("--quiet", "PS1='type> ' exec bash --norc -i");
 	program_expect(&t, "type> ");
-	program_type(&t, "echo $((40+2)); sleep 60\n");
+	program_type(&t, "sh -c 'echo $((40+2)); sleep 60'\n");
 	program_expect(&t, "42");
 	program_type(&t, "\032");
 	program_expect(&t, "Stopped");
@@ -508,9 +511,10 @@ asked_once(void **state)
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM egress_may"
 					   " WHERE what = 'site.example.test' AND port = 8080"),
 	    1);
-	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM egress_flow"
-					   " WHERE code = 'egress.unknown' AND port = 8443"
-					   " AND run_id = (SELECT max(run_id) - 1 FROM egress_flow)"),
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM egress_flow"
+			      " WHERE code = 'egress.unknown' AND port = 8443"
+			      " AND run_id = (SELECT max(run_id) - 1 FROM egress_flow)"),
 	    0);
 }
 
@@ -541,8 +545,8 @@ nothing_is_left(void **state)
 	needs_namespaces();
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM live_flows"), 0);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM live_sandboxes"), 0);
-	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM egress_flow WHERE state = 'lost'"),
-	    0);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM egress_flow WHERE state = 'lost'"), 0);
 }
 
 int
