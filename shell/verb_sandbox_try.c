@@ -19,6 +19,7 @@
 
 #include "engine/state/sandbox_run.h"
 #include "engine/worker/runner.h"
+#include "engine/worker/sandbox_backend.h"
 #include "engine/worker/sandbox_effect.h"
 #include "engine/worker/sandbox_system.h"
 #include "engine/worker/tool.h"
@@ -39,7 +40,7 @@ struct attempt {
 	bool gathers; /* a folder was named */
 	bool wrong;   /* and is none */
 	enum sandbox_net net;
-	const char *user, *keep;
+	const char *user, *keep, *backend;
 	bool apply;
 	int64_t time_ms;
 
@@ -52,6 +53,8 @@ struct attempt {
 	char *env[ENV_MAX + 1];
 	char nonce[SANDBOX_NONCE_SIZE];
 
+	struct sandbox_record record;
+	char bwrap[BACKEND_PATH_MAX];
 	struct runner runner;
 	uint64_t process;
 	int out[2]; /* what the program says: read from [0] */
@@ -116,6 +119,9 @@ option(void *ctx, int val, const char *arg)
 		return cli_duration(arg, &a->time_ms);
 	case 'u':
 		a->user = arg;
+		return 0;
+	case 'b':
+		a->backend = arg;
 		return 0;
 	case 'k':
 		a->keep = arg;
@@ -196,9 +202,11 @@ make_env(struct attempt *a)
 
 	add_env(a, &n, "PATH", "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin");
 	add_env(a, &n, "HOME", "/tmp");
-	add_env(a, &n, "BASTION_SANDBOXED", "1");
-	add_env(a, &n, "BASTION_SANDBOX_BACKEND", "native");
-	add_env(a, &n, "BASTION_SANDBOX_RUN", a->nonce);
+	if (a->plan.backend != BACKEND_NONE) {
+		add_env(a, &n, "BASTION_SANDBOXED", "1");
+		add_env(a, &n, "BASTION_SANDBOX_BACKEND", a->record.name);
+		add_env(a, &n, "BASTION_SANDBOX_RUN", a->nonce);
+	}
 	for (i = 0; i < sizeof(env_names) / sizeof(env_names[0]); i++)
 		add_env(a, &n, env_names[i], getenv(env_names[i]));
 	a->plan.env = a->env;
@@ -245,7 +253,10 @@ make_plan(struct attempt *a, char **argv)
 {
 	if (getcwd(a->cwd, sizeof(a->cwd)) == NULL)
 		return refusal_errno(&a->cli->refusal, "sandbox.plan", "the working directory");
-	if (!a->gathers && add_path(a, SANDBOX_EFFECT, a->cwd) == -1)
+	/* Only our own sandbox gathers changes: with bubblewrap the folder is read. */
+	if (!a->gathers && a->plan.backend != BACKEND_NONE &&
+	    add_path(
+		a, a->plan.backend == BACKEND_NATIVE ? SANDBOX_EFFECT : SANDBOX_READ, a->cwd) == -1)
 		return -1;
 	if (find_user(a) == -1 || hide_secrets(a) == -1 || add_system(a) == -1)
 		return -1;
@@ -488,6 +499,10 @@ show_people(const struct attempt *a)
 
 	for (i = 0; i < a->report.note_count; i++)
 		fprintf(stderr, "Note: %s.\n", a->report.notes[i]);
+	if (a->plan.backend != BACKEND_NATIVE) {
+		puts("What it changed was not gathered.");
+		return;
+	}
 	if (a->changes == 0) {
 		puts("It changed nothing.");
 		return;
@@ -548,7 +563,7 @@ static int
 finish(struct attempt *a, int64_t id)
 {
 	struct sandbox_outcome outcome = {.exit_code = a->late ? LATE : a->code, .applied = -1};
-	int rc = read_effects(a);
+	int rc = a->plan.backend == BACKEND_NATIVE ? read_effects(a) : 0;
 
 	/* What did not end by itself is half done. */
 	if (rc == 0 && a->apply && !a->late && !a->stopped) {
@@ -588,9 +603,16 @@ forget(struct attempt *a)
 static int
 try(struct attempt *a, int argc, char **argv)
 {
-	struct sandbox_ask ask = {.backend = "native", .program = argv[0], .words = argc};
+	static const char *const names[] = {"native", "bubblewrap", "none"};
+	struct sandbox_ask ask = {.program = argv[0], .words = argc};
+	struct sandbox_facts facts;
 	int64_t id;
 
+	sandbox_facts(&facts, getenv("PATH"), a->bwrap);
+	if (sandbox_backend_choose(a->backend, &facts, &a->record, &a->cli->refusal) == -1)
+		return -1;
+	a->plan.backend = a->record.backend;
+	ask.backend = names[a->plan.backend];
 	if (make_plan(a, argv) == -1)
 		return -1;
 	ask.uid = a->plan.uid;
@@ -624,7 +646,9 @@ try(struct attempt *a, int argc, char **argv)
  * --read and --write show further paths; what is written below --write is written at once.
  * --deny-read hides a path, --allow-read shows a part of it again, --deny-write keeps one as it is.
  * Keys and tokens in the usual places of a home are hidden. As root, --user runs it as somebody
- * else. The exit code is that of the command; 75 where it took longer than --time.
+ * else. --backend bubblewrap has bwrap hold it, which gathers no changes; none holds it by nothing,
+ * and only where the setting sandbox.unconfined is 1. The exit code is that of the command; 75
+ * where it took longer than --time.
  */
 int
 verb_sandbox_try(struct cli *cli, int argc, char **argv)
@@ -634,9 +658,9 @@ verb_sandbox_try(struct cli *cli, int argc, char **argv)
 	    {"deny-read", required_argument, NULL, 'D'},
 	    {"allow-read", required_argument, NULL, 'A'},
 	    {"deny-write", required_argument, NULL, 'W'}, {"net", required_argument, NULL, 'n'},
-	    {"user", required_argument, NULL, 'u'}, {"time", required_argument, NULL, 't'},
-	    {"apply", no_argument, NULL, 'a'}, {"keep", required_argument, NULL, 'k'},
-	    {NULL, 0, NULL, 0}};
+	    {"user", required_argument, NULL, 'u'}, {"backend", required_argument, NULL, 'b'},
+	    {"time", required_argument, NULL, 't'}, {"apply", no_argument, NULL, 'a'},
+	    {"keep", required_argument, NULL, 'k'}, {NULL, 0, NULL, 0}};
 	static struct attempt a;
 	int first, rc;
 

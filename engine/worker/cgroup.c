@@ -328,7 +328,7 @@ cap_tasks(struct cgroup *c, int64_t tasks)
 
 	if (t == NULL) {
 		snprintf(c->tasks_note, sizeof(c->tasks_note),
-		    "tasks are not capped: no group with a pids controller can be made here (%s)",
+		    "tasks are not capped: no group for them can be made here (%s)",
 		    errno == EACCES || errno == EPERM || errno == EROFS ? "not permitted"
 									: "there is none");
 		return;

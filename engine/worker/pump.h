@@ -18,6 +18,9 @@ struct pump {
 	char *buf;
 	size_t used;
 	size_t cap;
+	int text;     /* what comes is no frames but the output of a program */
+	char tail[4]; /* the beginning of a character whose end has not come */
+	size_t tail_len;
 	int64_t skipped; /* bytes of a frame that was too long, so far */
 	int64_t dropped; /* bytes behind the bound of the whole answer */
 	int full;
@@ -30,6 +33,15 @@ struct pump {
  * 0 or -1.
  */
 int pump_init(
+    struct pump *p, int fd, int64_t frame_max, int64_t total_max, pump_frame *frame, void *ctx);
+
+/**
+ * pump_init_text(p, fd, frame_max, total_max, frame, ctx):
+ * As pump_init, for the output of a program, which may be any bytes: it is handed out as frames
+ * {"o":"…"} as it comes, RFC 8259 strings of at most ${frame_max} bytes; bytes that are not UTF-8
+ * (RFC 3629) become U+FFFD.  ${frame_max} is at least 64.
+ */
+int pump_init_text(
     struct pump *p, int fd, int64_t frame_max, int64_t total_max, pump_frame *frame, void *ctx);
 
 /**

@@ -348,7 +348,7 @@ start_run(struct zygote *z, const struct runner_wire_request *q, int out)
 static pid_t
 target(const struct run *run)
 {
-	return run->box != NULL ? run->pid : -run->pid;
+	return run->box != NULL && !run->box->plain ? run->pid : -run->pid;
 }
 
 /* Take the next step of ending ${run}. */
@@ -432,6 +432,8 @@ static int
 start_plan(
     struct zygote *z, const struct sandbox_plan *plan, struct sandbox *box, struct refusal *refusal)
 {
+	if (plan->backend != BACKEND_NATIVE)
+		return sandbox_start(plan, box, refusal);
 	z->wants_box = true;
 	if (z->spare_box == NULL)
 		return sandbox_start(plan, box, refusal);

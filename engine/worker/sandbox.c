@@ -13,8 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/worker/sandbox.h"
 #include "engine/worker/runner_wire.h"
+#include "engine/worker/sandbox.h"
+#include "engine/worker/sandbox_backend.h"
 #include "engine/worker/sandbox_job.h"
 #include "engine/worker/sandbox_wire.h"
 #include "engine/worker/tool.h"
@@ -30,9 +31,7 @@ static const char *const doing[] = {
     [STAGE_CHANGED] = "is not what it was a moment ago",
     [STAGE_USER] = "its user cannot be changed",
     [STAGE_ROOT] = "its root cannot be made",
-    [STAGE_PROC] =
-	"its /proc cannot be mounted: where parts of /proc are covered, as in a container, "
-	"the kernel forbids it",
+    [STAGE_PROC] = "its /proc cannot be mounted, as where parts of /proc are covered (a container)",
     [STAGE_DEV] = "its /dev cannot be made",
     [STAGE_SCRATCH] = "its /tmp cannot be made",
     [STAGE_EFFECT] = "cannot be overlaid, so its changes could not be gathered",
@@ -163,18 +162,18 @@ write_proc(pid_t pid, const char *name, const char *text)
 	return n == len ? 0 : -1;
 }
 
+#define SPACES (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS)
+
+/* Clone a process into ${spaces} and its group. */
 static pid_t
-clone_child(struct sandbox *box, enum sandbox_net net)
+clone_child(struct sandbox *box, uint64_t spaces)
 {
 	struct clone_args args = {
-	    .flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS |
-		     CLONE_PIDFD,
+	    .flags = spaces | CLONE_PIDFD,
 	    .pidfd = (uint64_t)(uintptr_t)&box->pidfd,
 	    .exit_signal = SIGCHLD,
 	};
 
-	if (net != SANDBOX_NET_HOST)
-		args.flags |= CLONE_NEWNET;
 	if (box->group.fd != -1) {
 		args.flags |= CLONE_INTO_CGROUP;
 		args.cgroup = (uint64_t)box->group.fd;
@@ -217,7 +216,8 @@ spawn(struct sandbox *box, struct sandbox_job *job, enum sandbox_net net,
 	box->status_fd = pair[0];
 	if (job != NULL)
 		job->status_fd = pair[1];
-	if ((box->pid = clone_child(box, net)) == 0) {
+	box->pid = clone_child(box, net == SANDBOX_NET_HOST ? SPACES : SPACES | CLONE_NEWNET);
+	if (box->pid == 0) {
 		/* Its parent's end would keep it from noticing that the parent died. */
 		close(pair[0]);
 		if (job == NULL)
@@ -276,9 +276,65 @@ start_new(const struct sandbox_plan *plan, struct sandbox_job *job, struct sandb
 	caps.tasks = job->tasks_max;
 	cgroup_make(&box->group, &caps);
 	note_caps(box, plan);
+	box->net = plan->net;
 	job->group = &box->group;
 	if (spawn(box, job, plan->net, caller, refusal) != 0 || map_child(box, job, refusal) != 0)
 		return -1;
+	return let_go(box, true, refusal);
+}
+
+/* What is executed where the backend is not ours.  Return it, or NULL with ${refusal}. */
+static char *const *
+plain_argv(const struct sandbox_plan *plan, char *room, size_t size, struct refusal *refusal)
+{
+	static const char *argv[BACKEND_ARGV_MAX];
+	static char bwrap[BACKEND_PATH_MAX];
+	struct sandbox_record record;
+	struct sandbox_facts facts;
+
+	if (plan->backend == BACKEND_NONE)
+		return plan->argv;
+	sandbox_facts(&facts, "/usr/local/bin:/usr/bin:/bin", bwrap);
+	if (sandbox_backend_choose("bubblewrap", &facts, &record, refusal) == -1 ||
+	    sandbox_bubblewrap(plan, record.executable, argv, room, size, refusal) == -1)
+		return NULL;
+	return (char *const *)(uintptr_t)argv;
+}
+
+/* bwrap or nothing, in a group and with limits all the same. */
+static int
+start_plain(const struct sandbox_plan *plan, struct sandbox_job *job, struct sandbox *box,
+    struct refusal *refusal)
+{
+	struct cgroup_limits caps = plan->limits.group;
+	static char room[65536];
+	char *const *argv = plain_argv(plan, room, sizeof(room), refusal);
+	int pair[2];
+
+	if (argv == NULL)
+		return -1;
+	if (plan->backend != BACKEND_NONE) {
+		free(job->programs[0]);
+		if ((job->programs[0] = strdup(argv[0])) == NULL)
+			return refusal_set(refusal, START, "out of memory");
+	}
+	box->plain = true;
+	caps.tasks = job->tasks_max;
+	cgroup_make(&box->group, &caps);
+	if (!box->group.tasks)
+		sandbox_note(&box->report, "%.120s", box->group.tasks_note);
+	job->group = &box->group;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == -1)
+		return refusal_errno(refusal, START, "there is no socket to hear it with");
+	box->status_fd = pair[0];
+	job->status_fd = pair[1];
+	if ((box->pid = clone_child(box, 0)) == 0) {
+		close(pair[0]);
+		sandbox_child_plain(job, argv);
+	}
+	close(pair[1]);
+	if (box->pid == -1)
+		return refusal_errno(refusal, START, "the program's process cannot be made");
 	return let_go(box, true, refusal);
 }
 
@@ -293,7 +349,8 @@ sandbox_start(const struct sandbox_plan *plan, struct sandbox *box, struct refus
 	if ((job = malloc(sizeof(*job))) == NULL)
 		return refusal_set(refusal, START, "out of memory");
 	if (sandbox_compile(plan, &caller, job, &box->report, refusal) == 0)
-		rc = start_new(plan, job, box, &caller, refusal);
+		rc = plan->backend == BACKEND_NATIVE ? start_new(plan, job, box, &caller, refusal)
+						     : start_plain(plan, job, box, refusal);
 	sandbox_job_free(job);
 	free(job);
 	return rc == 0 ? 0 : failed(box);
@@ -366,11 +423,15 @@ sandbox_start_spare(const struct sandbox_plan *plan, struct sandbox *box, struct
 	}
 	/* Checked here too: what is wrong with a plan is said at once. */
 	if (sandbox_compile(plan, &caller, job, &box->report, refusal) == 0) {
-		rc = plan->net != SANDBOX_NET_HOST ? start_waiting(plan, job, box, refusal) : -1;
+		rc = plan->net != SANDBOX_NET_HOST && plan->backend == BACKEND_NATIVE
+			 ? start_waiting(plan, job, box, refusal)
+			 : -1;
 		if (rc != 0) {
 			failed(box);
 			empty(box);
-			rc = start_new(plan, job, box, &caller, refusal);
+			rc = plan->backend == BACKEND_NATIVE
+				 ? start_new(plan, job, box, &caller, refusal)
+				 : start_plain(plan, job, box, refusal);
 		}
 	}
 	sandbox_job_free(job);
@@ -450,7 +511,10 @@ keep_report(struct sandbox *box, const struct sandbox_status *st)
 	box->report.tasks_capped = st->capped != 0;
 	box->report.user_ns = st->user_ns;
 	box->report.pid_ns = st->pid_ns;
-	if (st->landlock == 0)
+	if (box->net == SANDBOX_NET_HOST && st->landlock < 6)
+		sandbox_note(&box->report,
+		    "on the machine's network, and this kernel's Landlock does not hold abstract sockets");
+	if (st->landlock == 0 && !box->plain)
 		sandbox_note(&box->report, "this kernel has no Landlock: one layer less");
 	if (box->group.tasks && !st->capped)
 		sandbox_note(&box->report,
@@ -513,6 +577,7 @@ sandbox_end(struct sandbox *box, int *status)
 
 	if (box->pid > 0) {
 		/* Its first process takes all others with it. */
+		kill(box->plain ? -box->pid : box->pid, SIGKILL);
 		kill(box->pid, SIGKILL);
 		while ((rc = waitpid(box->pid, &st, 0)) == -1 && errno == EINTR)
 			continue;

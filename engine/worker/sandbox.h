@@ -37,6 +37,12 @@ struct sandbox_path {
 	const char *target;
 };
 
+enum sandbox_backend {
+	BACKEND_NATIVE,     /* ours */
+	BACKEND_BUBBLEWRAP, /* bwrap, where it is installed and asked for */
+	BACKEND_NONE,       /* nothing confines it: only where that is asked for by name */
+};
+
 enum sandbox_net {
 	SANDBOX_NET_NONE,    /* a loopback of its own */
 	SANDBOX_NET_SOCKETS, /* that, and the sockets that are passed in */
@@ -69,6 +75,7 @@ struct sandbox_terminal {
 
 /* What may run, decided by somebody else.  All pointers are the caller's. */
 struct sandbox_plan {
+	enum sandbox_backend backend;
 	char *const *argv; /* argv[0] without a slash is looked for in PATH of ${env} */
 	char *const *env;  /* all of it */
 	const char *cwd;   /* inside */
@@ -108,6 +115,8 @@ struct sandbox {
 	int pidfd;
 	int status_fd; /* readable when it started or could not; see sandbox_ready */
 	bool placed;   /* all is in place, and the program about to start */
+	enum sandbox_net net;
+	bool plain; /* no first process of ours: ${pid} is the program, and leads a group */
 	struct cgroup group;
 	struct sandbox_report report;
 	int effect_fd[SANDBOX_EFFECTS]; /* what changed, in the order of the plan's EFFECTs */

@@ -20,12 +20,6 @@ struct sandbox_wsl {
 	char kernel[BACKEND_KERNEL_MAX]; /* the text, trimmed; "" where it is none */
 };
 
-enum sandbox_backend {
-	BACKEND_NATIVE,     /* ours */
-	BACKEND_BUBBLEWRAP, /* bwrap, where it is installed and asked for */
-	BACKEND_NONE,       /* nothing confines it: only where that is asked for by name */
-};
-
 /* What is known about the machine. */
 struct sandbox_facts {
 	bool namespaces;        /* user namespaces can be made: sandbox_can */

@@ -515,7 +515,7 @@ leave_effects(struct child *c)
 	must(c, STAGE_EFFECT, at = walk(c, LAST, sizeof(LAST) - 1, true, NULL));
 	must(c, STAGE_EFFECT, umount2(fd_path(at, path), MNT_DETACH));
 	close(at);
-	must(c, STAGE_EFFECT, unlinkat(c->root, LAST + 1, AT_REMOVEDIR));
+	must(c, STAGE_EFFECT, unlinkat(c->root, &LAST[1], AT_REMOVEDIR));
 }
 
 /*
@@ -757,7 +757,8 @@ set_limits(struct child *c)
 	must(c, STAGE_LIMITS, limit(RLIMIT_MSGQUEUE, 0));
 	must(c, STAGE_LIMITS, limit(RLIMIT_RTPRIO, 0));
 	/* Counted within our user namespace; the machine's root is not held by it. */
-	must(c, STAGE_LIMITS, limit(RLIMIT_NPROC, c->job->tasks_max));
+	if (c->job->plan->backend == BACKEND_NATIVE)
+		must(c, STAGE_LIMITS, limit(RLIMIT_NPROC, c->job->tasks_max));
 	if (l->file_bytes > 0)
 		must(c, STAGE_LIMITS, limit(RLIMIT_FSIZE, l->file_bytes));
 	if (l->group.memory > 0 && !c->job->group->memory)
@@ -819,7 +820,8 @@ place_fds(struct child *c)
 	must(c, STAGE_FDS, close_range((unsigned)n, ~0U, CLOSE_RANGE_CLOEXEC));
 }
 
-static void __attribute__((noreturn)) program(struct child *c)
+/* Become ${argv}, with the plan's descriptors and nothing else of ours. */
+static void __attribute__((noreturn)) program(struct child *c, char *const *argv)
 {
 	const struct sandbox_plan *plan = c->job->plan;
 	sigset_t none;
@@ -835,7 +837,7 @@ static void __attribute__((noreturn)) program(struct child *c)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	umask(022);
 	for (i = 0; c->job->programs[i] != NULL; i++) {
-		execve(c->job->programs[i], plan->argv, plan->env);
+		execve(c->job->programs[i], argv, plan->env);
 		if (errno != ENOENT && errno != ENOTDIR)
 			error = errno;
 	}
@@ -948,7 +950,9 @@ sandbox_child(struct sandbox_job *job)
 	enter_root(&c);
 	must(&c, STAGE_NET, sandbox_net(job, c.listener));
 	make_terminal(&c);
-	must(&c, STAGE_NET, sethostname("sandbox", 7));
+	/* No layer, and a unit with ProtectHostname forbids it. */
+	if (sethostname("sandbox", 7) == -1)
+		errno = 0;
 	must(&c, STAGE_CWD, chdir(job->plan->cwd));
 	enter_group(&c);
 	set_limits(&c);
@@ -958,8 +962,26 @@ sandbox_child(struct sandbox_job *job)
 	/* Not the library's fork: its handlers may want locks that a thread of the parent held. */
 	must(&c, STAGE_FORK, pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
 	if (pid == 0)
-		program(&c);
+		program(&c, job->plan->argv);
 	reap(pid, &all);
+}
+
+void
+sandbox_child_plain(struct sandbox_job *job, char *const *argv)
+{
+	struct child c = {.job = job};
+	sigset_t all;
+
+	quiet(&all);
+	wait_go(&c);
+	c.status.capped = cgroup_holds(job->group, job->tasks_max);
+	become_user(&c);
+	die_with_parent(&c);
+	must(&c, STAGE_CWD, chdir(job->plan->backend == BACKEND_NONE ? job->plan->cwd : "/"));
+	set_limits(&c);
+	must(&c, STAGE_DROP, prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+	say_ready(&c);
+	program(&c, argv);
 }
 
 /* Take the plan and its descriptors from the parent; there is none where it closes the socket. */

@@ -122,7 +122,7 @@ is_socket(int fd)
 
 /* A folder's descriptor is a way past the root; one of a path alone may become one. */
 static int
-check_fd(struct compiler *k, int fd, bool extra)
+check_fd(struct compiler *k, int fd)
 {
 	struct stat st;
 	int flags = fcntl(fd, F_GETFL);
@@ -132,7 +132,7 @@ check_fd(struct compiler *k, int fd, bool extra)
 	if (S_ISDIR(st.st_mode) || (flags & O_PATH) != 0)
 		return refusal_set(
 		    k->refusal, CODE, "a descriptor of a folder is a way out of the sandbox");
-	if (extra && is_socket(fd) && k->plan->net == SANDBOX_NET_NONE)
+	if (is_socket(fd) && k->plan->net == SANDBOX_NET_NONE)
 		return refusal_set(
 		    k->refusal, CODE, "a socket is passed in, but the plan has no network");
 	return 0;
@@ -153,10 +153,10 @@ check_fds(struct compiler *k)
 		    SANDBOX_LISTENERS);
 	for (i = 0; i < 3; i++)
 		if (!(k->plan->terminal != NULL && k->plan->stdio[i] == -1) &&
-		    check_fd(k, k->plan->stdio[i], false) != 0)
+		    check_fd(k, k->plan->stdio[i]) != 0)
 			return -1;
 	for (i = 0; i < k->plan->fd_count; i++)
-		if (check_fd(k, k->plan->fds[i], true) != 0)
+		if (check_fd(k, k->plan->fds[i]) != 0)
 			return -1;
 	return 0;
 }
@@ -179,6 +179,7 @@ check_plan(struct compiler *k)
 {
 	const struct sandbox_plan *plan = k->plan;
 	const struct sandbox_limits *l = &plan->limits;
+	size_t i;
 
 	if (check_words(k, plan->argv, "the command") != 0 ||
 	    check_words(k, plan->env, "the environment") != 0)
@@ -188,6 +189,10 @@ check_plan(struct compiler *k)
 	if (plan->path_count > SANDBOX_PATHS_MAX || plan->forbidden_count > SANDBOX_PATHS_MAX)
 		return refusal_set(
 		    k->refusal, CODE, "a plan has at most %d paths", SANDBOX_PATHS_MAX);
+	for (i = 0; plan->backend == BACKEND_NONE && i < plan->path_count; i++)
+		if (plan->paths[i].kind == SANDBOX_EFFECT)
+			return refusal_set(k->refusal, "sandbox.backend",
+			    "without a sandbox no changes can be gathered");
 	if (strcmp(plan->cwd, "/") != 0 && !is_plain(plan->cwd))
 		return refusal_set(
 		    k->refusal, CODE, "the working directory is not absolute and plain");
@@ -261,6 +266,20 @@ effect_number(const struct compiler *k, const struct sandbox_path *p)
 	return n;
 }
 
+/* Return whether ${st} is one of the forbidden paths, by whatever name it was reached. */
+static bool
+is_forbidden(const struct compiler *k, const struct stat *st)
+{
+	struct stat f;
+	size_t i;
+
+	for (i = 0; i < k->plan->forbidden_count; i++)
+		if (lstat(k->plan->forbidden[i], &f) == 0 && f.st_dev == st->st_dev &&
+		    f.st_ino == st->st_ino)
+			return true;
+	return false;
+}
+
 static int
 bind_step(struct compiler *k, const struct sandbox_path *p)
 {
@@ -272,6 +291,8 @@ bind_step(struct compiler *k, const struct sandbox_path *p)
 
 	if (lstat(p->source, &st) == -1)
 		return refusal_errno(k->refusal, CODE, p->source);
+	if (is_forbidden(k, &st))
+		return refuse_path(k, p, "would show what belongs to bastion");
 	if (!S_ISDIR(st.st_mode) && (p->kind == SANDBOX_EFFECT || !S_ISREG(st.st_mode)))
 		return refuse_path(k, p, "is no folder and no file");
 	if (p->kind == SANDBOX_EFFECT && ++k->job->effect_count > SANDBOX_EFFECTS)
@@ -495,6 +516,21 @@ check_sorted(struct compiler *k)
 	return 0;
 }
 
+/* What belongs to bastion is not shown again by what shows a part of something hidden. */
+static int
+check_shown(struct compiler *k)
+{
+	size_t i, j;
+
+	for (i = 0; i < k->plan->path_count; i++)
+		for (j = 0; j < k->job->hidden_count; j++)
+			if (k->plan->paths[i].kind == SANDBOX_SHOW &&
+			    within(k->plan->paths[i].target, k->job->hidden[j]))
+				return refuse_path(
+				    k, &k->plan->paths[i], "would show what belongs to bastion");
+	return 0;
+}
+
 static int
 compile_paths(struct compiler *k)
 {
@@ -505,7 +541,7 @@ compile_paths(struct compiler *k)
 			return -1;
 		k->sorted[k->count++] = &k->plan->paths[i];
 	}
-	if (hide_forbidden(k) != 0)
+	if (hide_forbidden(k) != 0 || check_shown(k) != 0)
 		return -1;
 	qsort(k->sorted, k->count, sizeof(k->sorted[0]), by_order);
 	if (check_sorted(k) != 0)

@@ -151,6 +151,13 @@ int sandbox_net(const struct sandbox_job *job, int fds[SANDBOX_LISTENERS]);
 void sandbox_child(struct sandbox_job *job) __attribute__((noreturn));
 
 /**
+ * sandbox_child_plain(job, argv):
+ * Be the program ${argv} without a sandbox of ours: its own session and group, its limits, no new
+ * privileges, no descriptors but the plan's.
+ */
+void sandbox_child_plain(struct sandbox_job *job, char *const *argv) __attribute__((noreturn));
+
+/**
  * sandbox_child_waits(status_fd, group, caller):
  * As sandbox_child, for a plan that comes by ${status_fd} later: a message of one byte with the
  * plan (sandbox_wire) and its descriptors.

@@ -17,7 +17,7 @@
 struct head {
 	uint32_t magic;
 	uint32_t argc, envc, pathc, forbiddenc, fdc;
-	uint32_t net, uid, gid, padding;
+	uint32_t net, uid, gid, backend;
 	struct sandbox_limits limits;
 	uint32_t kinds[SANDBOX_PATHS_MAX];
 };
@@ -79,6 +79,7 @@ put_all(FILE *f, const struct sandbox_plan *plan)
 	    .net = plan->net,
 	    .uid = plan->uid,
 	    .gid = plan->gid,
+	    .backend = plan->backend,
 	    .limits = plan->limits,
 	};
 	size_t i;
@@ -170,7 +171,7 @@ room_for(struct sandbox_wire *w, const struct head *h)
 	if (h->magic != MAGIC || h->argc == 0 || h->argc > SANDBOX_WORDS_MAX ||
 	    h->envc > SANDBOX_WORDS_MAX || h->pathc > SANDBOX_PATHS_MAX ||
 	    h->forbiddenc > SANDBOX_PATHS_MAX || h->fdc > SANDBOX_FDS_MAX ||
-	    h->net > SANDBOX_NET_HOST)
+	    h->net > SANDBOX_NET_HOST || h->backend > BACKEND_NONE)
 		return -1;
 	w->words = calloc((size_t)h->argc + h->envc + 2, sizeof(*w->words));
 	w->paths = calloc((size_t)h->pathc + 1, sizeof(*w->paths));
@@ -190,6 +191,7 @@ fill(struct sandbox_wire *w, const struct head *h)
 	w->plan.forbidden = w->forbidden;
 	w->plan.forbidden_count = h->forbiddenc;
 	w->plan.net = (enum sandbox_net)h->net;
+	w->plan.backend = (enum sandbox_backend)h->backend;
 	w->plan.uid = h->uid;
 	w->plan.gid = h->gid;
 	w->plan.fds = w->fds;

@@ -82,6 +82,7 @@ static const struct {
     {"op_output", {"W", "", "K"}},
     {"folder_walk", {"W", "W", ""}},
     {"mcp_token", {"P", "P", ""}},
+    {"sandbox_run", {"PW", "PW", ""}},
     {"refused", {"NP", "", ""}},
     {"audit_seal", {"KP", "", ""}},
     {"audit_sink", {"", "PK", ""}},

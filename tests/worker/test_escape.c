@@ -348,15 +348,47 @@ attempt(void **state)
 	}
 }
 
+/* On the machine's own network an abstract socket has no file to hide and no namespace between:
+ * Landlock holds it, and where it cannot, the report says so. */
+static void
+no_abstract_socket_on_the_machines_network(void **state)
+{
+	static char program[] = "/escape/network", word[] = "abstract";
+	char *argv[] = {program, word, abstract_name, NULL}, bin[80];
+	struct sandbox_path paths[PATHS] = {{SANDBOX_READ, bin, "/escape"}};
+	struct sandbox_plan plan;
+	struct boxed *b;
+	int who;
+
+	(void)state;
+	snprintf(bin, sizeof(bin), "%s/bin", world.dir);
+	for (who = BOX_ROOT; who < BOX_WHOS; who++) {
+		if (!box_can(who))
+			continue;
+		box_plan(&world, &plan, paths, 1);
+		plan.argv = argv;
+		plan.net = SANDBOX_NET_HOST;
+		b = box_run(&world, who, &plan);
+		assert_true(b->started);
+		if (b->report.landlock >= 6)
+			assert_string_equal(b->out, "held EPERM\n");
+		else
+			assert_non_null(
+			    strstr(b->report.notes[b->report.note_count - 1], "abstract"));
+	}
+}
+
 int
 main(void)
 {
-	static struct CMUnitTest tests[ROWS];
+	static struct CMUnitTest tests[ROWS + 1];
 	size_t i;
 
 	for (i = 0; i < ROWS; i++)
 		tests[i] = (struct CMUnitTest){.name = rows[i].name,
 		    .test_func = attempt,
 		    .initial_state = (void *)(uintptr_t)&rows[i]};
+	tests[ROWS] =
+	    (struct CMUnitTest)cmocka_unit_test(no_abstract_socket_on_the_machines_network);
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

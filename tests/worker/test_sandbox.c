@@ -227,6 +227,20 @@ forbidden_paths(void **state)
 		assert_non_null(strstr(b->out, "ok\nstate\n"));
 		assert_null(strstr(b->out, "canary"));
 		box_shell("test -f %s/bastion.key && test ! -e %s/y", forbidden, forbidden);
+		/* What shows a part of what is hidden does not show it, by its name or from above.
+		 */
+		l.paths[l.plan.path_count++] = (struct sandbox_path){SANDBOX_HIDE, NULL, "/w/a"};
+		l.paths[l.plan.path_count++] =
+		    (struct sandbox_path){SANDBOX_SHOW, NULL, "/w/a/state"};
+		b = box_run(&world, who, &l.plan);
+		assert_false(b->started);
+		assert_string_equal(b->refusal.code, "sandbox.plan");
+		l.paths[l.plan.path_count - 2].target = "/w";
+		l.paths[l.plan.path_count - 1].target = "/w/a";
+		b = line_run(who, &l);
+		assert_non_null(strstr(b->out, "ok\nstate\n"));
+		assert_null(strstr(b->out, "canary"));
+		l.plan.path_count -= 2;
 		/* As a path of its own it is refused, and so is what lies in it. */
 		strcpy(l.ws, forbidden);
 		b = box_run(&world, who, &l.plan);
@@ -267,6 +281,49 @@ swapped_sources(void **state)
 	kill(swapper, SIGKILL);
 	waitpid(swapper, NULL, 0);
 	print_message("%d of 60 were refused\n", refused);
+}
+
+/*
+ * A folder on the way to what is hidden is swapped with another one all the time, as another
+ * program with the same folder could: by no name is the file ever read.
+ */
+static void
+swapped_ways(void **state)
+{
+	struct sandbox_path paths[] = {
+	    {SANDBOX_WRITE, NULL, "/w"}, {SANDBOX_HIDE, NULL, "/w/a/b/secret"}};
+	struct line l;
+	struct boxed *b;
+	pid_t swapper;
+	char a[96], t[96];
+	int i, ran = 0;
+
+	(void)state;
+	make_ws(
+	    BOX_USER, "mkdir -p a/b x/b && echo canary > a/b/secret && echo other > x/b/secret");
+	line_plan(&l,
+	    "cd /w; i=0; while [ $i -lt 50 ]; do cat a/b/secret x/b/secret 2>/dev/null; i=$((i+1)); done",
+	    paths, 2);
+	snprintf(t, sizeof(t), "%s/x", l.ws);
+	snprintf(a, sizeof(a), "%s/a", l.ws);
+	l.paths[0].source = l.ws;
+	if ((swapper = fork()) == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			if (syscall(SYS_renameat2, AT_FDCWD, a, AT_FDCWD, t, 2 /* EXCHANGE */) ==
+			    -1)
+				_exit(1);
+	}
+	for (i = 0; i < 30; i++) {
+		b = box_run(&world, BOX_USER, &l.plan);
+		ran += b->started;
+		/* It is the file that lay there when the plan was looked at; either may have. */
+		if (strstr(b->out, "canary\n") != NULL && strstr(b->out, "other\n") != NULL)
+			fail_msg("both were read: %s", b->out);
+	}
+	kill(swapper, SIGKILL);
+	waitpid(swapper, NULL, 0);
+	print_message("%d of 30 ran\n", ran);
 }
 
 /*
@@ -807,6 +864,7 @@ main(void)
 	    cmocka_unit_test(written_and_kept_paths),
 	    cmocka_unit_test(forbidden_paths),
 	    cmocka_unit_test(swapped_sources),
+	    cmocka_unit_test(swapped_ways),
 	    cmocka_unit_test(bad_plans),
 	    cmocka_unit_test(passed_socket),
 	    cmocka_unit_test(without_user_namespaces),

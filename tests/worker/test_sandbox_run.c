@@ -2,6 +2,7 @@
 #include "tests/worker/box.h"
 
 #include "engine/state/sandbox_run.h"
+#include "engine/worker/pump.h"
 #include "engine/worker/runner.h"
 #include "tests/program.h"
 
@@ -65,6 +66,21 @@ rows_move_by_the_rules(void **state)
 	scratch_refused(s, "sandbox.final", "DELETE FROM sandbox_run");
 	assert_int_equal(
 	    scratch_value(s, "SELECT count(*) FROM audit WHERE entity = 'sandbox_run'"), 3);
+}
+
+/* What the engine assumes without a database is what a new one has. */
+static void
+limits_are_the_settings(void **state)
+{
+	struct scratch *s = *state;
+	struct sandbox_limits a, b;
+
+	memset(&a, 0, sizeof(a));
+	memset(&b, 0, sizeof(b));
+	scratch_open(s, ROLE_READER);
+	sandbox_limits(&a);
+	sandbox_run_limits(s->db, &b);
+	assert_memory_equal(&a, &b, sizeof(a));
 }
 
 /* Nothing runs unconfined but where a person set that it may. */
@@ -331,6 +347,71 @@ nothing_stays_of_a_killed_runner(void **state)
 }
 
 /*
+ * What a program says.
+ */
+
+static int
+keep_frame(void *ctx, const char *frame, size_t len)
+{
+	char *out = ctx;
+
+	assert_true(strlen(out) + len + 2 < 16384);
+	strncat(out, frame, len);
+	strcat(out, "\n");
+	return 0;
+}
+
+/* Give the pump ${parts}, one a read, and return its frames. */
+static const char *
+pumped(const char *const *parts, int64_t frame_max, int64_t total)
+{
+	static char out[16384];
+	struct pump p;
+	int fds[2], rc = 1;
+
+	out[0] = '\0';
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	assert_int_equal(pump_init_text(&p, fds[0], frame_max, total, keep_frame, out), 0);
+	for (; *parts != NULL; parts++) {
+		assert_int_equal(write(fds[1], *parts, strlen(*parts)), (ssize_t)strlen(*parts));
+		assert_int_equal(pump_read(&p), 1);
+	}
+	close(fds[1]);
+	while (rc == 1)
+		rc = pump_read(&p);
+	assert_int_equal(rc, 0);
+	pump_free(&p);
+	close(fds[0]);
+	return out;
+}
+
+/* Output becomes frames as it comes: JSON, whole characters, nothing that is not UTF-8, within
+ * bounds. */
+static void
+output_becomes_frames(void **state)
+{
+	static const char *const plain[] = {"a\"b\\\n\x1b[1m", "c", NULL};
+	static const char *const split[] = {"x\xe2\x82", "\xacy\xf0", "\x9f\x98", "\x80", NULL};
+	static const char *const bad[] = {
+	    "\xff\xc0\xaf", "\xed\xa0\x80", "\xe2", "z", "\xe2\x82", NULL};
+	static const char *const longer[] = {
+	    "0123456789012345678901234567890123456789012345678901234567890123456789", NULL};
+
+	(void)state;
+	assert_string_equal(
+	    pumped(plain, 1024, 4096), "{\"o\":\"a\\\"b\\\\\\n\\u001b[1m\"}\n{\"o\":\"c\"}\n");
+	assert_string_equal(pumped(split, 1024, 4096),
+	    "{\"o\":\"x\"}\n{\"o\":\"\u20acy\"}\n{\"o\":\"\U0001f600\"}\n");
+	assert_string_equal(pumped(bad, 1024, 4096),
+	    "{\"o\":\"\ufffd\ufffd\ufffd\"}\n{\"o\":\"\ufffd\ufffd\ufffd\"}\n{\"o\":\"\ufffdz\"}\n"
+	    "{\"o\":\"\ufffd\"}\n");
+	assert_string_equal(pumped(longer, 64, 4096),
+	    "{\"o\":\"01234567890123456789012345678901234567890123456789\"}\n"
+	    "{\"o\":\"01234567890123456789\"}\n");
+	assert_non_null(strstr(pumped(longer, 64, 60), "{\"cut\":{\"what\":\"answer\",\"bytes\":"));
+}
+
+/*
  * The verb.
  */
 
@@ -440,11 +521,50 @@ a_late_try_is_not_applied(void **state)
 	box_shell("test \"$(cat %s/a)\" = one", dir);
 }
 
+/* Another backend is taken where it is asked for by name; nothing at all only where that was set.
+ */
+static void
+other_backends_are_asked_for(void **state)
+{
+	struct scratch *s = *state;
+	struct program p;
+	char dir[128];
+
+	make_folder(s, dir, sizeof(dir));
+	RUN(&p, s, "sandbox", "try", "--backend", "none", "--write", dir, "--", "true");
+	assert_int_equal(p.code, 126);
+	assert_non_null(strstr(p.err, "sandbox.none"));
+	program_free(&p);
+	assert_int_equal(
+	    scratch_sql(s, "UPDATE setting SET value = 1 WHERE name = 'sandbox.unconfined'"), 0);
+	RUN(&p, s, "sandbox", "try", "--backend", "none", "--write", dir, "--", "sh", "-c",
+	    "echo \"$BASTION_SANDBOXED\" > b; (sleep 1000 &); exit 6");
+	if (p.code != 6)
+		fail_msg("%d: %s %s", p.code, p.out, p.err);
+	program_free(&p);
+	box_shell("test \"$(cat %s/b)\" = ''", dir);
+	RUN(&p, s, "sandbox", "try", "--backend", "bubblewrap", "--write", dir, "--", "sh", "-c",
+	    "echo \"$BASTION_SANDBOXED $BASTION_SANDBOX_BACKEND\" > b; ls /proc | grep -c '^[0-9]'; "
+	    "ls /home /root /var 2>/dev/null; exit 7");
+	if (access("/usr/bin/bwrap", X_OK) == 0) {
+		if (p.code != 7)
+			fail_msg("%d: %s %s", p.code, p.out, p.err);
+		box_shell("test \"$(cat %s/b)\" = '1 bubblewrap'", dir);
+	} else {
+		assert_non_null(strstr(p.err, "sandbox.backend"));
+	}
+	program_free(&p);
+	RUN(&p, s, "sandbox", "try", "--backend", "policy-only", "--write", dir, "--", "true");
+	assert_int_equal(p.code, 2);
+	program_free(&p);
+}
+
 int
 main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(rows_move_by_the_rules, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(limits_are_the_settings, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(nothing_runs_unconfined_in_silence, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(the_cap_counts_the_living, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(a_run_is_known_by_its_namespaces, set_up, tear_down),
@@ -454,11 +574,13 @@ main(int argc, char **argv)
 	    cmocka_unit_test_setup_teardown(the_runner_runs_many, runner_up, runner_down),
 	    cmocka_unit_test_setup_teardown(
 		nothing_stays_of_a_killed_runner, runner_up, runner_down),
+	    cmocka_unit_test(output_becomes_frames),
 	    cmocka_unit_test_setup_teardown(a_try_changes_nothing, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(a_try_is_applied, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(a_try_is_kept_aside, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(the_state_is_not_seen, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(a_late_try_is_not_applied, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(other_backends_are_asked_for, set_up, tear_down),
 	};
 
 	if (argc > 1 && strcmp(argv[1], "runner") == 0)
