@@ -219,16 +219,20 @@ BEGIN
       FROM egress_ruling WHERE id = NEW.id;
 END;
 
+-- (While it is open, the actor says now and then how much it has carried.)
 CREATE TRIGGER egress_flow_moves BEFORE UPDATE ON egress_flow
 BEGIN
     SELECT RAISE(ABORT, 'egress.transition|this connection is over')
-     WHERE NOT EXISTS (SELECT 1 FROM state_rule
-           WHERE entity = 'egress_flow' AND from_state = OLD.state AND to_state = NEW.state);
+     WHERE CASE WHEN NEW.state IS OLD.state THEN OLD.state <> 'open' ELSE NOT EXISTS (
+           SELECT 1 FROM state_rule
+            WHERE entity = 'egress_flow' AND from_state = OLD.state AND to_state = NEW.state) END;
     SELECT RAISE(ABORT, 'egress.fixed|who asked for what never changes')
      WHERE NEW.id IS NOT OLD.id OR NEW.uid IS NOT OLD.uid OR NEW.pairing_id IS NOT OLD.pairing_id
         OR NEW.surface IS NOT OLD.surface OR NEW.host IS NOT OLD.host OR NEW.port IS NOT OLD.port
         OR NEW.method IS NOT OLD.method OR NEW.asked_at IS NOT OLD.asked_at OR NEW.run_id IS NOT OLD.run_id
-        OR (NEW.state <> 'open' AND (NEW.addresses IS NOT OLD.addresses OR NEW.opened_at IS NOT OLD.opened_at));
+        OR NEW.up < OLD.up OR NEW.down < OLD.down
+        OR ((NEW.state <> 'open' OR OLD.state = 'open')
+            AND (NEW.addresses IS NOT OLD.addresses OR NEW.opened_at IS NOT OLD.opened_at));
 END;
 
 -- What holds a connection to the addresses that its row has: each is judged, and one bad one is enough,
@@ -432,6 +436,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('egress.live_each', 10000, 'rows', 1, 1000000, 'connections of one user or Host to the internet open at once'),
     ('egress.lookups', 256, 'rows', 1, 65536, 'names looked up at once'),
     ('egress.refused', 600, 'rows', 0, 1000000, 'refused connections of one minute that are kept'),
+    ('egress.report_ms', 2000, 'ms', 100, 3600000, 'how often the rows of open connections say how much these have carried'),
     ('egress.resolve_ms', 10000, 'ms', 100, 600000, 'how long a name may take to be looked up'),
     ('egress.rules', 10000, 'rows', 1, 1000000, 'rules in force at once'),
     ('egress.socks_port', 0, 'port', 0, 65535, 'TCP port of the lane for SOCKS5 on the loopback address; 0: none'),

@@ -219,16 +219,20 @@ BEGIN
       FROM egress_ruling WHERE id = NEW.id;
 END;
 
+-- (While it is open, the actor says now and then how much it has carried.)
 CREATE TRIGGER egress_flow_moves BEFORE UPDATE ON egress_flow
 BEGIN
     SELECT RAISE(ABORT, 'egress.transition|this connection is over')
-     WHERE NOT EXISTS (SELECT 1 FROM state_rule
-           WHERE entity = 'egress_flow' AND from_state = OLD.state AND to_state = NEW.state);
+     WHERE CASE WHEN NEW.state IS OLD.state THEN OLD.state <> 'open' ELSE NOT EXISTS (
+           SELECT 1 FROM state_rule
+            WHERE entity = 'egress_flow' AND from_state = OLD.state AND to_state = NEW.state) END;
     SELECT RAISE(ABORT, 'egress.fixed|who asked for what never changes')
      WHERE NEW.id IS NOT OLD.id OR NEW.uid IS NOT OLD.uid OR NEW.pairing_id IS NOT OLD.pairing_id
         OR NEW.surface IS NOT OLD.surface OR NEW.host IS NOT OLD.host OR NEW.port IS NOT OLD.port
         OR NEW.method IS NOT OLD.method OR NEW.asked_at IS NOT OLD.asked_at OR NEW.run_id IS NOT OLD.run_id
-        OR (NEW.state <> 'open' AND (NEW.addresses IS NOT OLD.addresses OR NEW.opened_at IS NOT OLD.opened_at));
+        OR NEW.up < OLD.up OR NEW.down < OLD.down
+        OR ((NEW.state <> 'open' OR OLD.state = 'open')
+            AND (NEW.addresses IS NOT OLD.addresses OR NEW.opened_at IS NOT OLD.opened_at));
 END;
 
 -- What holds a connection to the addresses that its row has: each is judged, and one bad one is enough,

@@ -21,8 +21,8 @@ static const char RULES[] = "SELECT id, verdict, what, port, who, made_at FROM e
 static const char LAST[] =
     "SELECT id, asked_at, who, surface, what, state, dialled, up, down, took_ms, code"
     "  FROM (SELECT * FROM egress_log ORDER BY id DESC LIMIT :n) ORDER BY id";
-static const char LIVE[] = "SELECT id, who, surface, what, state, took_ms, asked_at FROM live_flows"
-			   " ORDER BY took_ms DESC LIMIT :n";
+static const char LIVE[] = "SELECT id, who, surface, what, state, up, down, took_ms, asked_at"
+			   "  FROM live_flows ORDER BY up + down DESC, took_ms DESC LIMIT :n";
 static const char PREVIOUS[] = "SELECT coalesce(max(id), 0) FROM egress_flow";
 static const char SINCE[] =
     "SELECT strftime('%H:%M:%S', asked_at / 1000, 'unixepoch', 'localtime'), who, surface, what,"
@@ -101,11 +101,12 @@ rule(struct cli *cli, const char *verdict, const char *what, const struct option
 	struct authority a;
 	int64_t id;
 
-	if (authority_pattern(what, &a, &cli->refusal) != 0)
+	/* The store comes first: it knows the advice to a refusal. */
+	if (cli_open(cli, ROLE_PERSON) != 0 || authority_pattern(what, &a, &cli->refusal) != 0)
 		return cli_refuse(cli);
 	asked.suffix = a.host.text;
 	asked.port = a.port;
-	if (cli_open(cli, ROLE_PERSON) != 0 || egress_rule_make(cli->db, &asked, &id) != 0)
+	if (egress_rule_make(cli->db, &asked, &id) != 0)
 		return cli_refuse(cli);
 	if (cli->mode == CLI_JSON)
 		printf("{\"id\":%" PRId64 ",\"verdict\":\"%s\"}\n", id, verdict);
@@ -121,13 +122,14 @@ forget(struct cli *cli, const char *what)
 	struct authority a = {.host = {.text = ""}};
 	int64_t id = 0, count;
 
+	if (cli_open(cli, ROLE_PERSON) != 0)
+		return cli_refuse(cli);
 	if (input_number(what, &id) != 0) {
 		id = 0;
 		if (authority_pattern(what, &a, &cli->refusal) != 0)
 			return cli_refuse(cli);
 	}
-	if (cli_open(cli, ROLE_PERSON) != 0 ||
-	    egress_rule_forget(cli->db, id, a.host.text, &count) != 0)
+	if (egress_rule_forget(cli->db, id, a.host.text, &count) != 0)
 		return cli_refuse(cli);
 	if (cli->mode == CLI_JSON)
 		printf("{\"dropped\":%" PRId64 "}\n", count);
@@ -321,14 +323,15 @@ check(struct cli *cli, const char *what, const struct options *o)
 	struct address literal;
 	int rc = -1;
 
-	if (authority_parse(what, strlen(what), 443, &a, &cli->refusal) != 0)
+	if (cli_open(cli, ROLE_EGRESS) != 0 ||
+	    authority_parse(what, strlen(what), 443, &a, &cli->refusal) != 0)
 		return cli_refuse(cli);
 	if (a.host.kind != ENDPOINT_NAME) {
 		literal = a.host.address;
 		l.addresses = &literal;
 		l.n = 1;
 	}
-	if (cli_open(cli, ROLE_EGRESS) == 0 && own_read(&own, &cli->refusal) == 0 &&
+	if (own_read(&own, &cli->refusal) == 0 &&
 	    (vet.classes = class_load(cli->db, &cli->refusal)) != NULL)
 		rc = judge(cli, &a, &l, &vet, o->uid == -1 ? (int64_t)getuid() : o->uid);
 	class_free((struct classes *)(uintptr_t)vet.classes);
@@ -356,7 +359,7 @@ check(struct cli *cli, const char *what, const struct options *o)
  *
  * The lane is the socket egress.sock (HTTP, CONNECT, SOCKS5), and where the settings
  * egress.http_port and egress.socks_port name ports, those of the loopback address. tail lists the
- * last connections, top those that are open.
+ * last connections, top those that are open, by how much they have carried.
  */
 int
 verb_egress(struct cli *cli, int argc, char **argv)

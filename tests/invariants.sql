@@ -109,6 +109,8 @@ WITH thing (entity, id, state) AS (
      UNION ALL SELECT 'amendment', id, state FROM amendment
      UNION ALL SELECT 'host_box', id, state FROM host_box
      UNION ALL SELECT 'mcp_token', id, state FROM mcp_token
+     UNION ALL SELECT 'egress_rule', id, state FROM egress_rule
+     UNION ALL SELECT 'egress_flow', id, state FROM egress_flow
      UNION ALL SELECT 'call', id, state FROM call)
 SELECT 'state that no move leads to' AS name, entity || ' ' || id || ' is ' || state AS detail
   FROM thing AS t
@@ -131,6 +133,8 @@ WITH ended (entity, id, state, is_final, at) AS (
      UNION ALL SELECT 'amendment', id, state, state <> 'pending', ended_at FROM amendment
      UNION ALL SELECT 'host_box', id, state, state = 'gone', gone_at FROM host_box
      UNION ALL SELECT 'mcp_token', id, state, state = 'dropped', dropped_at FROM mcp_token
+     UNION ALL SELECT 'egress_rule', id, state, state = 'dropped', dropped_at FROM egress_rule
+     UNION ALL SELECT 'egress_flow', id, state, state NOT IN ('asked', 'open'), ended_at FROM egress_flow
      UNION ALL SELECT 'call', id, state, state NOT IN ('asked', 'sent'), finished_at FROM call)
 SELECT 'end and its time disagree' AS name, entity || ' ' || id || ' is ' || state AS detail
   FROM ended WHERE is_final <> (at IS NOT NULL);
@@ -268,3 +272,16 @@ SELECT 'folder of a dropped factor' AS name, 'context_ask ' || c.id AS detail
 -- Endpoints: a revoked pairing has none.
 SELECT 'endpoint of a revoked pairing' AS name, 'pairing ' || p.id AS detail
   FROM pairing_endpoint AS e JOIN pairing AS p ON p.id = e.pairing_id WHERE p.state = 'revoked';
+
+-- The internet lane: what was opened is in the audit with the same addresses, and nothing is open under
+-- an instance that ended.
+SELECT 'connection without an audit row' AS name, 'egress_flow ' || f.id AS detail
+  FROM egress_flow AS f
+ WHERE f.opened_at IS NOT NULL
+   AND (SELECT gone_to FROM retention WHERE entity = 'audit') = 0
+   AND f.addresses IS NOT (SELECT body ->> '$.addresses' FROM audit
+                            WHERE entity = 'egress_flow' AND entity_id = CAST(f.id AS TEXT)
+                              AND action = 'open');
+
+SELECT 'connection under an ended instance' AS name, 'egress_flow ' || id AS detail
+  FROM egress_flow WHERE ended_at IS NULL AND asked_at < (SELECT max(ended_at) FROM instance);

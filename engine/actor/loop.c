@@ -139,16 +139,6 @@ loop_mod(struct loop *loop, int fd, uint32_t events)
 	return epoll_ctl(loop->epoll, EPOLL_CTL_MOD, fd, &ev);
 }
 
-/* The batch being handled may still point at it, so it is freed after the batch. */
-static void
-forget(struct loop *loop, int fd, struct source *s)
-{
-	loop->by_fd[fd] = NULL;
-	s->dead = true;
-	s->next = loop->graveyard;
-	loop->graveyard = s;
-}
-
 void
 loop_del(struct loop *loop, int fd)
 {
@@ -157,17 +147,12 @@ loop_del(struct loop *loop, int fd)
 	if ((s = source_of(loop, fd)) == NULL)
 		return;
 	epoll_ctl(loop->epoll, EPOLL_CTL_DEL, fd, NULL);
-	forget(loop, fd, s);
-}
+	loop->by_fd[fd] = NULL;
 
-void
-loop_close(struct loop *loop, int fd)
-{
-	struct source *s;
-
-	if ((s = source_of(loop, fd)) != NULL)
-		forget(loop, fd, s);
-	close(fd);
+	/* The batch being handled may still point at it, so it is freed after the batch. */
+	s->dead = true;
+	s->next = loop->graveyard;
+	loop->graveyard = s;
 }
 
 int

@@ -54,13 +54,6 @@ void loop_del(struct loop *loop, int fd);
 int loop_pass(struct loop *loop, int fd, void (*fn)(void *ctx, uint32_t events), void *ctx);
 
 /**
- * loop_close(loop, fd):
- * As loop_del, and close ${fd}, which no other descriptor may stand for: the kernel then forgets it
- * without being asked.
- */
-void loop_close(struct loop *loop, int fd);
-
-/**
  * loop_after(loop, ms, fn, ctx):
  * Call ${fn}(${ctx}) once, ${ms} milliseconds from now on CLOCK_BOOTTIME (time asleep counts).
  * Return an id that is never 0 and never used again, or 0 on failure.

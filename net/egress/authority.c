@@ -88,28 +88,21 @@ authority_text(const struct authority *a, uint16_t otherwise, char *out, size_t 
 int
 authority_pattern(const char *text, struct authority *a, struct refusal *r)
 {
-	if (text[0] == '*' && (text[1] == '\0' || text[1] == ':')) {
-		if (authority_parse("any", 3, 1, a, r) != 0)
-			return -1;
-		if (text[1] == ':') {
-			char any[16];
+	char any[16];
 
-			snprintf(any, sizeof(any), "any%s", text + 1);
-			if (authority_parse(any, strlen(any), 1, a, r) != 0)
-				return -1;
-		} else {
-			a->port = 0;
-		}
+	/* "*" is no name: another stands for it where the port is read. */
+	if (text[0] == '*' && (text[1] == '\0' || text[1] == ':')) {
+		snprintf(any, sizeof(any), "any%s", text + 1);
+		if (authority_parse(any, strlen(any), 0, a, r) != 0)
+			return -1;
 		strcpy(a->host.text, "*");
 		return 0;
 	}
 	/* A name stands for all below it, so a star in front says nothing more. */
 	if (strncmp(text, "*.", 2) == 0)
 		text += 2;
-	if (host_read(text, strlen(text), &a->host, NULL) == 0) {
-		a->port = 0;
+	a->port = 0;
+	if (host_read(text, strlen(text), &a->host, NULL) == 0)
 		return 0;
-	}
-	return authority_parse(text, strlen(text), 1, a, r) == 0 && strrchr(text, ':') != NULL ? 0
-											       : -1;
+	return authority_parse(text, strlen(text), 0, a, r);
 }

@@ -43,7 +43,8 @@ server_close(struct conn *c)
 	half_end(&c->down, c->proxy->pool);
 	if (c->server == -1)
 		return;
-	loop_close(c->proxy->config.loop, c->server);
+	loop_del(c->proxy->config.loop, c->server);
+	close(c->server);
 	c->server = -1;
 }
 
@@ -52,7 +53,8 @@ client_close(struct conn *c)
 {
 	if (c->client == -1)
 		return;
-	loop_close(c->proxy->config.loop, c->client);
+	loop_del(c->proxy->config.loop, c->client);
+	close(c->client);
 	c->client = -1;
 }
 
@@ -496,6 +498,7 @@ addresses_take(struct conn *c, const struct address *addresses, size_t n, struct
 	const struct vet vet = {.classes = c->proxy->classes, .own = &c->proxy->own};
 	size_t len = 0, i;
 
+	proxy_look(c->proxy);
 	if (vet_addresses(&vet, addresses, n, why) != 0)
 		return -1;
 	if ((c->addresses = calloc(n, sizeof(*addresses))) == NULL ||

@@ -66,9 +66,10 @@ struct proxy {
 	uint64_t timer, calm, gathering;
 	struct conn *ends; /* whose rows are to be ended */
 	int64_t gather_ms;
-	char rules[64]; /* what was applied last to what is under way */
-	int64_t now;    /* of the events at hand, on loop_now's clock */
-	bool own_pending, own_again, pruning, ending;
+	char rules[64];              /* what was applied last to what is under way */
+	int64_t now;                 /* of the events at hand, on loop_now's clock */
+	int64_t report_ms, reported; /* on proxy->now's clock */
+	bool own_pending, own_again, pruning, reporting, ending;
 	void (*drained)(void *ctx);
 	void *drained_ctx;
 };
@@ -83,6 +84,7 @@ struct conn {
 	enum proxy_speaks speaks;
 	struct conn_link in_waiting, in_all;
 	struct conn *next_end;
+	uint64_t reported;      /* bytes, in its row */
 	int64_t since, touched; /* on loop_now's clock */
 	bool client_in;         /* there may be something to read */
 	bool client_last;       /* the edge of the end was seen */
@@ -168,6 +170,12 @@ void flow_submit(struct conn *conn, enum flow_job what);
  * The committer is done with it: the row stands, or ${conn}->job says why not.
  */
 void conn_decided(struct conn *conn);
+
+/**
+ * proxy_look(proxy):
+ * Know of every change of this machine's addresses that the kernel has told of.
+ */
+void proxy_look(struct proxy *proxy);
 
 /**
  * proxy_gather(conn):

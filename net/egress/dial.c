@@ -49,7 +49,8 @@ attempt_close(struct attempt *a)
 {
 	if (a->fd == -1)
 		return;
-	loop_close(a->dial->loop, a->fd);
+	loop_del(a->dial->loop, a->fd);
+	close(a->fd);
 	a->fd = -1;
 	a->dial->open--;
 }

@@ -30,6 +30,9 @@ static const char OLD[] =
     "  JOIN setting AS s ON s.name = 'egress.keep_days'"
     " WHERE f.ended_at < now_ms() - 86400000 * s.value";
 
+static const char REPORT[] =
+    "UPDATE egress_flow SET up = :up, down = :down WHERE id = :id AND state = 'open'";
+
 /* What changes when a rule or the state of a pairing does; and what is held by them then. */
 static const char RULES[] =
     "SELECT (SELECT count(*) || ' ' || coalesce(max(dropped_at), 0) FROM egress_rule) || ' ' ||"
@@ -93,6 +96,7 @@ list_append(struct conn_list *list, struct conn *c, bool all)
 }
 
 static void on_tick(void *ctx);
+static void report(struct proxy *proxy);
 
 void
 conn_wait(struct conn *c, enum patience patience)
@@ -141,6 +145,7 @@ on_tick(void *ctx)
 		next = c->in_all.next;
 		conn_end(c, &why);
 	}
+	report(proxy);
 	if (proxy->all.first != NULL && proxy->timer == 0)
 		proxy->timer = loop_after(proxy->config.loop, TICK_MS, on_tick, proxy);
 }
@@ -219,7 +224,8 @@ drained(struct proxy *proxy)
 {
 	void (*done)(void *) = proxy->drained;
 
-	if (done == NULL || proxy->n > 0 || proxy->own_pending || proxy->pruning)
+	if (done == NULL || proxy->n > 0 || proxy->own_pending || proxy->pruning ||
+	    proxy->reporting)
 		return;
 	proxy->drained = NULL;
 	done(proxy->drained_ctx);
@@ -487,11 +493,11 @@ own_refresh(struct proxy *proxy)
 	struct refusal why;
 	struct own_job *o;
 
+	if (own_read(&proxy->own, &why) != 0)
+		fprintf(stderr, "egress: %s: %s\n", why.code, why.why);
 	proxy->own_again = proxy->own_pending;
 	if (proxy->own_pending)
 		return;
-	if (own_read(&proxy->own, &why) != 0)
-		fprintf(stderr, "egress: %s: %s\n", why.code, why.why);
 	if ((o = calloc(1, sizeof(*o))) == NULL)
 		abort(); /* the rows would tell of another machine */
 	o->job = (struct commit_job){.run = own_run, .done = own_done};
@@ -505,14 +511,18 @@ own_refresh(struct proxy *proxy)
 	committer_submit(proxy->committer, &o->job);
 }
 
+void
+proxy_look(struct proxy *proxy)
+{
+	if (own_changed(proxy->watch))
+		own_refresh(proxy);
+}
+
 static void
 on_own(void *ctx, uint32_t events)
 {
-	struct proxy *proxy = ctx;
-
 	(void)events;
-	if (own_changed(proxy->watch))
-		own_refresh(proxy);
+	proxy_look(ctx);
 }
 
 /*
@@ -555,6 +565,87 @@ prune(struct proxy *proxy)
 	p->proxy = proxy;
 	proxy->pruning = true;
 	committer_submit(proxy->committer, &p->job);
+}
+
+/*
+ * How much was carried so far.
+ */
+
+#define REPORT_MOST 256 /* connections in one report: the others come with the next */
+
+struct report_job {
+	struct commit_job job; /* first: the committer gives it back */
+	struct proxy *proxy;
+	size_t n;
+	struct {
+		int64_t id, up, down;
+	} flows[REPORT_MOST];
+};
+
+/* One that has ended meanwhile is over, and its row with it. */
+static int
+report_run(struct store *db, struct commit_job *job)
+{
+	const struct report_job *r = (struct report_job *)job;
+	struct stmt *q;
+	size_t i;
+
+	for (i = 0; i < r->n; i++) {
+		if ((q = store_sql(db, REPORT)) == NULL)
+			return -1;
+		stmt_int(q, ":id", r->flows[i].id);
+		stmt_int(q, ":up", r->flows[i].up);
+		stmt_int(q, ":down", r->flows[i].down);
+		if (stmt_run(q) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+static void
+report_done(struct commit_job *job)
+{
+	struct proxy *proxy = ((struct report_job *)job)->proxy;
+
+	free(job);
+	proxy->reporting = false;
+	drained(proxy);
+}
+
+static void
+report_add(struct report_job *r, struct conn *c)
+{
+	if (c->phase != RELAYING || c->busy || c->up.moved + c->down.moved == c->reported)
+		return;
+	c->reported = c->up.moved + c->down.moved;
+	r->flows[r->n].id = c->flow_id;
+	r->flows[r->n].up = (int64_t)c->up.moved;
+	r->flows[r->n++].down = (int64_t)c->down.moved;
+}
+
+/* Those that moved last stand last. */
+static void
+report(struct proxy *proxy)
+{
+	struct report_job *r;
+	struct conn *c;
+
+	if (proxy->reporting || proxy->ending || proxy->waiting[FOR_BYTES].last == NULL ||
+	    proxy->now - proxy->reported < proxy->report_ms || (r = calloc(1, sizeof(*r))) == NULL)
+		return;
+	c = proxy->waiting[FOR_BYTES].last;
+	for (; c != NULL && r->n < REPORT_MOST && c->touched >= proxy->reported - TICK_MS;
+	     c = c->in_waiting.prev)
+		report_add(r, c);
+	proxy->reported = proxy->now;
+	if (r->n == 0) {
+		free(r);
+		return;
+	}
+	r->job = (struct commit_job){.run = report_run, .done = report_done};
+	r->proxy = proxy;
+	proxy->reporting = true;
+	committer_submit(proxy->committer, &r->job);
 }
 
 /*
@@ -622,6 +713,7 @@ bounds_read(struct proxy *proxy)
 	proxy->most = (size_t)store_setting(db, "egress.connections");
 	proxy->each = (size_t)store_setting(db, "egress.live_each");
 	proxy->accepts = (size_t)store_setting(db, "egress.accepts");
+	proxy->report_ms = store_setting(db, "egress.report_ms");
 	proxy->gather_ms = store_setting(db, "egress.gather_ms");
 	proxy->head = (size_t)store_setting(db, "egress.head");
 	proxy->answer_head = (size_t)store_setting(db, "egress.answer_head");

@@ -35,14 +35,14 @@ size_t resolver_recall(
     struct resolver *resolver, const char *name, const struct address **addresses);
 
 /**
- * resolver_ask(resolver, name, done, ctx, r):
+ * resolver_ask(resolver, name, done, ctx, refusal):
  * Look ${name} up as it is, without search domains.  ${done} is called once, from the loop and
  * never from here: with ${n} addresses in the resolver's order, or with none and ${why}.  Return
- * the lookup, or NULL with ${r} egress.busy.
+ * the lookup, or NULL with ${refusal} egress.busy.
  */
 struct lookup *resolver_ask(struct resolver *resolver, const char *name,
     void (*done)(void *ctx, const struct address *addresses, size_t n, const struct refusal *why),
-    void *ctx, struct refusal *r);
+    void *ctx, struct refusal *refusal);
 
 /**
  * lookup_cancel(lookup):

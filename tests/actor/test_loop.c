@@ -419,6 +419,53 @@ stop_before_run_returns_at_once(void **state)
 }
 
 static void
+pass_second(void *ctx, uint32_t events)
+{
+	(void)events;
+	add_b(ctx);
+	add_stop(ctx);
+}
+
+static int passed[2];
+
+/* Of two descriptors that are ready at once, the first hands the second over. */
+static void
+pass_first(void *ctx, uint32_t events)
+{
+	struct trace *t = ctx;
+
+	(void)events;
+	add_a(t);
+	loop_del(t->loop, passed[0]);
+	assert_int_equal(loop_pass(t->loop, passed[1], pass_second, t), 0);
+}
+
+/* An event that was fetched already goes to whom its descriptor was passed. */
+static void
+passed_descriptor_brings_its_event(void **state)
+{
+	struct trace t = {.loop = *state};
+	int one[2], two[2];
+
+	assert_int_equal(pipe(one), 0);
+	assert_int_equal(pipe(two), 0);
+	passed[0] = one[0];
+	passed[1] = two[0];
+	assert_int_equal(write(one[1], "x", 1), 1);
+	assert_int_equal(write(two[1], "x", 1), 1);
+	assert_int_equal(loop_add(t.loop, one[0], EPOLLIN, pass_first, &t), 0);
+	assert_int_equal(loop_add(t.loop, two[0], EPOLLIN | EPOLLET, pass_first, &t), 0);
+	assert_int_equal(loop_pass(t.loop, one[1], pass_first, &t), -1);
+	loop_run(t.loop);
+	assert_string_equal(t.text, "ab.");
+	loop_del(t.loop, two[0]);
+	close(one[0]);
+	close(one[1]);
+	close(two[0]);
+	close(two[1]);
+}
+
+static void
 no_descriptor_left_and_none_inherited(void **state)
 {
 	struct rlimit lim;
@@ -464,6 +511,7 @@ main(void)
 	    TEST(posts_of_threads_all_arrive),
 	    TEST(stop_keeps_later_posts),
 	    TEST(stop_before_run_returns_at_once),
+	    TEST(passed_descriptor_brings_its_event),
 	    TEST(no_descriptor_left_and_none_inherited),
 	};
 

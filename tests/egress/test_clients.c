@@ -127,6 +127,7 @@ needs_namespaces(void)
 	}
 }
 
+/* SEG-05: SEG-08: */
 static void
 curl_on_each_surface(void **state)
 {

@@ -133,8 +133,10 @@ tear_down(void **state)
 	size_t i;
 
 	(void)state;
-	if (got.fd > 0)
-		loop_close(loop, got.fd);
+	if (got.fd > 0) {
+		loop_del(loop, got.fd);
+		close(got.fd);
+	}
 	for (i = 0; i < 4; i++)
 		if (scripts[i].far != 0)
 			close(scripts[i].far);
