@@ -116,6 +116,7 @@ static const struct {
     {"op_param", {"", "", ""}},
     {"op_result", {"", "", ""}},
     {"address_class", {"", "", ""}},
+    {"egress_preset", {"", "", ""}},
     {"audit", {"", "", ""}},
     {"audit_entry", {"", "", ""}},
     {"audit_gap", {"", "", ""}},
