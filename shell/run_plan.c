@@ -56,7 +56,9 @@ add(struct run_plan *p, enum sandbox_kind kind, const char *source, const char *
 		free(to);
 		return refusal_set(refusal, "sandbox.plan", "there are too many paths");
 	}
-	p->paths[p->plan.path_count++] = (struct sandbox_path){kind, from, to};
+	p->paths[p->plan.path_count].kind = kind;
+	p->paths[p->plan.path_count].source = from;
+	p->paths[p->plan.path_count++].target = to;
 	return 0;
 }
 

@@ -51,21 +51,21 @@ what_is_none(void **state)
 	(void)state;
 	for (len = 0; len < sizeof(asked); len++)
 		assert_int_equal(dns_read(asked, len, &q), -1);
-#define SPOILT(at, value)                                                   \
-	do {                                                                \
-		memcpy(bad, asked, sizeof(asked));                          \
-		bad[at] = (value);                                          \
-		assert_int_equal(dns_read(bad, sizeof(asked), &q), -1);     \
+#define SPOILT(at, value)                                               \
+	do {                                                            \
+		memcpy(bad, asked, sizeof(asked));                      \
+		bad[at] = (value);                                      \
+		assert_int_equal(dns_read(bad, sizeof(asked), &q), -1); \
 	} while (0)
-	SPOILT(2, 0x81);       /* an answer */
-	SPOILT(2, 0x29);       /* an update */
-	SPOILT(5, 2);	       /* two questions */
-	SPOILT(7, 1);	       /* an answer in it */
-	SPOILT(12, 0xc0);      /* a pointer */
-	SPOILT(12, 64);	       /* a label that is too long */
-	SPOILT(14, 63);	       /* and one past the end */
-	SPOILT(15, 0);	       /* a NUL in a name */
-	SPOILT(15, '.');       /* a dot in a label */
+	SPOILT(2, 0x81);  /* an answer */
+	SPOILT(2, 0x29);  /* an update */
+	SPOILT(5, 2);     /* two questions */
+	SPOILT(7, 1);     /* an answer in it */
+	SPOILT(12, 0xc0); /* a pointer */
+	SPOILT(12, 64);   /* a label that is too long */
+	SPOILT(14, 63);   /* and one past the end */
+	SPOILT(15, 0);    /* a NUL in a name */
+	SPOILT(15, '.');  /* a dot in a label */
 	memcpy(bad, asked, sizeof(asked));
 	assert_int_equal(dns_read(bad, sizeof(bad), &q), -1);
 	/* A name that no host has is answered with: there is none. */
