@@ -303,6 +303,41 @@ lane_join(struct run *r)
 	return r->inside != NULL ? 0 : -1;
 }
 
+/* Most programs want nothing of the internet: the lane is made for the first that does. */
+static void
+on_wanted(void *ctx, uint32_t events)
+{
+	struct run *r = ctx;
+	int *fd = r->box.listener_fd, i;
+
+	(void)events;
+	for (i = 0; i < SANDBOX_LISTENERS; i++)
+		if (fd[i] != -1)
+			loop_del(r->loop, fd[i]);
+	if (lane_open(r) == 0 && lane_join(r) == 0)
+		return;
+	screen_say(&r->screen, r->cli->refusal.why);
+	/* Whoever waits hears that nobody listens. */
+	for (i = 0; i < SANDBOX_LISTENERS; i++)
+		if (fd[i] != -1) {
+			close(fd[i]);
+			fd[i] = -1;
+		}
+}
+
+static int
+lane_wait(struct run *r)
+{
+	size_t i;
+
+	for (i = 0; i < SANDBOX_LISTENERS; i++)
+		if (r->box.listener_fd[i] != -1 &&
+		    loop_add(r->loop, r->box.listener_fd[i], EPOLLIN, on_wanted, r) != 0)
+			return refusal_errno(
+			    &r->cli->refusal, "sandbox.start", "the lane cannot be waited for");
+	return 0;
+}
+
 static void
 on_drained(void *ctx)
 {
@@ -324,9 +359,10 @@ lane_close(struct run *r)
 
 	if (r->proxy != NULL) {
 		inside_free(r->inside);
-		if (proxy_connections(r->proxy) > 0 &&
-		    loop_after(r->loop, DRAIN_MS, on_drain, r) != 0)
-			loop_run(r->loop);
+		if (proxy_connections(r->proxy) == 0 ||
+		    loop_after(r->loop, DRAIN_MS, on_drain, r) == 0)
+			on_drain(r);
+		loop_run(r->loop);
 		proxy_free(r->proxy);
 	}
 	if (r->lane_db != NULL)
@@ -403,9 +439,7 @@ start(struct run *r)
 	choose_stdio(r);
 	if (sandbox_start(&r->plan.plan, &r->box, no) != 0)
 		return -1;
-	/* The lane is made while the sandbox is. */
-	if ((!r->no_net && lane_open(r) != 0) || sandbox_ready(&r->box, (int)ms, no) != 0 ||
-	    (!r->no_net && lane_join(r) != 0))
+	if (sandbox_ready(&r->box, (int)ms, no) != 0 || lane_wait(r) != 0)
 		return -1;
 	if (r->box.terminal_fd != -1 &&
 	    screen_join(&r->screen, r->box.terminal_fd, isatty(STDIN_FILENO)) != 0)
