@@ -468,7 +468,7 @@ jobs_and_signals(void **state)
 	needs_namespaces();
 	talk("--quiet", "PS1='type> ' exec bash --norc -i");
 	program_expect(&t, "type> ");
-	program_type(&t, "sh -c 'echo $((40+2)); sleep 60'\n");
+	program_type(&t, "sh -c 'echo $((40+2)); exec sleep 60'\n");
 	program_expect(&t, "42");
 	program_type(&t, "\032");
 	program_expect(&t, "Stopped");
