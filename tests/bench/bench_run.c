@@ -43,7 +43,7 @@ by_size(const void *a, const void *b)
 static double
 measure(const char *program, const char *const *words, int rounds)
 {
-	double times[ROUNDS], began;
+	double times[ROUNDS] = {0}, began;
 	posix_spawn_file_actions_t quiet;
 	int i, status;
 	pid_t pid;
