@@ -3562,6 +3562,8 @@ BEGIN
      WHERE seen_at < (SELECT before FROM retention_cutoff WHERE entity = NEW.entity)
        AND id < (SELECT max(id) FROM process)
        AND NOT EXISTS (SELECT 1 FROM actor_run WHERE process_id = process.id)
+       AND id NOT IN (SELECT process_id FROM attempt WHERE process_id IS NOT NULL)
+       AND id NOT IN (SELECT process_id FROM sandbox_run)
        AND id NOT IN (SELECT process_id FROM instance)
        AND id NOT IN (SELECT process_id FROM lease WHERE process_id IS NOT NULL);
 END;

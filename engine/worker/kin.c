@@ -1,6 +1,7 @@
 /* kin.c: look through the environments of /proc for a mark. */
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -9,13 +10,20 @@
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine/actor/identity.h"
 #include "engine/worker/kin.h"
 
-#define PASSES      32
+#define PASSES      256
 #define ENVIRON_MAX 262144 /* of a process that is looked at */
+
+/* Fields of /proc/PID/stat, and a flag. */
+#define STAT_STATE   3
+#define STAT_FLAGS   9
+#define STAT_ENV_END 51
+#define FLAG_KTHREAD 0x00200000UL
 
 int
 kin_mark(char mark[KIN_SIZE])
@@ -39,7 +47,9 @@ parse(const char *value, struct kin *kin)
 		   &kin->start_ticks, &end) == 3;
 }
 
-/* The environment of ${pid} as it was given, in ${buf} and ended by two NULs.  Return its length.
+/*
+ * The environment of ${pid} as it was given, in ${buf} and ended by two NULs.  Return its length, 0
+ * with errno: EACCES or EPERM where it may not be looked at.
  */
 static size_t
 environ_read(pid_t pid, char *buf)
@@ -52,6 +62,7 @@ environ_read(pid_t pid, char *buf)
 	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
 	if ((fd = open(path, O_RDONLY | O_CLOEXEC)) == -1)
 		return 0;
+	errno = 0;
 	while (len < ENVIRON_MAX && (n = read(fd, buf + len, ENVIRON_MAX - len)) > 0)
 		len += (size_t)n;
 	close(fd);
@@ -71,34 +82,73 @@ marked(const char *buf, size_t len, struct kin *kin)
 	return false;
 }
 
+/*
+ * Whether ${pid}, whose environment is empty, may show one in a moment, or have left a child by
+ * then: while a program takes the place of another there is none, and on the way out there is none
+ * any more, but children are still its own.
+ */
+static bool
+between(pid_t pid)
+{
+	char path[48], stat[1024], *at;
+	unsigned long flags = 0, env_end = 0;
+	ssize_t n;
+	char state;
+	int fd, i;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if ((fd = open(path, O_RDONLY | O_CLOEXEC)) == -1)
+		return true; /* it is gone: who knows what it has left */
+	n = read(fd, stat, sizeof(stat) - 1);
+	close(fd);
+	if (n <= 0)
+		return true;
+	stat[n] = '\0';
+	at = strrchr(stat, ')');
+	if (at == NULL || sscanf(at, ") %c", &state) != 1 || state == 'Z' || state == 'X')
+		return false;
+	for (i = STAT_STATE - 1; i < STAT_ENV_END && (at = strchr(at + 1, ' ')) != NULL; i++) {
+		if (i + 1 == STAT_FLAGS)
+			flags = strtoul(at, NULL, 10);
+		if (i + 1 == STAT_ENV_END)
+			env_end = strtoul(at, NULL, 10);
+	}
+	return (flags & FLAG_KTHREAD) == 0 && env_end == 0;
+}
+
 struct search {
 	bool (*ours)(void *ctx, const struct kin *kin);
 	void *ctx;
 	char *buf;
-	bool reap;
+	bool reap, unsure; /* of somebody in this pass */
 	int ended;
 };
 
 static bool
-is_ours(const struct search *s, pid_t pid)
+is_ours(struct search *s, pid_t pid)
 {
 	struct kin kin;
+	size_t len = environ_read(pid, s->buf);
 
-	return marked(s->buf, environ_read(pid, s->buf), &kin) && s->ours(s->ctx, &kin);
+	if (len == 0 && errno != EACCES && errno != EPERM && between(pid))
+		s->unsure = true;
+	return marked(s->buf, len, &kin) && s->ours(s->ctx, &kin);
 }
-
-/* End ${pid} where it is one, and still the one that was looked at. */
+/* End ${pid} where it is one.  It is held before it is looked at, so that it is the same. */
 static void
 look_at(void *ctx, pid_t pid)
 {
 	struct search *s = ctx;
 	int fd;
 
-	if (!is_ours(s, pid) || (fd = pidfd_open(pid, 0)) == -1)
+	if ((fd = pidfd_open(pid, 0)) == -1) {
+		s->unsure |= errno == ESRCH;
 		return;
-	if (is_ours(s, pid) && pidfd_send_signal(fd, SIGKILL, NULL, 0) == 0) {
-		s->ended++;
-		if (s->reap)
+	}
+	if (is_ours(s, pid)) {
+		if (pidfd_send_signal(fd, SIGKILL, NULL, 0) != 0)
+			s->unsure |= errno == ESRCH;
+		else if (++s->ended, s->reap)
 			waitpid(pid, NULL, 0);
 	}
 	close(fd);
@@ -144,6 +194,7 @@ each_child(void (*fn)(void *ctx, pid_t pid), void *ctx)
 int
 kin_end(enum kin_where where, bool (*ours)(void *ctx, const struct kin *kin), void *ctx)
 {
+	const struct timespec moment = {.tv_nsec = 1000000};
 	struct search s = {.ours = ours, .ctx = ctx, .reap = where == KIN_CHILDREN};
 	int before, left = PASSES;
 
@@ -151,8 +202,11 @@ kin_end(enum kin_where where, bool (*ours)(void *ctx, const struct kin *kin), vo
 		return 0;
 	do {
 		before = s.ended;
+		s.unsure = false;
 		(where == KIN_CHILDREN ? each_child : each_process)(look_at, &s);
-	} while (s.ended > before && --left > 0);
+		if (s.ended == before && s.unsure)
+			nanosleep(&moment, NULL);
+	} while ((s.ended > before || s.unsure) && --left > 0);
 	free(s.buf);
 	return s.ended;
 }

@@ -30,8 +30,9 @@ enum kin_where {
 /**
  * kin_end(where, ours, ctx):
  * End with SIGKILL each process in ${where} that is marked as kin of one for whom ${ours}(${ctx},
- * kin) says yes, and look again until none is left.  Killed children are reaped, and leave theirs
- * to us.  A fork is no way out: who was killed starts nothing more.  A program that empties its
+ * kin) says yes, and look again until none is left, and nobody's environment is between two
+ * programs (for a quarter of a second at most).  Killed children are reaped, and leave theirs to
+ * us.  A fork is no way out: who was killed starts nothing more.  A program that empties its
  * environment and leaves its group is not found; a sandbox holds that one.  Return how many were
  * ended.
  */

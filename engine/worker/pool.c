@@ -39,7 +39,8 @@ static const char NEXT[] =
     " WHERE (SELECT count(*) FROM attempt WHERE state IN ('launching', 'running'))"
     "     < (SELECT value FROM setting WHERE name = 'session.slots')";
 static const char CLAIM[] =
-    "INSERT INTO attempt (session_id, n, launched_at) VALUES (:session, :n, now_ms())";
+    "INSERT INTO attempt (session_id, n, launched_at) SELECT :session, :n, now_ms()"
+    " WHERE EXISTS (SELECT 1 FROM live_instance WHERE id = :instance)";
 static const char RUNS[] =
     "UPDATE attempt SET state = 'running', process_id = :process WHERE id = :id";
 static const char NOT_STARTED[] =
@@ -66,9 +67,11 @@ static const char TRIM[] =
 static const char TRIMMED[] = "DELETE FROM session_output WHERE session_id = :session"
 			      " AND seq < (SELECT first_seq FROM session WHERE id = :session)";
 static const char SURVIVORS[] = "SELECT pid FROM session_survivors LIMIT 1";
-static const char LOST[] =
-    "SELECT count(*) FROM process AS p JOIN attempt AS a ON a.process_id = p.id"
-    " WHERE p.boot_id = :boot AND p.pid = :pid AND p.start_ticks = :start AND a.outcome = 'lost'";
+static const char LEFT_OPEN[] =
+    "UPDATE attempt SET state = 'lost', outcome = 'lost', ended_at = now_ms()"
+    " WHERE state IN ('launching', 'running')";
+static const char LEADER[] = "SELECT count(*) FROM process"
+			     " WHERE boot_id = :boot AND pid = :pid AND start_ticks = :start";
 static const char AGAIN[] =
     "SELECT CASE WHEN state = 'queued' THEN printf('attempt %d ended with %s; the next is due in %d s',"
     "  attempts, :how, (not_before - now_ms() + 500) / 1000) END, lines + 1"
@@ -834,6 +837,8 @@ claim_row(struct attempt *a)
 		return store_rollback(db);
 	stmt_int(q, ":session", a->session);
 	stmt_int(q, ":n", a->n);
+	/* Where our daemon died, another may serve already: its own worker takes what waits. */
+	stmt_int(q, ":instance", a->pool->env->instance_id);
 	if (stmt_run_one(q) != 0)
 		return store_rollback(db);
 	a->id = store_last_id(db);
@@ -1117,17 +1122,32 @@ pool_wake(struct pool *pool)
 		due_later(pool);
 }
 
+/* Whoever leads a session of ours has a row.  None of them runs now, however they ended. */
 static bool
-is_of_the_lost(void *ctx, const struct kin *kin)
+is_left_over(void *ctx, const struct kin *kin)
 {
 	struct stmt *q;
 
-	if ((q = store_sql(ctx, LOST)) == NULL)
+	if ((q = store_sql(ctx, LEADER)) == NULL)
 		return false;
 	stmt_text(q, ":boot", kin->boot_id);
 	stmt_int(q, ":pid", kin->pid);
 	stmt_int(q, ":start", kin->start_ticks);
 	return stmt_value(q, 0) > 0;
+}
+
+/* What the rows say that runs cannot: nothing of it is ours.  Mostly it was said already. */
+static int
+close_left_open(struct pool *pool)
+{
+	struct store *db = pool->env->db;
+	struct stmt *q;
+
+	if (store_begin(db) != 0)
+		return -1;
+	if ((q = store_sql(db, LEFT_OPEN)) == NULL || stmt_run(q) != 0)
+		return store_rollback(db);
+	return store_commit(db);
 }
 
 /*
@@ -1141,12 +1161,14 @@ end_survivors(struct pool *pool)
 	int64_t pid;
 	int n;
 
+	if (close_left_open(pool) != 0)
+		complain(pool, "sessions of an earlier worker could not be closed");
 	while ((pid = stmt_value(store_sql(pool->env->db, SURVIVORS), 0)) > 1)
 		if (kill_tree((pid_t)pid, (pid_t)pid, &r) != 0) {
 			fprintf(stderr, "bastion: worker: %s\n", r.why);
 			break;
 		}
-	if ((n = kin_end(KIN_ANYWHERE, is_of_the_lost, pool->env->db)) > 0)
+	if ((n = kin_end(KIN_ANYWHERE, is_left_over, pool->env->db)) > 0)
 		fprintf(
 		    stderr, "bastion: worker: processes of lost sessions lived on: %d ended\n", n);
 }

@@ -323,20 +323,31 @@ processes_go_with_their_runs(void **state)
 	    " ('00000000-0000-0000-0000-000000000000', 1, 1, 0, 'bastion', now_ms()),"
 	    " ('00000000-0000-0000-0000-000000000000', 2, 1, 0, 'net', now_ms()),"
 	    " ('00000000-0000-0000-0000-000000000000', 3, 1, 0, 'net', now_ms()),"
-	    " ('00000000-0000-0000-0000-000000000000', 4, 1, 0, 'net', now_ms());"
+	    " ('00000000-0000-0000-0000-000000000000', 4, 1, 0, 'net', now_ms()),"
+	    " ('00000000-0000-0000-0000-000000000000', 5, 1, 0, 'sh', now_ms()),"
+	    " ('00000000-0000-0000-0000-000000000000', 6, 1, 0, 'sh', now_ms()),"
+	    " ('00000000-0000-0000-0000-000000000000', 7, 1, 0, 'sh', now_ms());"
 	    "INSERT INTO lease (name, process_id, fence, expires_at) VALUES ('a', 3, 1, now_ms() + 1);"
 	    "INSERT INTO instance (epoch, role, process_id, version, run_dir, started_at)"
 	    " VALUES (1, 'box', 1, '0', '/run/x', now_ms());"
 	    "INSERT INTO actor_run (instance_id, actor, attempt, process_id, started_at)"
 	    " VALUES (1, 'net', 1, 2, now_ms()), (1, 'worker', 1, 3, now_ms()),"
 	    "        (1, 'keeper', 1, 4, now_ms());"
+	    "UPDATE instance SET state = 'ready', ready_at = now_ms();"
+	    "INSERT INTO session (name, argv, cwd, by_uid, max_attempts, queued_at, not_before)"
+	    " VALUES ('s', '[\"x\"]', '/', 0, 1, now_ms(), now_ms());"
+	    "INSERT INTO attempt (session_id, n, launched_at) VALUES (1, 1, now_ms());"
+	    "UPDATE attempt SET state = 'running', process_id = 5;"
+	    "INSERT INTO sandbox_run (nonce, backend, process_id, uid, program, words, net, started_at)"
+	    " VALUES (lower(hex(randomblob(16))), 'native', 6, 0, 'x', 1, 'none', now_ms());"
+	    "UPDATE instance SET state = 'draining', draining_at = now_ms();"
 	    "UPDATE actor_run SET state = 'ended', ended_at = now_ms(), exit_code = 0;"
 	    "UPDATE instance SET state = 'ended', ended_at = now_ms(), end_reason = 'x'");
 	sql("UPDATE lease SET process_id = 3, expires_at = now_ms() + 1, fence = 2");
 	clock_fix(MORNING + 100 * DAY);
 	assert_int_equal(retain(), 1);
 	assert_int_equal(value("SELECT count(*) FROM actor_run"), 1);
-	assert_int_equal(value("SELECT group_concat(id, '') = '134' FROM process"), 1);
+	assert_int_equal(value("SELECT group_concat(id, '') = '134567' FROM process"), 1);
 }
 
 /* Rows for the audit on day ${day}, sealed. */
