@@ -128,17 +128,18 @@ CREATE TABLE egress_preset (
 ) STRICT, WITHOUT ROWID;
 
 -- A connection that somebody asked for. 'asked' stands before its name is looked up, 'open' before the
--- first address is dialled; both are durable first. A refused one stays to be seen.
+-- first address is dialled; both are durable first. A refused one stays to be seen. (Values two at a time:
+-- IN with more makes a table of them for each row.)
 CREATE TABLE egress_flow (
     id         INTEGER PRIMARY KEY,
     uid        INTEGER CHECK (uid >= 0),                       -- who asks, on the kernel's word
     pairing_id INTEGER REFERENCES pairing (id),                -- or which Host
-    surface    TEXT    NOT NULL CHECK (surface IN ('http', 'connect', 'socks5', 'caught')),
+    surface    TEXT    NOT NULL CHECK (surface IN ('http', 'connect') OR surface IN ('socks5', 'caught')),
     host       TEXT    NOT NULL CHECK (length(host) <= 253),   -- as host_text() spells it; '' could not be read
     port       INTEGER NOT NULL CHECK (port BETWEEN 0 AND 65535),
     method     TEXT    CHECK (length(method) <= 32),           -- of a plain request
     state      TEXT    NOT NULL DEFAULT 'asked'
-               CHECK (state IN ('asked', 'open', 'done', 'failed', 'refused', 'lost')),
+               CHECK (state IN ('asked', 'open') OR state IN ('done', 'failed') OR state IN ('refused', 'lost')),
     addresses  TEXT    CHECK (addresses IS NULL OR json_valid(addresses)), -- all of them, vetted, in the order of dialling
     dialled    TEXT,                                           -- the one that answered
     asked_at   INTEGER NOT NULL,
@@ -179,7 +180,7 @@ SELECT f.id,
 CREATE TRIGGER egress_flow_born BEFORE INSERT ON egress_flow
 BEGIN
     SELECT CASE
-           WHEN NEW.state NOT IN ('asked', 'open', 'refused')
+           WHEN NEW.state NOT IN ('asked', 'open') AND NEW.state <> 'refused'
            THEN RAISE(ABORT, 'egress.transition|a connection begins as asked, open or refused')
            -- Who is refused without end fills no database.
            WHEN NEW.state = 'refused'
@@ -188,20 +189,14 @@ BEGIN
            THEN RAISE(ABORT, 'egress.flood|as many refused connections as are kept were refused in this minute')
            WHEN NEW.state = 'refused'
            THEN NULL
-           WHEN NEW.pairing_id IS NOT NULL
-            AND (SELECT active FROM pairing_status WHERE id = NEW.pairing_id) IS NOT 1
-           THEN RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
-           WHEN NEW.pairing_id IS NOT NULL
-            AND NOT EXISTS (SELECT 1 FROM pairing_status AS p, json_each(p.caps) AS c
-                             WHERE p.id = NEW.pairing_id AND c.value = 'egress')
-           THEN RAISE(ABORT, 'egress.capability|this Host has no capability egress here')
            WHEN NEW.run_id IS NOT NULL
             AND NOT EXISTS (SELECT 1 FROM sandbox_run WHERE id = NEW.run_id AND ended_at IS NULL)
            THEN RAISE(ABORT, 'run.over|this run is over')
            WHEN NEW.host = ''
            THEN RAISE(ABORT, 'egress.host|there is no name or address to reach')
            WHEN (SELECT max(id) - (SELECT min(id) FROM egress_flow WHERE ended_at IS NULL) + 1 FROM egress_flow)
-             >= (SELECT min(value) FROM setting WHERE name IN ('egress.live', 'egress.live_each'))
+             >= min((SELECT value FROM setting WHERE name = 'egress.live'),
+                    (SELECT value FROM setting WHERE name = 'egress.live_each'))
             AND (SELECT count(*) >= (SELECT value FROM setting WHERE name = 'egress.live')
                      OR sum(uid IS NEW.uid AND pairing_id IS NEW.pairing_id)
                         >= (SELECT value FROM setting WHERE name = 'egress.live_each')
@@ -210,7 +205,59 @@ BEGIN
            END;
 END;
 
-CREATE TRIGGER egress_flow_ruled AFTER INSERT ON egress_flow WHEN NEW.state <> 'refused'
+-- What holds Hosts alone stands behind a view: a trigger's whole program is set up before its WHEN is looked at.
+CREATE VIEW egress_flow_of_host AS SELECT pairing_id FROM egress_flow;
+
+CREATE TRIGGER egress_flow_born_of_host BEFORE INSERT ON egress_flow
+WHEN NEW.pairing_id IS NOT NULL AND NEW.state <> 'refused'
+BEGIN
+    INSERT INTO egress_flow_of_host (pairing_id) VALUES (NEW.pairing_id);
+END;
+
+CREATE TRIGGER egress_flow_host_may INSTEAD OF INSERT ON egress_flow_of_host
+BEGIN
+    SELECT CASE
+           WHEN (SELECT active FROM pairing_status WHERE id = NEW.pairing_id) IS NOT 1
+           THEN RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
+           WHEN NOT EXISTS (SELECT 1 FROM pairing_status AS p, json_each(p.caps) AS c
+                             WHERE p.id = NEW.pairing_id AND c.value = 'egress')
+           THEN RAISE(ABORT, 'egress.capability|this Host has no capability egress here')
+           END;
+END;
+
+-- A way that was judged and let be: this user, Host or run (-1: none) to these addresses of that name. It holds for
+-- the next connection there, which then costs two look-ups; whatever it was judged by empties the table, so it
+-- never says what the rules do not. The oldest make room.
+CREATE TABLE egress_way (
+    id         INTEGER PRIMARY KEY,
+    host       TEXT    NOT NULL,
+    port       INTEGER NOT NULL,
+    uid        INTEGER NOT NULL,
+    pairing_id INTEGER NOT NULL,
+    run_id     INTEGER NOT NULL,
+    addresses  TEXT    NOT NULL,
+    UNIQUE (host, port, uid, pairing_id, run_id, addresses)
+) STRICT;
+
+CREATE TRIGGER egress_way_rule_new AFTER INSERT ON egress_rule BEGIN DELETE FROM egress_way; END;
+CREATE TRIGGER egress_way_rule_gone AFTER UPDATE ON egress_rule BEGIN DELETE FROM egress_way; END;
+CREATE TRIGGER egress_way_own_new AFTER INSERT ON own_address BEGIN DELETE FROM egress_way; END;
+CREATE TRIGGER egress_way_own_other AFTER UPDATE ON own_address BEGIN DELETE FROM egress_way; END;
+CREATE TRIGGER egress_way_own_gone AFTER DELETE ON own_address BEGIN DELETE FROM egress_way; END;
+CREATE TRIGGER egress_way_class_new AFTER INSERT ON address_class BEGIN DELETE FROM egress_way; END;
+CREATE TRIGGER egress_way_class_other AFTER UPDATE ON address_class BEGIN DELETE FROM egress_way; END;
+CREATE TRIGGER egress_way_class_gone AFTER DELETE ON address_class BEGIN DELETE FROM egress_way; END;
+CREATE TRIGGER egress_way_bound AFTER UPDATE OF value ON setting
+WHEN NEW.name IN ('egress.addresses', 'egress.ways')
+BEGIN
+    DELETE FROM egress_way;
+END;
+
+CREATE TRIGGER egress_flow_ruled AFTER INSERT ON egress_flow
+WHEN NEW.state = 'asked'
+ AND NOT EXISTS (SELECT 1 FROM egress_way WHERE host = NEW.host AND port = NEW.port
+                    AND uid = coalesce(NEW.uid, -1) AND pairing_id = coalesce(NEW.pairing_id, -1)
+                    AND run_id = coalesce(NEW.run_id, -1))
 BEGIN
     SELECT CASE held
            WHEN 'denied' THEN RAISE(ABORT, 'egress.denied|a rule denies this')
@@ -257,19 +304,38 @@ SELECT f.id,
 
 CREATE TRIGGER egress_flow_born_open AFTER INSERT ON egress_flow WHEN NEW.state = 'open'
 BEGIN
-    INSERT INTO egress_flow_opened (id) VALUES (NEW.id);
+    INSERT INTO egress_flow_opened (id, uid, pairing_id, run_id, surface, host, port, addresses)
+    VALUES (NEW.id, NEW.uid, NEW.pairing_id, NEW.run_id, NEW.surface, NEW.host, NEW.port, NEW.addresses);
 END;
 
 CREATE TRIGGER egress_flow_moved_open AFTER UPDATE OF state ON egress_flow WHEN NEW.state = 'open'
 BEGIN
-    INSERT INTO egress_flow_opened (id) VALUES (NEW.id);
+    INSERT INTO egress_flow_opened (id, uid, pairing_id, run_id, surface, host, port, addresses)
+    VALUES (NEW.id, NEW.uid, NEW.pairing_id, NEW.run_id, NEW.surface, NEW.host, NEW.port, NEW.addresses);
 END;
 
 -- However a row came to be open, it passes here, in the transaction that opened it.
-CREATE VIEW egress_flow_opened AS SELECT id FROM egress_flow WHERE state = 'open';
+CREATE VIEW egress_flow_opened AS
+SELECT id, uid, pairing_id, run_id, surface, host, port, addresses FROM egress_flow WHERE state = 'open';
 
-CREATE TRIGGER egress_flow_vetted INSTEAD OF INSERT ON egress_flow_opened
+CREATE VIEW egress_flow_unjudged AS SELECT id, uid, pairing_id, run_id, host, port, addresses FROM egress_flow_opened;
+
+CREATE TRIGGER egress_flow_judged INSTEAD OF INSERT ON egress_flow_opened
+WHEN NOT EXISTS (SELECT 1 FROM egress_way WHERE host = NEW.host AND port = NEW.port
+                    AND uid = coalesce(NEW.uid, -1) AND pairing_id = coalesce(NEW.pairing_id, -1)
+                    AND run_id = coalesce(NEW.run_id, -1) AND addresses = NEW.addresses)
 BEGIN
+    INSERT INTO egress_flow_unjudged (id, uid, pairing_id, run_id, host, port, addresses)
+    VALUES (NEW.id, NEW.uid, NEW.pairing_id, NEW.run_id, NEW.host, NEW.port, NEW.addresses);
+END;
+
+CREATE TRIGGER egress_flow_vetted INSTEAD OF INSERT ON egress_flow_unjudged
+BEGIN
+    SELECT CASE held
+           WHEN 'denied' THEN RAISE(ABORT, 'egress.denied|a rule denies this')
+           WHEN 'unknown' THEN RAISE(ABORT, 'egress.unknown|no rule allows this')
+           END
+      FROM egress_ruling WHERE id = NEW.id;
     SELECT CASE held
            WHEN 'own_unknown'
            THEN RAISE(ABORT, 'egress.own_unknown|cannot tell whether that is itself: the kernel does not say what this machine''s addresses are')
@@ -283,12 +349,20 @@ BEGIN
            THEN RAISE(ABORT, 'egress.internal|that is no public address')
            END
       FROM egress_vetting WHERE id = NEW.id;
+    INSERT INTO egress_way (host, port, uid, pairing_id, run_id, addresses)
+    VALUES (NEW.host, NEW.port, coalesce(NEW.uid, -1), coalesce(NEW.pairing_id, -1), coalesce(NEW.run_id, -1),
+            NEW.addresses);
+    DELETE FROM egress_way
+     WHERE id <= (SELECT max(id) FROM egress_way) - (SELECT value FROM setting WHERE name = 'egress.ways');
+END;
+
+CREATE TRIGGER egress_flow_audit_open INSTEAD OF INSERT ON egress_flow_opened
+BEGIN
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
-    SELECT 'op', 'egress_flow', f.id, f.state,
-           coalesce((SELECT host_name FROM pairing WHERE id = f.pairing_id), ''),
-           json_object('uid', f.uid, 'run', f.run_id, 'surface', f.surface, 'host', f.host, 'port', f.port,
-                       'addresses', json(f.addresses))
-      FROM egress_flow AS f WHERE f.id = NEW.id;
+    VALUES ('op', 'egress_flow', NEW.id, 'open',
+            coalesce((SELECT host_name FROM pairing WHERE id = NEW.pairing_id), ''),
+            json_object('uid', NEW.uid, 'run', NEW.run_id, 'surface', NEW.surface, 'host', NEW.host,
+                        'port', NEW.port, 'addresses', json(NEW.addresses)));
 END;
 
 CREATE TRIGGER egress_flow_stays BEFORE DELETE ON egress_flow
@@ -309,7 +383,7 @@ END;
 
 -- (A clean end is in the row alone: what was reached is in the audit since it was opened.)
 CREATE TRIGGER egress_flow_audit_end AFTER UPDATE OF state ON egress_flow
-WHEN NEW.state IN ('failed', 'refused', 'lost') AND NEW.state IS NOT OLD.state
+WHEN (NEW.state IN ('failed', 'refused') OR NEW.state = 'lost') AND NEW.state IS NOT OLD.state
 BEGIN
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('op', 'egress_flow', NEW.id, NEW.state,

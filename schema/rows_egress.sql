@@ -92,7 +92,8 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('egress.rules', 10000, 'rows', 1, 1000000, 'rules in force at once'),
     ('egress.socks_port', 0, 'port', 0, 65535, 'TCP port of the lane for SOCKS5 on the loopback address; 0: none'),
     ('egress.stagger_ms', 300, 'ms', 1, 60000, 'how long one address may take before the next is tried beside it'),
-    ('egress.total_ms', 86400000, 'ms', 1000, 2592000000, 'how long a connection may last');
+    ('egress.total_ms', 86400000, 'ms', 1000, 2592000000, 'how long a connection may last'),
+    ('egress.ways', 4096, 'rows', 0, 1000000, 'ways that were judged and hold for the next connection there');
 
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('egress.address', 126, 403, 'see bastion egress check HOST:PORT'),

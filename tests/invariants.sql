@@ -349,6 +349,23 @@ SELECT 'connection without an audit row' AS name, 'egress_flow ' || f.id AS deta
                             WHERE entity = 'egress_flow' AND entity_id = CAST(f.id AS TEXT)
                               AND action = 'open');
 
+-- A way that holds is one that the rules of this moment let be.
+SELECT 'way that is not let be' AS name, w.host || ':' || w.port AS detail FROM egress_way AS w
+ WHERE EXISTS (SELECT 1 FROM json_each(w.addresses) AS a JOIN own_address AS o
+                  ON address_bytes(a.value) BETWEEN o.first AND o.last)
+    OR NOT EXISTS (SELECT 1 FROM own_address)
+    OR EXISTS (SELECT 1 FROM egress_rule AS r
+                WHERE r.state = 'active' AND r.verdict = 'deny' AND r.port IN (0, w.port)
+                  AND coalesce(r.uid, w.uid) = w.uid AND coalesce(r.pairing_id, w.pairing_id) = w.pairing_id
+                  AND coalesce(r.run_id, w.run_id) = w.run_id
+                  AND (r.suffix IN ('*', w.host) OR substr('.' || w.host, -length(r.suffix) - 1) = '.' || r.suffix))
+    OR NOT EXISTS (SELECT 1 FROM egress_rule AS r
+                WHERE r.state = 'active' AND r.verdict = 'allow' AND r.port IN (0, w.port)
+                  AND (r.uid = w.uid OR r.pairing_id = w.pairing_id
+                       OR (r.uid IS NULL AND r.pairing_id IS NULL AND w.pairing_id = -1))
+                  AND coalesce(r.run_id, w.run_id) = w.run_id
+                  AND (r.suffix IN ('*', w.host) OR substr('.' || w.host, -length(r.suffix) - 1) = '.' || r.suffix));
+
 SELECT 'connection under an ended instance' AS name, 'egress_flow ' || id AS detail
   FROM egress_flow WHERE ended_at IS NULL AND asked_at < (SELECT max(ended_at) FROM instance);
 -- Every ask of a tool was decided by one gate, the last that was asked.

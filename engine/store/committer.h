@@ -34,6 +34,20 @@ struct committer *committer_start(const struct home *home, enum store_role role,
     const struct store_keys *keys, const char *acting, struct loop *loop, struct refusal *r);
 
 /**
+ * committer_brief(committer):
+ * From now on commit as soon as the jobs of a batch took as long as the last commit did; the others
+ * come with the next.  For whoever has much to do for each job that is done, and else would do it
+ * for all of them at once, and nothing before.  Call before the first job.
+ */
+void committer_brief(struct committer *committer);
+
+/**
+ * committer_quiet(committer):
+ * From now on its commits ring no bell (see store_quiet).  Call before the first job.
+ */
+void committer_quiet(struct committer *committer);
+
+/**
  * committer_submit(committer, job):
  * Have ${job} decided.  From the loop's thread.
  */

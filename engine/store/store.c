@@ -42,7 +42,7 @@ struct store {
 	int watch;      /* inotify */
 	int64_t version;
 	enum store_role role;
-	bool inside, soft;
+	bool inside, soft, quiet;
 };
 
 /* Setting up is ours; what a role may do begins after it. */
@@ -380,18 +380,31 @@ store_end(struct store *db)
 		gate_leave(db->gate);
 }
 
-int
-store_commit(struct store *db)
+void
+store_quiet(struct store *db)
+{
+	db->quiet = true;
+}
+
+void
+store_ring(struct store *db)
 {
 	static const char ring[1] = {'!'};
 
+	if (db->bell != -1 && pwrite(db->bell, ring, sizeof(ring), 0) == -1)
+		return; /* a full disk: readers still have their slow tick */
+}
+
+int
+store_commit(struct store *db)
+{
 	if (store_undone(db))
 		return store_rollback(db);
 	if (stmt_run(store_sql(db, "COMMIT")) != 0)
 		return store_rollback(db);
 	store_end(db);
-	if (db->bell != -1 && pwrite(db->bell, ring, sizeof(ring), 0) == -1)
-		return 0; /* a full disk: readers still have their slow tick */
+	if (!db->quiet)
+		store_ring(db);
 	return 0;
 }
 

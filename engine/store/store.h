@@ -132,6 +132,19 @@ int store_bell(struct store *db);
 void store_bell_quiet(struct store *db);
 
 /**
+ * store_quiet(db):
+ * From now on commits of ${db} ring no bell: whoever has many that nobody waits for rings once for
+ * some of them, with store_ring.
+ */
+void store_quiet(struct store *db);
+
+/**
+ * store_ring(db):
+ * Ring the bell, as a commit does.
+ */
+void store_ring(struct store *db);
+
+/**
  * store_setting(db, name):
  * Return the value of the setting ${name}; a name that does not exist ends the program, since no
  * number in C may stand in for it.

@@ -63,7 +63,7 @@ struct proxy {
 	size_t n, most, each, accepts, head, answer_head, fields;
 	int64_t patience[PATIENCES], total_ms, stagger_ms;
 	struct conn_list waiting[PATIENCES], all;
-	uint64_t timer, calm, gathering;
+	uint64_t timer, calm, gathering, ringing;
 	struct conn *ends; /* whose rows are to be ended */
 	int64_t gather_ms;
 	char rules[64];              /* what was applied last to what is under way */
@@ -183,6 +183,12 @@ void proxy_look(struct proxy *proxy);
  * submitted now.
  */
 bool proxy_gather(struct conn *conn);
+
+/**
+ * proxy_tell(proxy):
+ * Something was committed: other actors hear of it within a tenth of a second.
+ */
+void proxy_tell(struct proxy *proxy);
 
 /**
  * proxy_gone(conn):

@@ -165,6 +165,7 @@ on_done(struct commit_job *job)
 	struct conn *c = (struct conn *)job;
 
 	c->busy = false;
+	proxy_tell(c->proxy);
 	/* The row then stays as it was, until the end of this process makes it lost. */
 	if (job->result != 0 && c->what == JOB_END)
 		fprintf(stderr, "egress: connection %lld: %s: %s\n", (long long)c->flow_id,

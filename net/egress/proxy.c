@@ -187,6 +187,26 @@ proxy_gather(struct conn *c)
 }
 
 /*
+ * The bell.  Each commit that rings it wakes every actor, and none of them waits for our rows.
+ */
+
+static void
+on_ring(void *ctx)
+{
+	struct proxy *proxy = ctx;
+
+	proxy->ringing = 0;
+	store_ring(proxy->config.db);
+}
+
+void
+proxy_tell(struct proxy *proxy)
+{
+	if (proxy->ringing == 0)
+		proxy->ringing = loop_after(proxy->config.loop, TICK_MS, on_ring, proxy);
+}
+
+/*
  * Users.
  */
 
@@ -480,6 +500,7 @@ own_done(struct commit_job *job)
 		fprintf(stderr, "egress: %s: %s\n", job->refusal.code, job->refusal.why);
 	own_free(&o->own);
 	free(o);
+	proxy_tell(proxy);
 	proxy->own_pending = false;
 	if (proxy->own_again)
 		own_refresh(proxy);
@@ -549,6 +570,7 @@ prune_done(struct commit_job *job)
 	struct proxy *proxy = ((struct prune_job *)job)->proxy;
 
 	free(job);
+	proxy_tell(proxy);
 	proxy->pruning = false;
 	drained(proxy);
 }
@@ -608,6 +630,7 @@ report_done(struct commit_job *job)
 	struct proxy *proxy = ((struct report_job *)job)->proxy;
 
 	free(job);
+	proxy_tell(proxy);
 	proxy->reporting = false;
 	drained(proxy);
 }
@@ -764,6 +787,8 @@ proxy_fill(struct proxy *proxy, struct refusal *r)
 		return -1;
 	if (loop_add(config->loop, proxy->watch, EPOLLIN, on_own, proxy) != 0)
 		return refusal_errno(r, "socket.bind", "cannot watch this machine's addresses");
+	committer_brief(proxy->committer);
+	committer_quiet(proxy->committer);
 	own_refresh(proxy);
 	return 0;
 }
@@ -823,6 +848,10 @@ proxy_free(struct proxy *proxy)
 	relay_pool_free(proxy->pool);
 	loop_cancel(proxy->config.loop, proxy->timer);
 	loop_cancel(proxy->config.loop, proxy->calm);
+	if (proxy->ringing != 0) {
+		loop_cancel(proxy->config.loop, proxy->ringing);
+		on_ring(proxy);
+	}
 	if (proxy->watch != -1) {
 		loop_del(proxy->config.loop, proxy->watch);
 		close(proxy->watch);

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <sodium.h>
 
+#include "engine/state/process.h"
 #include "net/egress/authority.h"
 #include "net/egress/vet.h"
 #include "tests/scratch.h"
@@ -458,6 +459,152 @@ rules_are_for_whom_they_name(void **state)
 	scratch_refused(&s, "egress.exists", RULE("allow", "x") RULE("allow", "x"));
 }
 
+#define WAYS "SELECT count(*) FROM egress_way"
+#define REACH(host, addresses)                                                                      \
+	"INSERT INTO egress_flow (uid, surface, host, port, asked_at, state, addresses, opened_at)" \
+	" VALUES (1000, 'connect', '" host "', 443, now_ms(), 'open', '" addresses "', now_ms())"
+#define THERE REACH("a.example", "[\"198.51.100.8\"]")
+
+static void
+way_is_judged_again(const char *change, const char *code)
+{
+	assert_int_equal(scratch_sql(&s, THERE), 0);
+	assert_int_equal(scratch_value(&s, WAYS), 1);
+	if (scratch_sql(&s, change) != 0)
+		fail_msg("%s: %s", change, s.error);
+	assert_int_equal(scratch_value(&s, WAYS), 0);
+	if (code != NULL)
+		scratch_refused(&s, code, THERE);
+	else
+		assert_int_equal(scratch_sql(&s, THERE), 0);
+}
+
+/* A way that was judged holds for the next connection, until anything that it was judged by
+ * changes. */
+static void
+judged_ways_hold_until_something_changes(void **state)
+{
+	(void)state;
+	assert_int_equal(scratch_sql(&s, OWN RULE("allow", "*") THERE ";" THERE), 0);
+	assert_int_equal(scratch_value(&s, WAYS), 1);
+	/* Other addresses, another user, another port are other ways. */
+	scratch_refused(&s, "egress.internal", REACH("a.example", "[\"10.0.0.1\"]"));
+	assert_int_equal(scratch_value(&s, WAYS), 1);
+	way_is_judged_again(RULE("allow", "b.example"), NULL);
+	way_is_judged_again("INSERT INTO own_address (first, last, source, ifname)"
+			    " VALUES (address_bytes('198.51.100.8'), address_bytes('198.51.100.8'),"
+			    " 'nic', 'x')",
+	    "egress.own");
+	assert_int_equal(
+	    scratch_sql(&s, "DELETE FROM own_address WHERE first = address_bytes('198.51.100.8')"),
+	    0);
+	way_is_judged_again(
+	    "INSERT INTO own_address (first, last, source, ifname)"
+	    " VALUES (address_bytes('198.51.100.9'), address_bytes('198.51.100.9'), 'nic', 'x')",
+	    NULL);
+	way_is_judged_again("UPDATE own_address SET first = address_bytes('198.51.100.8')"
+			    " WHERE first = address_bytes('198.51.100.9')",
+	    "egress.own");
+	assert_int_equal(
+	    scratch_sql(&s, "DELETE FROM own_address WHERE first = address_bytes('198.51.100.8')"),
+	    0);
+	way_is_judged_again("DELETE FROM own_address", "egress.own_unknown");
+	assert_int_equal(scratch_sql(&s, OWN), 0);
+	way_is_judged_again("UPDATE address_class SET class = 'network' WHERE prefix = '0.0.0.0/0'",
+	    "egress.internal");
+	assert_int_equal(
+	    scratch_sql(&s, "UPDATE address_class SET class = 'public' WHERE prefix = '0.0.0.0/0'"),
+	    0);
+	way_is_judged_again("DELETE FROM address_class WHERE prefix = '0.0.0.0/0'", NULL);
+	way_is_judged_again("INSERT INTO address_class (prio, prefix, first, last, class, why)"
+			    " SELECT 13, '0.0.0.0/0', first, last, 'network', 'x'"
+			    "   FROM (SELECT address_bytes('0.0.0.0') AS first,"
+			    "                address_bytes('255.255.255.255') AS last)",
+	    "egress.internal");
+	assert_int_equal(
+	    scratch_sql(&s, "UPDATE address_class SET class = 'public' WHERE prefix = '0.0.0.0/0'"),
+	    0);
+	way_is_judged_again(
+	    "UPDATE setting SET value = value + 1 WHERE name = 'egress.addresses'", NULL);
+	way_is_judged_again(RULE("deny", "a.example"), "egress.denied");
+	assert_int_equal(scratch_sql(&s, "UPDATE egress_rule SET state = 'dropped',"
+					 " dropped_at = now_ms() WHERE verdict = 'deny'"),
+	    0);
+	way_is_judged_again("UPDATE egress_rule SET state = 'dropped', dropped_at = now_ms()"
+			    " WHERE state = 'active'",
+	    "egress.unknown");
+}
+
+#define OF_RUN(run)                                                                                 \
+	"INSERT INTO egress_flow (uid, surface, host, port, asked_at, state, addresses, opened_at," \
+	" run_id) VALUES (1000, 'connect', 'a.example', 443, now_ms(), 'open',"                     \
+	" '[\"198.51.100.8\"]', now_ms(), " run ")"
+
+/* What one run may is judged for that run: neither another nor its user has it. */
+static void
+ways_are_of_one_run(void **state)
+{
+	(void)state;
+	assert_int_equal(store_begin(s.db), 0);
+	assert_true(process_self(s.db) > 0);
+	assert_int_equal(store_commit(s.db), 0);
+	assert_int_equal(
+	    scratch_sql(&s,
+		OWN "INSERT INTO sandbox_run (nonce, backend, process_id, uid, program, words, net,"
+		    " started_at) SELECT lower(hex(randomblob(16))), 'native', p.id, 1000, 'x', 1,"
+		    " 'sockets', now_ms() FROM process AS p, json_each('[1, 2]');"
+		    "INSERT INTO egress_rule (verdict, run_id, suffix, port, made_at, made_by_uid)"
+		    " SELECT 'allow', min(id), 'a.example', 443, now_ms(), 0 FROM sandbox_run"),
+	    0);
+	assert_int_equal(scratch_sql(&s, OF_RUN("(SELECT min(id) FROM sandbox_run)")), 0);
+	assert_int_equal(scratch_value(&s, WAYS), 1);
+	scratch_refused(&s, "egress.unknown", OF_RUN("(SELECT max(id) FROM sandbox_run)"));
+	scratch_refused(&s, "egress.unknown", THERE);
+}
+
+/* A way is for whom it was judged, and a deny that came while the name was looked up is heard. */
+static void
+ways_are_of_one_user(void **state)
+{
+	(void)state;
+	assert_int_equal(
+	    scratch_sql(&s,
+		OWN "INSERT INTO egress_rule (verdict, uid, suffix, port, made_at,"
+		    " made_by_uid) VALUES ('allow', 1000, 'a.example', 443, now_ms(), 0);" THERE),
+	    0);
+	scratch_refused(&s, "egress.unknown",
+	    "INSERT INTO egress_flow (uid, surface, host, port, asked_at, state, addresses, opened_at)"
+	    " VALUES (1001, 'connect', 'a.example', 443, now_ms(), 'open', '[\"198.51.100.8\"]',"
+	    " now_ms())");
+	scratch_refused(&s, "egress.unknown",
+	    "INSERT INTO egress_flow (uid, surface, host, port, asked_at)"
+	    " VALUES (1000, 'connect', 'a.example', 80, now_ms())");
+	assert_int_equal(scratch_sql(&s, ASK("a.example")), 0);
+	assert_int_equal(scratch_sql(&s, RULE("deny", "example")), 0);
+	scratch_refused(&s, "egress.denied",
+	    "UPDATE egress_flow SET state = 'open', opened_at = now_ms(),"
+	    " addresses = '[\"198.51.100.8\"]' WHERE state = 'asked'");
+}
+
+/* The oldest ways make room, and without room there are none. */
+static void
+ways_are_bounded(void **state)
+{
+	(void)state;
+	assert_int_equal(
+	    scratch_sql(&s,
+		OWN RULE("allow",
+		    "*") "UPDATE setting SET value = 2 WHERE name = 'egress.ways';" REACH("a.example",
+		    "[\"198.51.100.1\"]") ";" REACH("b.example",
+		    "[\"198.51.100.2\"]") ";" REACH("c.example", "[\"198.51.100.3\"]")),
+	    0);
+	assert_int_equal(scratch_value(&s, WAYS), 2);
+	assert_int_equal(scratch_value(&s, WAYS " WHERE host = 'a.example'"), 0);
+	assert_int_equal(
+	    scratch_sql(&s, "UPDATE setting SET value = 0 WHERE name = 'egress.ways';" THERE), 0);
+	assert_int_equal(scratch_value(&s, WAYS), 0);
+}
+
 /* An actor that dies leaves nothing open: what was under way reads as lost. */
 static void
 a_dead_actor_leaves_nothing_open(void **state)
@@ -498,6 +645,11 @@ main(void)
 	    cmocka_unit_test_setup_teardown(rows_refuse_what_is_not_public, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(rules_match_by_labels, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(rules_are_for_whom_they_name, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(
+		judged_ways_hold_until_something_changes, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(ways_are_of_one_run, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(ways_are_of_one_user, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(ways_are_bounded, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(a_dead_actor_leaves_nothing_open, set_up, tear_down),
 	};
 

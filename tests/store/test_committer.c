@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -140,6 +141,61 @@ a_batch_shares_a_commit(void **state)
 	assert_int_equal(scratch_value(&h.s, "SELECT count(*) FROM audit"
 					     " WHERE who = 'test:committer'"),
 	    40);
+	finish(&h);
+}
+
+/* A job that takes its time, without waiting for anything. */
+static int
+dawdle(struct store *db, struct commit_job *job)
+{
+	int64_t until = loop_now() + 5;
+
+	while (loop_now() < until)
+		;
+	return ask_run(db, job);
+}
+
+/* A brief committer keeps nobody for the jobs of others: these come with the next commit, in order.
+ */
+static void
+a_brief_one_commits_meanwhile(void **state)
+{
+	struct harness h;
+	int i;
+
+	(void)state;
+	start(&h);
+	committer_brief(h.c);
+	assert_int_equal(gate_enter(h.gate, 1000), 0);
+	for (i = 0; i < 40; i++) {
+		ask_for(&h, i == 7 ? BAD : GOOD)->job.run = dawdle;
+		committer_submit(h.c, &h.asks[i].job);
+	}
+	gate_leave(h.gate);
+	all_told(&h, 40);
+	for (i = 0; i < 40; i++)
+		assert_int_equal(h.asks[i].job.result, i == 7 ? -1 : 0);
+	assert_in_range(h.commits, 3, 40);
+	assert_int_equal(scratch_value(&h.s, "SELECT count(*) FROM refused"), 39);
+	finish(&h);
+}
+
+/* A quiet one rings no bell. */
+static void
+a_quiet_one_rings_no_bell(void **state)
+{
+	struct harness h;
+	struct pollfd bell = {.events = POLLIN};
+
+	(void)state;
+	start(&h);
+	committer_quiet(h.c);
+	assert_true((bell.fd = store_bell(h.s.db)) >= 0);
+	committer_submit(h.c, &ask_for(&h, GOOD)->job);
+	all_told(&h, 1);
+	assert_int_equal(poll(&bell, 1, 0), 0);
+	store_ring(h.s.db);
+	assert_int_equal(poll(&bell, 1, 0), 1);
 	finish(&h);
 }
 
@@ -331,6 +387,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_batch_shares_a_commit),
+	    cmocka_unit_test(a_brief_one_commits_meanwhile),
+	    cmocka_unit_test(a_quiet_one_rings_no_bell),
 	    cmocka_unit_test(one_fails_alone),
 	    cmocka_unit_test(one_statement_settles),
 	    cmocka_unit_test(a_failed_commit_fails_all),

@@ -132,6 +132,7 @@ static const struct {
     {"egress_rule", {"P", "P", ""}},
     {"egress_flow", {"E", "E", "E"}},
     {"own_address", {"E", "", "E"}},
+    {"egress_way", {"", "", ""}},
     {"process", {"PNLWEKS", "", ""}},
     {"lease", {"PNLWEKS", "PNLWEKSA", ""}},
     {"amendment", {"P", "P", ""}},
