@@ -142,7 +142,8 @@ read_fields(const char *text, struct cron *cron, char *why, size_t size)
 		}
 		any[i] = *text == '*';
 		if (field(&fields[i], text, len, &sets[i]) != 0) {
-			snprintf(why, size, "the %s takes *, %u-%u, lists, ranges and steps of these%s",
+			snprintf(why, size,
+			    "the %s takes *, %u-%u, lists, ranges and steps of these%s",
 			    fields[i].name, fields[i].low, fields[i].high,
 			    fields[i].names[0] != '\0' ? ", or names of three letters" : "");
 			return -1;

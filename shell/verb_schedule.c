@@ -50,8 +50,8 @@ read_daily(const char *text, char cron[32])
 	while (*text == ' ')
 		text++;
 	if (!isdigit((unsigned char)text[0]) || !isdigit((unsigned char)text[1]) ||
-	    text[2] != ':' || !isdigit((unsigned char)text[3]) || !isdigit((unsigned char)text[4]) ||
-	    text[5 + strspn(text + 5, " ")] != '\0')
+	    text[2] != ':' || !isdigit((unsigned char)text[3]) ||
+	    !isdigit((unsigned char)text[4]) || text[5 + strspn(text + 5, " ")] != '\0')
 		return -1;
 	memcpy(digits, (char[]){text[0], text[1], text[3], text[4], '\0'}, sizeof(digits));
 	hour = (digits[0] - '0') * 10 + digits[1] - '0';
@@ -318,12 +318,13 @@ verb_schedule(struct cli *cli, int argc, char **argv)
 	what = words == 0 ? "ls" : argv[first];
 	if (strcmp(what, "add") == 0)
 		return words >= 3 ? add(cli, &o, command, argv + first + 1)
-				  : cli_usage(cli, "add takes a name, and a worker or, behind --, a command");
+				  : cli_usage(cli,
+					"add takes a name, and a worker or, behind --, a command");
 	if (words == 2)
 		return one(cli, what, argv[first + 1]);
 	if (strcmp(what, "ls") != 0 || words > 1)
-		return cli_usage(
-		    cli, words == 1 ? "%s takes the name of a schedule" : "unexpected word: %s", what);
+		return cli_usage(cli,
+		    words == 1 ? "%s takes the name of a schedule" : "unexpected word: %s", what);
 	if (cli_open(cli, ROLE_READER) != 0)
 		return cli_refuse(cli);
 	return cli_list(cli, store_sql(cli->db, LIST),

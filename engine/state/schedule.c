@@ -46,9 +46,10 @@ schedule_add(struct store *db, const struct schedule_ask *ask)
 	stmt_text(q, ":cron", ask->cron);
 	if (ask->cron == NULL)
 		stmt_int(q, ":every", ask->every_ms);
-	stmt_int(q, ":first", ask->cron != NULL	   ? 0
-			      : ask->first_ms == -1 ? ask->every_ms
-						    : ask->first_ms);
+	stmt_int(q, ":first",
+	    ask->cron != NULL     ? 0
+	    : ask->first_ms == -1 ? ask->every_ms
+				  : ask->first_ms);
 	stmt_text(q, ":zone", ask->zone);
 	stmt_text(q, ":missed", ask->missed);
 	stmt_int(q, ":runs", ask->runs_max);
@@ -145,8 +146,8 @@ schedule_run(struct store *db, int64_t id)
 		return -1;
 	stmt_int(q, ":id", id);
 	if (stmt_step(q) != 1)
-		return refusal_set(store_refusal(db), "schedule.unknown",
-		    "there is no schedule of this name");
+		return refusal_set(
+		    store_refusal(db), "schedule.unknown", "there is no schedule of this name");
 	session = queue(db, q);
 	stmt_done(q);
 	return session != -1 && runs(db, id, NULL, session) == 0 ? session : -1;
@@ -176,8 +177,9 @@ fire(struct store *db)
 	stmt_done(q);
 	if (strncmp(why, "store.", 6) == 0)
 		return -1;
-	return (why[0] == '\0' ? runs(db, id, &due, session) : leave_out(db, id, due, why)) == 0 ? 1
-												 : -1;
+	return (why[0] == '\0' ? runs(db, id, &due, session) : leave_out(db, id, due, why)) == 0
+		   ? 1
+		   : -1;
 }
 
 static int

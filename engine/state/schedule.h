@@ -9,16 +9,16 @@
 
 struct schedule_ask {
 	const char *name;
-	const char *cron; /* as engine/cron.h has it; NULL: an interval */
-	int64_t every_ms; /* between two; of an interval alone */
-	int64_t first_ms; /* until the first, of an interval alone; -1: as long as between two */
-	const char *zone; /* whose clocks the calendar goes by */
-	const char *missed;         /* "run", once and late, or "skip" */
-	int64_t runs_max;           /* 0: without end */
-	const char *worker, *argv;  /* as in struct session_ask */
-	const char *cwd;            /* absolute */
-	uid_t uid;                  /* who asks, by the kernel's word; runs it, too */
-	int64_t attempts;           /* 0: as the worker has it, or once */
+	const char *cron;   /* as engine/cron.h has it; NULL: an interval */
+	int64_t every_ms;   /* between two; of an interval alone */
+	int64_t first_ms;   /* until the first, of an interval alone; -1: as long as between two */
+	const char *zone;   /* whose clocks the calendar goes by */
+	const char *missed; /* "run", once and late, or "skip" */
+	int64_t runs_max;   /* 0: without end */
+	const char *worker, *argv; /* as in struct session_ask */
+	const char *cwd;           /* absolute */
+	uid_t uid;                 /* who asks, by the kernel's word; runs it, too */
+	int64_t attempts;          /* 0: as the worker has it, or once */
 };
 
 /**
@@ -30,9 +30,9 @@ int64_t schedule_add(struct store *db, const struct schedule_ask *ask);
 
 /**
  * schedule_remove(db, id), schedule_pause(db, id), schedule_resume(db, id):
- * In the transaction that is open: remove the schedule ${id} with the times that it had; let no time
- * of it come; or let them come again from the next one on, none being missed.  What it began goes
- * on; one that is paused, or active, already stays so.  Return 0 or -1.
+ * In the transaction that is open: remove the schedule ${id} with the times that it had; let no
+ * time of it come; or let them come again from the next one on, none being missed.  What it began
+ * goes on; one that is paused, or active, already stays so.  Return 0 or -1.
  */
 int schedule_remove(struct store *db, int64_t id);
 int schedule_pause(struct store *db, int64_t id);

@@ -48,8 +48,8 @@ it_begins_by_itself(void **state)
 	(void)state;
 	driver_does(&said, NULL, "schedule", NULL);
 	shows("nothing begins by itself");
-	driver_does(&said, NULL, "schedule", "add", "tick", "--every", "1s", "--runs", "3", "--cwd", d.dir, "--",
-	    "sh", "-c", "echo I am $BASTION_SESSION", NULL);
+	driver_does(&said, NULL, "schedule", "add", "tick", "--every", "1s", "--runs", "3", "--cwd",
+	    d.dir, "--", "sh", "-c", "echo I am $BASTION_SESSION", NULL);
 	driver_until(&d, DRIVER_BOX, 1, "SELECT count(*) FROM schedule WHERE state = 'over'");
 	driver_refused(&said, 126, "schedule.over", NULL, "schedule", "resume", "tick", NULL);
 	driver_until(&d, DRIVER_BOX, 3, "SELECT count(*) FROM session WHERE state = 'done'");
@@ -74,18 +74,20 @@ a_person_decides(void **state)
 
 	(void)state;
 	driver_does(&said, NULL, "worker", "add", "sweeper", "--", "sh", "-c", "echo $0", NULL);
-	driver_does(&said, NULL, "schedule", "add", "nightly", "--daily", "02:30", "--zone", "Europe/Berlin",
-	    "--missed", "skip", "sweeper", "deep", NULL);
+	driver_does(&said, NULL, "schedule", "add", "nightly", "--daily", "02:30", "--zone",
+	    "Europe/Berlin", "--missed", "skip", "sweeper", "deep", NULL);
 	assert_int_equal(
-	    driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM schedule WHERE cron = '30 2 * * *'"
-					 " AND zone = 'Europe/Berlin' AND missed = 'skip' AND worker = 'sweeper'"
-					 " AND argv = '[\"deep\"]' AND state = 'active'"),
+	    driver_value(&d, DRIVER_BOX,
+		"SELECT count(*) FROM schedule WHERE cron = '30 2 * * *'"
+		" AND zone = 'Europe/Berlin' AND missed = 'skip' AND worker = 'sweeper'"
+		" AND argv = '[\"deep\"]' AND state = 'active'"),
 	    1);
-	driver_refused(&said, 3, "schedule.exists", NULL, "schedule", "add", "nightly", "--every", "1h",
-	    "sweeper", NULL);
+	driver_refused(&said, 3, "schedule.exists", NULL, "schedule", "add", "nightly", "--every",
+	    "1h", "sweeper", NULL);
 	driver_does(&said, NULL, "schedule", "run", "nightly", NULL);
 	snprintf(text, sizeof(text), "%.*s", (int)strcspn(said.out, "\n"), said.out);
-	driver_until(&d, DRIVER_BOX, 1, "SELECT count(*) FROM session WHERE name = '%s' AND state = 'done'", text);
+	driver_until(&d, DRIVER_BOX, 1,
+	    "SELECT count(*) FROM session WHERE name = '%s' AND state = 'done'", text);
 	driver_does(&said, NULL, "session", "logs", text, NULL);
 	assert_string_equal(said.out, "deep\n");
 	driver_does(&said, NULL, "schedule", "pause", "nightly", NULL);
@@ -107,13 +109,17 @@ a_person_decides(void **state)
 static void
 wrong_words_are_told(void **state)
 {
-	static const char *const wrong[][8] = {{"schedule", "frobnicate", NULL}, {"schedule", "add", "x", NULL},
-	    {"schedule", "add", "x", "true", NULL}, {"schedule", "rm", NULL},
+	static const char *const wrong[][8] = {{"schedule", "frobnicate", NULL},
+	    {"schedule", "add", "x", NULL}, {"schedule", "add", "x", "true", NULL},
+	    {"schedule", "rm", NULL},
 	    {"schedule", "add", "x", "--every", "1h", "--cron", "@daily", "w"},
 	    {"schedule", "add", "x", "--cron", "@daily", "--first", "1h", "w"},
-	    {"schedule", "add", "x", "--every", "0.5s", "w", NULL}, {"schedule", "add", "x", "--every", "-1", "w", NULL},
-	    {"schedule", "add", "x", "--daily", "24:00", "w", NULL}, {"schedule", "add", "x", "--daily", "10:60", "w", NULL},
-	    {"schedule", "add", "x", "--daily", "9", "w", NULL}, {"schedule", "add", "x", "--daily", "x:y", "w", NULL},
+	    {"schedule", "add", "x", "--every", "0.5s", "w", NULL},
+	    {"schedule", "add", "x", "--every", "-1", "w", NULL},
+	    {"schedule", "add", "x", "--daily", "24:00", "w", NULL},
+	    {"schedule", "add", "x", "--daily", "10:60", "w", NULL},
+	    {"schedule", "add", "x", "--daily", "9", "w", NULL},
+	    {"schedule", "add", "x", "--daily", "x:y", "w", NULL},
 	    {"schedule", "add", "x", "--daily", "-1:00", "w", NULL}};
 	const char *words[9];
 	struct job job;
@@ -128,12 +134,16 @@ wrong_words_are_told(void **state)
 		if (driver_finish(&job, &said) != 2 || said.out[0] != '\0' || said.err[0] == '\0')
 			fail_msg("case %zu: %d: %s%s", i, said.code, said.out, said.err);
 	}
-	driver_refused(&said, 2, "schedule.every", NULL, "schedule", "add", "x", "--every", "0", "--", "true", NULL);
-	driver_refused(&said, 2, "schedule.cron", NULL, "schedule", "add", "x", "--cron", "* * *", "--", "true", NULL);
-	driver_refused(&said, 2, "worker.unknown", NULL, "schedule", "add", "x", "--cron", "@daily", "w", NULL);
+	driver_refused(&said, 2, "schedule.every", NULL, "schedule", "add", "x", "--every", "0",
+	    "--", "true", NULL);
+	driver_refused(&said, 2, "schedule.cron", NULL, "schedule", "add", "x", "--cron", "* * *",
+	    "--", "true", NULL);
+	driver_refused(&said, 2, "worker.unknown", NULL, "schedule", "add", "x", "--cron", "@daily",
+	    "w", NULL);
 	driver_does(&said, NULL, "schedule", "add", "x", "--daily", " 09:30 ", "--", "true", NULL);
 	assert_int_equal(
-	    driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM schedule WHERE cron = '30 9 * * *'"), 1);
+	    driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM schedule WHERE cron = '30 9 * * *'"),
+	    1);
 }
 
 /* kill -9 of worker and daemon at any instant around a time: each time that came has one row and
@@ -142,7 +152,8 @@ static void
 kills_at_its_time(void **state)
 {
 	int kills = getenv("KILLS") != NULL ? atoi(getenv("KILLS")) : KILLS, i;
-	unsigned seed = getenv("SEED") != NULL ? (unsigned)atoi(getenv("SEED")) : (unsigned)time(NULL);
+	unsigned seed =
+	    getenv("SEED") != NULL ? (unsigned)atoi(getenv("SEED")) : (unsigned)time(NULL);
 	struct timespec ts = {0};
 	char path[128], line[256], last[256] = "";
 	pid_t pid;
@@ -155,11 +166,12 @@ kills_at_its_time(void **state)
 	driver_does(&said, NULL, "settings", "set", "actor.backoff_ms", "1", NULL);
 	driver_does(&said, NULL, "settings", "set", "actor.backoff_cap_ms", "20", NULL);
 	snprintf(path, sizeof(path), "%s/ran", d.dir);
-	driver_does(&said, NULL, "schedule", "add", "tick", "--every", "1s", "--cwd", d.dir, "--", "sh", "-c",
-	    "echo $BASTION_SESSION >> ran", NULL);
+	driver_does(&said, NULL, "schedule", "add", "tick", "--every", "1s", "--cwd", d.dir, "--",
+	    "sh", "-c", "echo $BASTION_SESSION >> ran", NULL);
 	for (i = 0; i < kills; i++) {
 		/* Around the next whole second of its own: when it is due. */
-		driver_until(&d, DRIVER_BOX, 1, "SELECT next_at - now_ms() BETWEEN -2000 AND 300 FROM schedule");
+		driver_until(&d, DRIVER_BOX, 1,
+		    "SELECT next_at - now_ms() BETWEEN -2000 AND 300 FROM schedule");
 		ts.tv_nsec = random() % 400000000;
 		nanosleep(&ts, NULL);
 		if (i % 3 == 0) {
@@ -178,9 +190,10 @@ kills_at_its_time(void **state)
 			     "SELECT count(*) FROM session AS s WHERE (SELECT count(*) FROM firing"
 			     " WHERE session = s.name) <> 1"),
 	    0);
-	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT runs = (SELECT count(*) FROM session)"
-						      " AND runs + skips = (SELECT count(*) FROM firing)"
-						      " FROM schedule"),
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT runs = (SELECT count(*) FROM session)"
+			     " AND runs + skips = (SELECT count(*) FROM firing)"
+			     " FROM schedule"),
 	    1);
 	assert_int_equal(driver_value(&d, DRIVER_BOX,
 			     "SELECT count(*) FROM session AS a JOIN session AS b ON b.id > a.id"
@@ -192,7 +205,8 @@ kills_at_its_time(void **state)
 		memcpy(last, line, sizeof(last));
 	}
 	fclose(f);
-	assert_true(ran >= driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM session WHERE state = 'done'"));
+	assert_true(ran >= driver_value(&d, DRIVER_BOX,
+			       "SELECT count(*) FROM session WHERE state = 'done'"));
 	assert_true(ran <= driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM session"));
 	print_message("%d ran\n", ran);
 	driver_does(&said, NULL, "audit", "verify", NULL);
@@ -207,10 +221,12 @@ missed_while_nobody_served(void **state)
 	driver_end(&d, DRIVER_BOX, SIGTERM);
 	driver_until(&d, DRIVER_BOX, 1, "SELECT next_at < now_ms() - 2500 FROM schedule");
 	driver_serve(&d, DRIVER_BOX);
-	driver_until(&d, DRIVER_BOX, 1, "SELECT count(*) FROM firing WHERE fired_at - due_at > 2500");
+	driver_until(
+	    &d, DRIVER_BOX, 1, "SELECT count(*) FROM firing WHERE fired_at - due_at > 2500");
 	driver_until(&d, DRIVER_BOX, 1, "SELECT runs > 1 FROM schedule");
-	assert_int_equal(
-	    driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM firing WHERE fired_at - due_at > 2500"), 1);
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT count(*) FROM firing WHERE fired_at - due_at > 2500"),
+	    1);
 	driver_does(&said, NULL, "schedule", "rm", "tick", NULL);
 }
 

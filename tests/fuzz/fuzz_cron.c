@@ -50,7 +50,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		must(why[0] != '\0');
 		return 0;
 	}
-	must(cron.minutes != 0 && cron.minutes >> 60 == 0 && cron.hours != 0 && cron.hours >> 24 == 0);
+	must(cron.minutes != 0 && cron.minutes >> 60 == 0 && cron.hours != 0 &&
+	     cron.hours >> 24 == 0);
 	must(cron.days != 0 && (cron.days & 1) == 0 && cron.months != 0 && cron.months >> 13 == 0);
 	must(cron.weekdays != 0 && cron.weekdays >> 7 == 0);
 	try_times(&cron, &zone, at);

@@ -1,4 +1,5 @@
-/* test_cron.c: calendars, held against a model that walks minute by minute, and against systemd's. */
+/* test_cron.c: calendars, held against a model that walks minute by minute, and against systemd's.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -68,17 +69,19 @@ comes(const char *text, const char *zone, const char *after, const char *then)
 static void
 fields_are_read_strictly(void **state)
 {
-	static const char *const good[] = {"* * * * *", "0 0 1 1 0", " 5\t4 * * sun ", "*/15 8-18 * * MON-fri",
-	    "0,30 0-23/2 1,15 jan,JUL-sep *", "59 23 31 12 7", "0 0 * * fri-sun", "00 09 * * *",
-	    "@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@yearly", "@annually", "0 0 * * 5-7/2",
-	    "*/59 * * * *", "0 0 */31 * *"};
-	static const char *const bad[] = {"", " ", "*", "* * * *", "* * * * * *", "60 * * * *", "* 24 * * *",
-	    "* * 0 * *", "* * 32 * *", "* * * 0 *", "* * * 13 *", "* * * * 8", "-1 * * * *", "+1 * * * *",
-	    "5-1 * * * *", "* * * * mon-sun-tue", "*/0 * * * *", "*/61 * * * *", "1/2 * * * *", "1,,2 * * * *",
-	    ",1 * * * *", "1, * * * *", "1-,2 * * * *", "1- * * * *", "a * * * *", "* * * foo *", "mon * * * *",
-	    "* * * mon *", "* * * * january", "001 * * * *", "1.5 * * * *", "0x1 * * * *", "@reboot", "@dailyx",
-	    "@", "* * * * *;", "* * * * *\n", "\n* * * * *", "*5 * * * *", "**/2 * * * *", "* * * * fri-mon",
-	    "99999999999999999999 * * * *", "1-5/6 * * * *", "*-5 * * * *", "1-5/ * * * *"};
+	static const char *const good[] = {"* * * * *", "0 0 1 1 0", " 5\t4 * * sun ",
+	    "*/15 8-18 * * MON-fri", "0,30 0-23/2 1,15 jan,JUL-sep *", "59 23 31 12 7",
+	    "0 0 * * fri-sun", "00 09 * * *", "@hourly", "@daily", "@midnight", "@weekly",
+	    "@monthly", "@yearly", "@annually", "0 0 * * 5-7/2", "*/59 * * * *", "0 0 */31 * *"};
+	static const char *const bad[] = {"", " ", "*", "* * * *", "* * * * * *", "60 * * * *",
+	    "* 24 * * *", "* * 0 * *", "* * 32 * *", "* * * 0 *", "* * * 13 *", "* * * * 8",
+	    "-1 * * * *", "+1 * * * *", "5-1 * * * *", "* * * * mon-sun-tue", "*/0 * * * *",
+	    "*/61 * * * *", "1/2 * * * *", "1,,2 * * * *", ",1 * * * *", "1, * * * *",
+	    "1-,2 * * * *", "1- * * * *", "a * * * *", "* * * foo *", "mon * * * *", "* * * mon *",
+	    "* * * * january", "001 * * * *", "1.5 * * * *", "0x1 * * * *", "@reboot", "@dailyx",
+	    "@", "* * * * *;", "* * * * *\n", "\n* * * * *", "*5 * * * *", "**/2 * * * *",
+	    "* * * * fri-mon", "99999999999999999999 * * * *", "1-5/6 * * * *", "*-5 * * * *",
+	    "1-5/ * * * *"};
 	char why[160], text[300];
 	struct cron c;
 	size_t i;
@@ -264,7 +267,8 @@ compare(const struct model *m, const char *name, int64_t from)
 		if (next < at)
 			next = next_of(m->text, name, at - 1);
 		if (is_time(m, at, &shown) != (next == at))
-			fail_msg("%s in %s at %" PRId64 ": the next is %" PRId64, m->text, name, at, next);
+			fail_msg("%s in %s at %" PRId64 ": the next is %" PRId64, m->text, name, at,
+			    next);
 	}
 }
 
@@ -272,9 +276,9 @@ compare(const struct model *m, const char *name, int64_t from)
 static void
 model_agrees(void **state)
 {
-	static const char *const names[] = {"Europe/Berlin", "America/New_York", "Australia/Lord_Howe",
-	    "Africa/Casablanca", "America/Santiago", "Asia/Kathmandu", "Pacific/Chatham", "UTC",
-	    "America/Nuuk", "Antarctica/Troll"};
+	static const char *const names[] = {"Europe/Berlin", "America/New_York",
+	    "Australia/Lord_Howe", "Africa/Casablanca", "America/Santiago", "Asia/Kathmandu",
+	    "Pacific/Chatham", "UTC", "America/Nuuk", "Antarctica/Troll"};
 	int64_t turns[64], from;
 	struct model m;
 	struct zone zone;
@@ -286,11 +290,13 @@ model_agrees(void **state)
 		setenv("TZ", names[i], 1);
 		tzset();
 		assert_int_equal(zone_find(names[i], &zone), 0);
-		n = zone_turns(&zone, utc("2026-01-01 00:00:00"), utc("2030-01-01 00:00:00"), turns, 64);
+		n = zone_turns(
+		    &zone, utc("2026-01-01 00:00:00"), utc("2030-01-01 00:00:00"), turns, 64);
 		for (k = 0; k < 100; k++) {
-			from = n == 0 || chance(4) == 0
-				   ? utc("2026-01-01 00:00:00") + (int64_t)chance(4 * 365 * 1440) * 60
-				   : turns[chance((unsigned)n)] - (int64_t)chance(4 * 1440) * 60;
+			from =
+			    n == 0 || chance(4) == 0
+				? utc("2026-01-01 00:00:00") + (int64_t)chance(4 * 365 * 1440) * 60
+				: turns[chance((unsigned)n)] - (int64_t)chance(4 * 1440) * 60;
 			random_calendar(&m);
 			compare(&m, names[i], from);
 		}
@@ -298,15 +304,17 @@ model_agrees(void **state)
 	unsetenv("TZ");
 }
 
-/* What systemd makes of the same. It has no rule for what clocks skip or show twice, so not there. */
+/* What systemd makes of the same. It has no rule for what clocks skip or show twice, so not there.
+ */
 static void
 systemd_agrees(void **state)
 {
 	static const struct {
 		const char *cron, *theirs;
-	} same[] = {{"30 8 * * mon-fri", "Mon..Fri *-*-* 08:30:00"}, {"*/20 */6 * * *", "*-*-* 0/6:0/20:00"},
-	    {"0 0 1,15 * *", "*-*-01,15 00:00:00"}, {"@weekly", "Sun *-*-* 00:00:00"}, {"@monthly", "monthly"},
-	    {"@yearly", "yearly"}, {"5 4 29 2 *", "*-02-29 04:05:00"}, {"59 23 31 dec *", "*-12-31 23:59:00"}};
+	} same[] = {{"30 8 * * mon-fri", "Mon..Fri *-*-* 08:30:00"},
+	    {"*/20 */6 * * *", "*-*-* 0/6:0/20:00"}, {"0 0 1,15 * *", "*-*-01,15 00:00:00"},
+	    {"@weekly", "Sun *-*-* 00:00:00"}, {"@monthly", "monthly"}, {"@yearly", "yearly"},
+	    {"5 4 29 2 *", "*-02-29 04:05:00"}, {"59 23 31 dec *", "*-12-31 23:59:00"}};
 	static const char *const zones[] = {"UTC", "Asia/Tokyo", "Europe/Berlin"};
 	char command[512], line[256], *at;
 	int64_t theirs, base;
@@ -322,8 +330,9 @@ systemd_agrees(void **state)
 		for (z = 0; z < sizeof(zones) / sizeof(zones[0]); z++) {
 			base = utc("2026-11-30 00:00:00") + (int64_t)chance(60 * 24 * 60) * 60;
 			snprintf(command, sizeof(command),
-			    "TZ=UTC systemd-analyze calendar --base-time=@%" PRId64 " '%s %s' 2>/dev/null", base,
-			    same[i].theirs, zones[z]);
+			    "TZ=UTC systemd-analyze calendar --base-time=@%" PRId64
+			    " '%s %s' 2>/dev/null",
+			    base, same[i].theirs, zones[z]);
 			assert_non_null(p = popen(command, "re"));
 			for (theirs = -1; fgets(line, sizeof(line), p) != NULL;)
 				if ((at = strstr(line, "Next elapse: ")) != NULL ||
@@ -331,8 +340,8 @@ systemd_agrees(void **state)
 					theirs = utc(strstr(at, "20"));
 			pclose(p);
 			if (theirs != next_of(same[i].cron, zones[z], base))
-				fail_msg("%s in %s after %" PRId64 ": theirs %" PRId64, same[i].cron, zones[z],
-				    base, theirs);
+				fail_msg("%s in %s after %" PRId64 ": theirs %" PRId64,
+				    same[i].cron, zones[z], base, theirs);
 		}
 }
 

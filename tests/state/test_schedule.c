@@ -184,8 +184,9 @@ last_is(const char *state, const char *why)
 	char found[128], wanted[128];
 
 	snprintf(wanted, sizeof(wanted), "%s %s", state, why);
-	assert_string_equal(scratch_text(&s, "SELECT state || ' ' || why FROM firing ORDER BY id DESC LIMIT 1",
-				found, sizeof(found)),
+	assert_string_equal(
+	    scratch_text(&s, "SELECT state || ' ' || why FROM firing ORDER BY id DESC LIMIT 1",
+		found, sizeof(found)),
 	    wanted);
 }
 
@@ -194,7 +195,8 @@ a_time_comes_once(void **state)
 {
 	(void)state;
 	add(hourly());
-	/* What is due at the moment of its adding is due: it was asked for before that moment ended. */
+	/* What is due at the moment of its adding is due: it was asked for before that moment
+	 * ended. */
 	assert_int_equal(next_at(), MORNING);
 	assert_int_equal(wake(), 1);
 	assert_int_equal(wake(), 0);
@@ -206,8 +208,9 @@ a_time_comes_once(void **state)
 	later(1);
 	assert_int_equal(wake(), 1);
 	assert_int_equal(value("SELECT count(*) FROM session"), 2);
-	assert_int_equal(value("SELECT count(*) FROM firing WHERE due_at = 1796036400000 AND session ="
-			       " (SELECT name FROM session ORDER BY id DESC LIMIT 1)"),
+	assert_int_equal(
+	    value("SELECT count(*) FROM firing WHERE due_at = 1796036400000 AND session ="
+		  " (SELECT name FROM session ORDER BY id DESC LIMIT 1)"),
 	    1);
 	assert_int_equal(value("SELECT by_uid || cwd || argv = '0/[\"true\"]' FROM session"), 1);
 }
@@ -271,7 +274,8 @@ missed_runs_once(void **state)
 	serves(2);
 	assert_int_equal(wake(), 1);
 	last_is("running", "");
-	assert_int_equal(value("SELECT fired_at - due_at FROM firing"), 8 * HOUR + MINUTE - 15 * MINUTE);
+	assert_int_equal(
+	    value("SELECT fired_at - due_at FROM firing"), 8 * HOUR + MINUTE - 15 * MINUTE);
 	assert_int_equal(next_at(), MORNING + 8 * HOUR + 15 * MINUTE);
 	work_is_done();
 }
@@ -291,7 +295,8 @@ missed_is_left_out(void **state)
 	assert_int_equal(wake(), 2);
 	assert_int_equal(value("SELECT count(*) FROM firing WHERE why = 'schedule.missed'"), 1);
 	last_is("running", "");
-	assert_int_equal(value("SELECT fired_at - due_at FROM firing WHERE state = 'running'"), 500);
+	assert_int_equal(
+	    value("SELECT fired_at - due_at FROM firing WHERE state = 'running'"), 500);
 	assert_int_equal(next_at(), MORNING + 8 * HOUR + 15 * MINUTE);
 	work_is_done();
 }
@@ -341,7 +346,8 @@ clock_set_back(void **state)
 	later(30 * DAY - HOUR);
 	assert_int_equal(wake(), 1);
 	work_is_done();
-	assert_int_equal(value("SELECT count(DISTINCT round) FROM firing WHERE due_at >= 1796032800000"), 1);
+	assert_int_equal(
+	    value("SELECT count(DISTINCT round) FROM firing WHERE due_at >= 1796032800000"), 1);
 }
 
 /* An interval waits no longer than itself. */
@@ -393,7 +399,8 @@ runs_are_counted(void **state)
 	}
 	later(DAY);
 	assert_int_equal(wake(), 0);
-	assert_int_equal(value("SELECT runs FROM schedule WHERE state = 'over' AND next_at IS NULL"), 3);
+	assert_int_equal(
+	    value("SELECT runs FROM schedule WHERE state = 'over' AND next_at IS NULL"), 3);
 	scratch_refused(&s, "schedule.over", "UPDATE schedule SET state = 'active', next_at = 1");
 }
 
@@ -457,7 +464,8 @@ refused_session_is_said(void **state)
 	add(ask);
 	later(MINUTE);
 	assert_int_equal(wake(), 1);
-	assert_int_equal(value("SELECT argv = '[\"true\",\"x\"]' AND max_attempts = 3 FROM session"), 1);
+	assert_int_equal(
+	    value("SELECT argv = '[\"true\",\"x\"]' AND max_attempts = 3 FROM session"), 1);
 	work_is_done();
 	sql("DELETE FROM worker");
 	later(MINUTE);
@@ -492,7 +500,8 @@ paused_resumed_removed(void **state)
 	change(schedule_resume, id);
 	assert_int_equal(next_at(), MORNING + 7 * HOUR);
 	change(schedule_remove, id);
-	assert_int_equal(value("SELECT count(*) FROM schedule") + value("SELECT count(*) FROM firing"), 0);
+	assert_int_equal(
+	    value("SELECT count(*) FROM schedule") + value("SELECT count(*) FROM firing"), 0);
 	assert_int_equal(value("SELECT count(*) FROM audit WHERE entity = 'schedule'"), 6);
 }
 
@@ -563,7 +572,8 @@ rows_hold(void **state)
 	assert_int_equal(wake(), 1);
 	scratch_refused(&s, "schedule.fixed", "UPDATE firing SET due_at = 1");
 	work_is_done();
-	scratch_refused(&s, "schedule.transition", "UPDATE firing SET state = 'running', ended_at = NULL");
+	scratch_refused(
+	    &s, "schedule.transition", "UPDATE firing SET state = 'running', ended_at = NULL");
 }
 
 /* All sessions end at once, whatever the clock says; on ${db}, of the worker. */
@@ -629,11 +639,12 @@ any_clock(void **state)
 	assert_true(value("SELECT max(round) FROM schedule") > 3);
 	assert_true(value("SELECT min(runs + skips) FROM schedule") > 3);
 	/* By the audit, which keeps what the table does not. */
-	assert_int_equal(value("SELECT count(*) FROM (SELECT 1 FROM audit AS a WHERE entity = 'firing'"
-			       " AND action IN ('running', 'skipped') GROUP BY body ->> '$.schedule',"
-			       " body ->> '$.due_at', (SELECT count(*) FROM audit AS b WHERE b.seq < a.seq"
-			       " AND b.entity = 'schedule' AND b.body ->> '$.name' = a.body ->> '$.schedule')"
-			       " HAVING count(*) > 1)"),
+	assert_int_equal(
+	    value("SELECT count(*) FROM (SELECT 1 FROM audit AS a WHERE entity = 'firing'"
+		  " AND action IN ('running', 'skipped') GROUP BY body ->> '$.schedule',"
+		  " body ->> '$.due_at', (SELECT count(*) FROM audit AS b WHERE b.seq < a.seq"
+		  " AND b.entity = 'schedule' AND b.body ->> '$.name' = a.body ->> '$.schedule')"
+		  " HAVING count(*) > 1)"),
 	    0);
 }
 
