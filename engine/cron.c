@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "engine/ascii.h"
 #include "engine/cron.h"
 
 #define MINUTE 60
@@ -41,19 +42,13 @@ static const struct {
     {"@hourly", "0 * * * *"},
 };
 
-static bool
-is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
 /* At most two digits. */
 static int
 number(const char **at, unsigned *value)
 {
 	unsigned n = 0, digits = 0;
 
-	for (; is_digit(**at) && digits < 3; ++*at, digits++)
+	for (; ascii_is_digit(**at) && digits < 3; ++*at, digits++)
 		n = n * 10 + (unsigned)(**at - '0');
 	*value = n;
 	return digits >= 1 && digits <= 2 ? 0 : -1;
@@ -64,7 +59,7 @@ value(const struct field *f, const char **at, unsigned *v)
 {
 	size_t i;
 
-	if (is_digit(**at))
+	if (ascii_is_digit(**at))
 		return number(at, v) == 0 && *v >= f->low && *v <= f->high ? 0 : -1;
 	for (i = 0; f->names[i] != '\0'; i += 3)
 		if (strncasecmp(*at, f->names + i, 3) == 0) {

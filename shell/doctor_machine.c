@@ -69,7 +69,8 @@ look_sandbox(struct doctor *d)
 		doctor_note(d, "sandbox", DOCTOR_OK, "", "programs are confined by the backend %s",
 		    record.name);
 	else
-		doctor_note(d, "sandbox", DOCTOR_WARN, "mend what namespaces says, or install bubblewrap",
+		doctor_note(d, "sandbox", DOCTOR_WARN,
+		    "mend what namespaces says, or install bubblewrap",
 		    "nothing can be put in a sandbox: %s",
 		    record.message[0] != '\0' ? record.message : "no backend works");
 }

@@ -15,7 +15,8 @@ struct doctor {
 
 /**
  * doctor_note(d, check, level, advice, fmt, ...), doctor_note_refusal(d, check, level, r):
- * Tell what was seen, at most 511 bytes of it; the second, what a refusal says, with its own advice.
+ * Tell what was seen, at most 511 bytes of it; the second, what a refusal says, with its own
+ * advice.
  */
 void doctor_note(struct doctor *d, const char *check, enum doctor_level level, const char *advice,
     const char *fmt, ...) __attribute__((format(printf, 5, 6)));
@@ -25,7 +26,8 @@ void doctor_note_refusal(
 /**
  * doctor_rows(d), doctor_places(d), doctor_machine(d):
  * Look at what the open database says of itself; at the sockets and ports at which the daemon
- * should answer; and at the machine, its kernel, limits and clock, for which d->cli->db may be NULL.
+ * should answer; and at the machine, its kernel, limits and clock, for which d->cli->db may be
+ * NULL.
  */
 void doctor_rows(struct doctor *d);
 void doctor_places(struct doctor *d);

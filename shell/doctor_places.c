@@ -48,7 +48,8 @@ look_socket(struct doctor *d)
 	else if (status == -1)
 		doctor_note_refusal(d, "socket", DOCTOR_BAD, &r);
 	else
-		doctor_note(d, "socket", DOCTOR_BAD, "bastion status", "%s answers with %d", path, status);
+		doctor_note(
+		    d, "socket", DOCTOR_BAD, "bastion status", "%s answers with %d", path, status);
 	look_mode(d, path);
 }
 
@@ -69,8 +70,8 @@ place_of(const char *address, int port, struct sockaddr_storage *ss)
 	}
 	four->sin_family = AF_INET;
 	four->sin_port = htons((uint16_t)port);
-	return inet_pton(AF_INET, strcmp(address, "*") == 0 ? "127.0.0.1" : address,
-		   &four->sin_addr) == 1
+	return inet_pton(
+		   AF_INET, strcmp(address, "*") == 0 ? "127.0.0.1" : address, &four->sin_addr) == 1
 		   ? sizeof(*four)
 		   : 0;
 }
@@ -114,8 +115,8 @@ look_ports(struct doctor *d)
 		if ((len = place_of(address, port, &ss)) == 0)
 			continue;
 		if ((error = dial(&ss, len)) == 0)
-			doctor_note(d, "listener", DOCTOR_OK, "", "%s:%d takes connections", address,
-			    port);
+			doctor_note(
+			    d, "listener", DOCTOR_OK, "", "%s:%d takes connections", address, port);
 		else
 			doctor_note(d, "listener", DOCTOR_BAD,
 			    "see the daemon's log, and who else has the port: ss -ltnp",

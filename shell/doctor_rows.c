@@ -120,8 +120,8 @@ found(const char *program)
 	size_t i;
 
 	if (strchr(program, '/') != NULL) /* one that is not absolute depends on where it runs */
-		return program[0] != '/' || (stat(program, &st) == 0 && S_ISREG(st.st_mode) &&
-						(st.st_mode & 0111) != 0);
+		return program[0] != '/' ||
+		       (stat(program, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 0111) != 0);
 	for (i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
 		snprintf(path, sizeof(path), "%s/%s", places[i], program);
 		if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 0111) != 0)
