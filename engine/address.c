@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "engine/address.h"
-
-#define LABEL_MAX 63
+#include "engine/ascii.h"
 
 static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
@@ -57,28 +56,12 @@ refuse(struct refusal *r, const char *why)
 }
 
 static int
-is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
-/* As resolvers see it: 127.1, 0x7f.1 and 2130706433 all are addresses to them. */
-static int
-ends_in_number(const char *host)
-{
-	const char *dot = strrchr(host, '.'), *last = dot != NULL ? dot + 1 : host;
-
-	return is_digit(last[0]) &&
-	       (last[strspn(last, "0123456789")] == '\0' || last[1] == 'x' || last[1] == 'X');
-}
-
-static int
 labels_fit(const char *name)
 {
 	size_t len;
 
 	for (;; name += len + 1) {
-		if ((len = strcspn(name, ".")) == 0 || len > LABEL_MAX)
+		if ((len = strcspn(name, ".")) == 0 || len > ENDPOINT_LABEL_MAX)
 			return 0;
 		if (name[len] == '\0')
 			return 1;
@@ -96,7 +79,7 @@ copy_lower(const char *text, size_t len, char *out, const char *also)
 
 		if (c >= 'A' && c <= 'Z')
 			c = (char)(c - 'A' + 'a');
-		if (!(c >= 'a' && c <= 'z') && !is_digit(c) &&
+		if (!ascii_is_letter(c) && !ascii_is_digit(c) &&
 		    (c == '\0' || strchr(also, c) == NULL))
 			return -1;
 		out[i] = c;
@@ -137,7 +120,7 @@ host_read(const char *text, size_t len, struct host *h, struct refusal *r)
 		return refuse(r, "a name has letters, digits, dots, - and _");
 	if (!labels_fit(h->text))
 		return refuse(r, "each label of a name has 1 to 63 characters");
-	if (ends_in_number(h->text))
+	if (endpoint_host_is_number(h->text))
 		return literal_read(h, AF_INET, r);
 	h->kind = ENDPOINT_NAME;
 	return 0;

@@ -5,27 +5,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/ascii.h"
 #include "engine/endpoint.h"
 
-#define LABEL_MAX 63
-#define PORT_MAX  5 /* digits */
+#define PORT_MAX 5 /* digits */
 
 static int
 refuse(struct refusal *r, const char *why)
 {
 	return refusal_set(r, "endpoint.invalid", "not a host:port: %s", why);
-}
-
-static int
-is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
-static int
-is_letter(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 /* The bytes of any good endpoint.  After this there is no NUL, white space or control left. */
@@ -35,7 +23,7 @@ is_plain(const char *text, size_t len)
 	size_t i;
 
 	for (i = 0; i < len; i++)
-		if (text[i] == '\0' || (!is_letter(text[i]) && !is_digit(text[i]) &&
+		if (text[i] == '\0' || (!ascii_is_letter(text[i]) && !ascii_is_digit(text[i]) &&
 					   strchr(".-_:[]", text[i]) == NULL))
 			return 0;
 	return 1;
@@ -50,7 +38,7 @@ port_read(const char *text, uint16_t *port)
 	if (len == 0 || len > PORT_MAX)
 		return -1;
 	for (i = 0; i < len; i++) {
-		if (!is_digit(text[i]))
+		if (!ascii_is_digit(text[i]))
 			return -1;
 		n = n * 10 + (unsigned long)(text[i] - '0');
 	}
@@ -95,13 +83,12 @@ ipv4_read(struct endpoint *e, struct refusal *r)
 	return 0;
 }
 
-/* Resolvers take a name whose last label is a number, also a hexadecimal one, for an address. */
-static int
-ends_in_number(const char *host)
+bool
+endpoint_host_is_number(const char *host)
 {
 	const char *dot = strrchr(host, '.'), *last = dot != NULL ? dot + 1 : host;
 
-	return is_digit(last[0]) &&
+	return ascii_is_digit(last[0]) &&
 	       (last[strspn(last, "0123456789")] == '\0' || last[1] == 'x' || last[1] == 'X');
 }
 
@@ -110,10 +97,10 @@ label_read(const char *label, size_t len)
 {
 	size_t i;
 
-	if (len == 0 || len > LABEL_MAX || label[0] == '-' || label[len - 1] == '-')
+	if (len == 0 || len > ENDPOINT_LABEL_MAX || label[0] == '-' || label[len - 1] == '-')
 		return -1;
 	for (i = 0; i < len; i++)
-		if (!is_letter(label[i]) && !is_digit(label[i]) && label[i] != '-' &&
+		if (!ascii_is_letter(label[i]) && !ascii_is_digit(label[i]) && label[i] != '-' &&
 		    label[i] != '_')
 			return -1;
 	return 0;
@@ -151,7 +138,7 @@ host_read(struct endpoint *e, struct refusal *r)
 		memmove(e->host, e->host + 1, len - 1);
 		return ipv6_read(e, r);
 	}
-	return ends_in_number(e->host) ? ipv4_read(e, r) : name_read(e, r);
+	return endpoint_host_is_number(e->host) ? ipv4_read(e, r) : name_read(e, r);
 }
 
 int

@@ -2,13 +2,15 @@
 #ifndef ENGINE_ENDPOINT_H
 #define ENGINE_ENDPOINT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "engine/refusal.h"
 
-#define ENDPOINT_HOST_MAX 253 /* bytes: a name's limit (RFC 1035 §2.3.4, without the last dot) */
-#define ENDPOINT_TEXT_MAX (ENDPOINT_HOST_MAX + 8) /* brackets, colon, five digits */
+#define ENDPOINT_HOST_MAX  253 /* bytes: a name's limit (RFC 1035 §2.3.4, without the last dot) */
+#define ENDPOINT_LABEL_MAX 63  /* of one label of it */
+#define ENDPOINT_TEXT_MAX  (ENDPOINT_HOST_MAX + 8) /* brackets, colon, five digits */
 
 enum endpoint_kind { ENDPOINT_NAME, ENDPOINT_IPV4, ENDPOINT_IPV6 };
 
@@ -31,5 +33,12 @@ struct endpoint {
  */
 int endpoint_parse(
     const char *text, size_t len, struct endpoint *endpoint, struct refusal *refusal);
+
+/**
+ * endpoint_host_is_number(host):
+ * Return whether resolvers take ${host} for an address: its last label is a number, decimal or
+ * hexadecimal, as in 127.1, 0x7f.1 and 2130706433.
+ */
+bool endpoint_host_is_number(const char *host);
 
 #endif

@@ -156,6 +156,13 @@ BEGIN
      WHERE id = NEW.id;
 END;
 
+-- Of one that began by itself: its schedule may begin the next.
+CREATE TRIGGER firing_ends_with_session AFTER UPDATE OF state ON session WHEN NEW.finished_at IS NOT NULL
+BEGIN
+    UPDATE firing SET state = NEW.state, ended_at = NEW.finished_at
+     WHERE session = NEW.name AND ended_at IS NULL;
+END;
+
 CREATE TRIGGER session_stays BEFORE DELETE ON session
 BEGIN
     SELECT RAISE(ABORT, 'session.live|a session is deleted when it is over') WHERE OLD.finished_at IS NULL;

@@ -85,6 +85,8 @@ WITH thing (entity, id, state) AS (
      UNION ALL SELECT 'mcp_token', id, state FROM mcp_token
      UNION ALL SELECT 'session', id, state FROM session
      UNION ALL SELECT 'attempt', id, state FROM attempt
+     UNION ALL SELECT 'schedule', id, state FROM schedule
+     UNION ALL SELECT 'firing', id, state FROM firing
      UNION ALL SELECT 'directive', id, state FROM directive
      UNION ALL SELECT 'host_order', id, state FROM host_order
      UNION ALL SELECT 'contain_spare', id, state FROM contain_spare
@@ -117,6 +119,8 @@ WITH thing (entity, id, state) AS (
      UNION ALL SELECT 'amendment', id, state FROM amendment
      UNION ALL SELECT 'host_box', id, state FROM host_box
      UNION ALL SELECT 'mcp_token', id, state FROM mcp_token
+     UNION ALL SELECT 'schedule', id, state FROM schedule
+     UNION ALL SELECT 'firing', id, state FROM firing
      UNION ALL SELECT 'directive', id, state FROM directive
      UNION ALL SELECT 'host_order', id, state FROM host_order
      UNION ALL SELECT 'contain_spare', id, state FROM contain_spare
@@ -149,6 +153,7 @@ WITH ended (entity, id, state, is_final, at) AS (
      UNION ALL SELECT 'mcp_token', id, state, state = 'dropped', dropped_at FROM mcp_token
      UNION ALL SELECT 'session', id, state, state NOT IN ('queued', 'running'), finished_at FROM session
      UNION ALL SELECT 'attempt', id, state, state NOT IN ('launching', 'running'), ended_at FROM attempt
+     UNION ALL SELECT 'firing', id, state, state <> 'running', ended_at FROM firing
      UNION ALL SELECT 'directive', id, state, state NOT IN ('taken', 'running'), ended_at FROM directive
      UNION ALL SELECT 'host_order', id, state, state NOT IN ('waiting', 'sent'), ended_at FROM host_order
      UNION ALL SELECT 'contain_spare', id, state, state = 'dropped', dropped_at FROM contain_spare
@@ -393,3 +398,11 @@ HAVING count(o.seq) <> s.last_seq - s.first_seq + 1 OR coalesce(max(o.seq), s.la
 
 SELECT 'input of a session that is over' AS name, s.name AS detail
   FROM session AS s JOIN session_input AS i ON i.session_id = s.id WHERE s.finished_at IS NOT NULL;
+
+SELECT 'a time of a schedule without its session' AS name, f.session AS detail
+  FROM firing AS f LEFT JOIN session AS s ON s.name = f.session
+ WHERE f.state = 'running' AND (s.id IS NULL OR s.finished_at IS NOT NULL);
+
+SELECT 'a schedule whose next time is not its own' AS name, name AS detail FROM schedule
+ WHERE next_at IS NOT NULL
+   AND (next_at IS NOT due_next(cron, zone, every_ms, start_at, next_at - 1) OR next_at <= last_at);

@@ -1,4 +1,4 @@
-/* function.c: now_ms(), acting(), digests and seals, as SQL. */
+/* function.c: now_ms(), acting(), digests, seals and calendars, as SQL. */
 #include <sodium.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -7,6 +7,7 @@
 #include "engine/actor/identity.h"
 #include "engine/address.h"
 #include "engine/clock.h"
+#include "engine/cron.h"
 #include "engine/crypto/checkpoint.h"
 #include "engine/crypto/key.h"
 #include "engine/endpoint.h"
@@ -337,6 +338,59 @@ base64(sqlite3_context *c, int n, sqlite3_value **v)
 	sqlite3_result_text(c, out, -1, sqlite3_free);
 }
 
+/* What is wrong with a calendar, or NULL; a NULL has nothing wrong with it. */
+static void
+cron_fault(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	const char *text = (const char *)sqlite3_value_text(v[0]);
+	struct cron cron;
+	char why[160];
+
+	(void)n;
+	if (text != NULL && cron_read(text, &cron, why, sizeof(why)) != 0)
+		sqlite3_result_text(c, why, -1, SQLITE_TRANSIENT);
+}
+
+/* The first of ${start}, ${start} + ${every}, ... and of those before it that is after ${at}. */
+static void
+interval_next(sqlite3_context *c, int64_t every, int64_t start, int64_t at)
+{
+	int64_t since, next;
+
+	if (every <= 0 || __builtin_sub_overflow(at, start, &since) ||
+	    __builtin_sub_overflow(at, (since % every + every) % every, &next) ||
+	    __builtin_add_overflow(next, every, &next))
+		return;
+	sqlite3_result_int64(c, next);
+}
+
+/* due_next(cron, zone, every_ms, start_at, at): the first time after ${at}, of a calendar in a zone
+ * or, where that is NULL, of an interval. */
+static void
+due_next(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	const char *text = (const char *)sqlite3_value_text(v[0]);
+	const char *name = (const char *)sqlite3_value_text(v[1]);
+	struct cron cron;
+	struct zone zone;
+	char why[160];
+	int64_t next;
+
+	(void)n;
+	if (sqlite3_value_type(v[4]) != SQLITE_INTEGER)
+		return;
+	if (text == NULL) {
+		interval_next(c, sqlite3_value_int64(v[2]), sqlite3_value_int64(v[3]),
+		    sqlite3_value_int64(v[4]));
+		return;
+	}
+	if (name == NULL || zone_find(name, &zone) != 0 ||
+	    cron_read(text, &cron, why, sizeof(why)) != 0)
+		return;
+	if ((next = cron_next(&cron, &zone, sqlite3_value_int64(v[4]))) != -1)
+		sqlite3_result_int64(c, next);
+}
+
 int
 function_register(struct sqlite3 *handle, struct function_context *ctx)
 {
@@ -361,6 +415,8 @@ function_register(struct sqlite3 *handle, struct function_context *ctx)
 	    {"seal_sign", 2, SQLITE_DIRECTONLY, seal_sign},
 	    {"checkpoint_ok", 3, SQLITE_INNOCUOUS, checkpoint_ok},
 	    {"checkpoint_sign", 2, SQLITE_DIRECTONLY, checkpoint_seal},
+	    {"cron_fault", 1, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, cron_fault},
+	    {"due_next", 5, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, due_next},
 	};
 	size_t i;
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "engine/actor/loop.h"
+#include "engine/state/schedule.h"
 #include "engine/worker/act.h"
 #include "engine/worker/contain_run.h"
 #include "engine/worker/observe.h"
@@ -46,6 +47,7 @@ struct worker {
 	struct actor_env *env;
 	struct runner runner;
 	struct pool *pool; /* sessions */
+	uint64_t due;      /* timer of the next schedule */
 	struct run *runs;
 	int live;
 	bool draining;
@@ -235,6 +237,7 @@ run_commit(struct run *run, bool ended)
 }
 
 static void claim(struct worker *w);
+static void worker_wake(struct actor_env *env);
 
 /* Nothing of it runs, so a drain is over. */
 static void
@@ -575,12 +578,42 @@ contain(struct worker *w)
 }
 
 static void
+schedules_due(void *ctx)
+{
+	struct actor_env *env = ctx;
+	struct worker *w = env->ctx;
+
+	w->due = 0;
+	worker_wake(env);
+}
+
+/* What begins by itself, and a timer for what does next; the slow tick sees a clock that was set.
+ */
+static void
+schedules(struct worker *w)
+{
+	int64_t wait;
+	int n = 1;
+
+	while (n == 1 && !w->draining)
+		n = schedule_fire(w->env->db);
+	if (n == -1)
+		complain(w, "a schedule could not begin");
+	wait = schedule_wait(w->env->db);
+	loop_cancel(w->env->loop, w->due);
+	w->due = wait > 0 && wait != SCHEDULE_NEVER
+		     ? loop_after(w->env->loop, wait, schedules_due, w->env)
+		     : 0;
+}
+
+static void
 worker_wake(struct actor_env *env)
 {
 	struct worker *w = env->ctx;
 
 	contain(w);
 	claim(w);
+	schedules(w);
 	pool_wake(w->pool);
 }
 
@@ -591,6 +624,7 @@ worker_stop(struct actor_env *env)
 
 	if (w == NULL)
 		return;
+	loop_cancel(env->loop, w->due);
 	pool_free(w->pool);
 	while (w->runs != NULL)
 		run_free(w->runs);

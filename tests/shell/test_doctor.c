@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/clock.h"
 #include "tests/driver.h"
 #include "tests/program.h"
 #include "tests/scratch.h"
@@ -62,6 +63,90 @@ what_is_there_is_looked_at(void **state)
 	scratch_pair(&s);
 	scratch_endpoint(&s, 1, 1, "no endpoint", 11);
 	says(1, "warn  pairings     laptop is not served: its endpoint 1 is not a host:port\n");
+}
+
+static void __attribute__((format(printf, 1, 2))) sql(const char *fmt, ...)
+{
+	char text[2048];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (scratch_sql(&s, text) != 0)
+		fail_msg("%s: %s", text, s.error);
+}
+
+/* A program that a worker names and nobody has; a schedule that is late, one that failed; a port at
+ * which nobody answers; an authority that ran out. */
+static void
+what_does_not_work_is_told(void **state)
+{
+	(void)state;
+	sql("INSERT INTO process (id, boot_id, pid, start_ticks, uid, program, seen_at)"
+	    " VALUES (1, '00000000-0000-0000-0000-000000000000', 4711, 1, 0, 'bastion', now_ms());"
+	    "INSERT INTO instance (id, epoch, role, process_id, version, run_dir, started_at)"
+	    " VALUES (1, 1, 'box', 1, 'test', '/run/bastion', now_ms());"
+	    "UPDATE instance SET state = 'ready', ready_at = now_ms();"
+	    "INSERT INTO worker (name, argv, max_attempts, by_uid, added_at)"
+	    " VALUES ('gone', '[\"no-such-program\"]', 1, 0, now_ms()),"
+	    "  ('there', '[\"sh\",\"-c\"]', 1, 0, now_ms()), ('far', '[\"/no/such\"]', 1, 0, now_ms());"
+	    "INSERT INTO schedule (name, every_ms, zone, missed, argv, cwd, by_uid, added_at, start_at, seen_at, next_at)"
+	    " SELECT 'tick', 3600000, 'UTC', 'run', '[\"true\"]', '/', 0, now_ms(), now_ms() + 60000, now_ms(),"
+	    "   now_ms() + 60000;"
+	    "INSERT INTO listen VALUES ('lane', '127.0.0.1', %d, now_ms());"
+	    "INSERT INTO tls_authority (id, cert, fp, key, not_after, made_at)"
+	    " VALUES (1, x'00', sha256(x'00'), zeroblob(64), now_ms() - 3 * 86400000, now_ms())",
+	    driver_port());
+	says(1, "warn  workers      gone: there is no program no-such-program\n");
+	says(1, "warn  workers      far: there is no program /no/such\n");
+	says(1, "ok    schedules    1 begin by themselves, the next in ");
+	says(1, "Connection refused\n");
+	says(1, "bad   certificates the authority of this machine ran out 3 days ago\n");
+	clock_fix(clock_now() - 7200000);
+	sql("INSERT INTO schedule (name, every_ms, zone, missed, argv, cwd, by_uid, added_at, start_at, seen_at, next_at)"
+	    " SELECT 'late', 3600000, 'UTC', 'run', '[\"true\"]', '/', 0, now_ms(), now_ms(), now_ms(), now_ms()");
+	clock_fix(-1);
+	says(1, "bad   schedules    late is due since 720");
+	sql("UPDATE instance SET state = 'draining', draining_at = now_ms();"
+	    "UPDATE instance SET state = 'ended', ended_at = now_ms(), end_reason = 'test'");
+}
+
+/* What a schedule began, and failed, is told with where to look. */
+static void
+a_failed_time_is_told(void **state)
+{
+	static struct driver d;
+	static struct said said;
+
+	(void)state;
+	driver_make(&d);
+	driver_serve(&d, DRIVER_BOX);
+	driver_does(&said, NULL, "schedule", "add", "tick", "--every", "1s", "--", "false", NULL);
+	driver_until(&d, DRIVER_BOX, 1, "SELECT count(*) > 0 FROM firing WHERE state = 'failed'");
+	driver_run(&said, NULL, "doctor", NULL);
+	assert_non_null(strstr(said.out, "schedules    tick: the last time "));
+	driver_does(&said, NULL, "schedule", "rm", "tick", NULL);
+	driver_drop(&d);
+}
+
+/* A socket that others may open is one that they may speak at. */
+static void
+an_open_socket_is_told(void **state)
+{
+	static struct driver d;
+	static struct said said;
+	char path[128];
+
+	(void)state;
+	driver_make(&d);
+	driver_serve(&d, DRIVER_BOX);
+	snprintf(path, sizeof(path), "%s/control.sock", d.run[DRIVER_BOX]);
+	assert_int_equal(chmod(path, 0666), 0);
+	assert_int_equal(driver_run(&said, NULL, "doctor", NULL), 1);
+	assert_non_null(
+	    strstr(said.out, "control.sock is not a socket of its owner alone (mode 0666"));
+	driver_drop(&d);
 }
 
 /* A key of another machine is told before anything is sealed with it. */
@@ -154,10 +239,13 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(what_is_there_is_looked_at, make, drop),
+	    cmocka_unit_test_setup_teardown(what_does_not_work_is_told, make, drop),
 	    cmocka_unit_test_setup_teardown(anothers_key_is_told, make, drop),
 	    cmocka_unit_test_setup_teardown(a_broken_database_is_told, make, drop),
 	    cmocka_unit_test(nothing_there_is_told),
 	    cmocka_unit_test(a_good_day_is_good),
+	    cmocka_unit_test(a_failed_time_is_told),
+	    cmocka_unit_test(an_open_socket_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
