@@ -693,13 +693,6 @@ BEGIN
      WHERE box_id = NEW.box_id AND nonce = o.value ->> '$.order' AND host_order.state = 'sent';
 END;
 
-CREATE TABLE verb_probe (
-    verb TEXT    PRIMARY KEY CHECK (length(verb) BETWEEN 1 AND 64),
-    can  INTEGER NOT NULL CHECK (can IN (0, 1)),
-    why  TEXT    NOT NULL DEFAULT '' CHECK (length(why) <= 256),   -- it cannot
-    at   INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
-
 CREATE TABLE enforces (
     name  TEXT PRIMARY KEY CHECK (length(name) BETWEEN 1 AND 64 AND name NOT GLOB '*[^a-z_]*'),
     value TEXT NOT NULL CHECK (json_valid(value))
@@ -718,10 +711,9 @@ END;
 CREATE VIEW enforcing AS
 SELECT json_set((SELECT coalesce(json_group_object(name, json(value)), '{}') FROM enforces), '$.verbs',
                 (SELECT json_group_array(json_object('verb', name, 'can', json(can), 'why', why))
-                   FROM (SELECT o.name, coalesce(v.why, p.why, 'not looked at yet') AS why,
-                                iif(coalesce(v.works, p.can) = 1, 'true', 'false') AS can
-                           FROM op AS o LEFT JOIN verb_probe AS p ON p.verb = o.name
-                                LEFT JOIN verb_report AS v ON v.op = o.name
+                   FROM (SELECT o.name, coalesce(p.why, 'not looked at yet') AS why,
+                                iif(p.works IS 1, 'true', 'false') AS can
+                           FROM op AS o LEFT JOIN op_probe AS p ON p.op = o.name
                           ORDER BY o.name))) AS report;
 
 CREATE VIEW beat AS
@@ -2221,10 +2213,8 @@ BEGIN
            WHEN NEW.dry AND o.class <> 'action'
            THEN RAISE(ABORT, 'op.dry|this op changes nothing, so it is not run dry')
            WHEN o.class = 'action'
-            AND EXISTS (SELECT 1 FROM verb AS v JOIN verb_support AS s ON s.verb = v.name
-                         WHERE v.op = NEW.op AND NOT s.works)
-           THEN (SELECT refuse('act.tool', s.why, 0) FROM verb AS v JOIN verb_support AS s ON s.verb = v.name
-                  WHERE v.op = NEW.op)
+            AND EXISTS (SELECT 1 FROM op_probe WHERE op = NEW.op AND NOT works)
+           THEN (SELECT refuse('act.tool', why, 0) FROM op_probe WHERE op = NEW.op)
            WHEN NEW.dry OR g.bounds IS NULL
            THEN NULL
            -- Not now: nothing is spent.
@@ -4482,8 +4472,8 @@ CREATE TABLE verb (
     tool TEXT                                                  -- the program that it needs; NULL: none
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE verb_support (
-    verb      TEXT    PRIMARY KEY REFERENCES verb (name),
+CREATE TABLE op_probe (
+    op        TEXT    PRIMARY KEY REFERENCES op (name),
     works     INTEGER NOT NULL CHECK (works IN (0, 1)),
     why       TEXT    NOT NULL CHECK (length(why) <= 512),     -- what is missing; '' where it works
     probed_at INTEGER NOT NULL,
@@ -4491,8 +4481,8 @@ CREATE TABLE verb_support (
 ) STRICT, WITHOUT ROWID;
 
 CREATE VIEW verb_report AS
-SELECT v.name, v.op, v.tool, s.works, s.why, s.probed_at
-  FROM verb AS v LEFT JOIN verb_support AS s ON s.verb = v.name;
+SELECT v.name, v.op, v.tool, p.works, p.why, p.probed_at
+  FROM verb AS v LEFT JOIN op_probe AS p ON p.op = v.op;
 
 CREATE VIEW host_may AS
 SELECT g.host, g.op, g.args, g.uses - g.used AS uses_left, g.expires_at,

@@ -1,4 +1,4 @@
--- rows_verb.sql: the verbs; engine/worker/act.c has a probe for each, and a test compares.
+-- rows_verb.sql: the verbs; engine/worker/probe.c looks for the tool of each, and a test compares.
 INSERT INTO verb (name, op, tool) VALUES
     ('file.put', 'file:put', NULL),
     ('file.move', 'file:move', NULL),

@@ -10,6 +10,7 @@
 
 #include "engine/worker/act.h"
 #include "engine/worker/answer.h"
+#include "engine/worker/probe.h"
 #include "engine/worker/tool.h"
 
 #define NAME_LEN 128
@@ -78,19 +79,14 @@ work_run(struct work *w, enum tool which, const struct tool_fill *fill,
 
 /* Say that this machine cannot do it, which is nobody's fault. */
 static bool
-missing(struct work *w, const char *name)
+missing(struct work *w, const char *op)
 {
-	const struct act_verb *verb;
-	char why[REFUSAL_WHY_MAX];
-	size_t i;
+	const char *lack = probe_lacks(op, w->env);
 
-	for (i = 0; (verb = act_verb_at(i)) != NULL; i++)
-		if (strcmp(verb->name, name) == 0 &&
-		    !act_verb_works(verb, w->env, why, sizeof(why))) {
-			refusal_set(&w->refusal, "act.tool", "%s", why);
-			return true;
-		}
-	return false;
+	if (lack == NULL)
+		return false;
+	refusal_set(&w->refusal, "act.tool", "this machine has no %s", lack);
+	return true;
 }
 
 static int
@@ -180,7 +176,7 @@ restart(struct work *w)
 	const struct tool_fill fill = {.name = w->args->v[0]};
 	char before[NAME_LEN], after[NAME_LEN] = "", loaded[NAME_LEN];
 
-	if (missing(w, "service.restart"))
+	if (missing(w, "service:restart"))
 		return -1;
 	if (work_run(w, TOOL_UNIT_LOADED, &fill, take_first) != 0)
 		return -1;
@@ -317,7 +313,7 @@ checkout(struct work *w)
 	const struct tool_fill fill = {.path = w->args->v[0], .name = w->args->v[1]};
 	char head[NAME_LEN], commit[NAME_LEN];
 
-	if (missing(w, "tree.checkout") || tree_is_ours(w) != 0 ||
+	if (missing(w, "tree:checkout") || tree_is_ours(w) != 0 ||
 	    tree_look(w, &fill, head, commit) != 0)
 		return -1;
 	/* The commit that was looked at, not what the ref has become since. */
@@ -376,7 +372,7 @@ install(struct work *w)
 {
 	const struct tool_fill fill = {.name = w->args->v[0]};
 
-	if (missing(w, "package.install") || answer_rows(w->out, ITEM_TABLE, "") == -1)
+	if (missing(w, "package:install") || answer_rows(w->out, ITEM_TABLE, "") == -1)
 		return -1;
 	if (work_run(w, TOOL_PACKAGE_PLAN, &fill, take_plan) != 0)
 		return refusal_set(
@@ -416,7 +412,7 @@ lock(struct work *w)
 	const struct tool_fill fill = {.name = w->args->v[0]};
 	const struct passwd *who;
 
-	if (missing(w, "user.lock"))
+	if (missing(w, "user:lock"))
 		return -1;
 	if ((who = getpwnam(w->args->v[0])) == NULL)
 		return refusal_set(&w->refusal, "act.user", "there is no such account here");

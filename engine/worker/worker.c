@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "engine/actor/loop.h"
-#include "engine/worker/act.h"
 #include "engine/worker/contain_run.h"
 #include "engine/worker/observe.h"
 #include "engine/worker/pool.h"
@@ -20,13 +19,6 @@
 static const char QUEUED[] =
     "SELECT id, op, args ->> 0, args ->> 1, json_array_length(args), dry FROM op_run"
     " WHERE state = 'queued' AND finished_at IS NULL ORDER BY id LIMIT 1";
-
-static const char KNOWN[] = "SELECT count(*) FROM verb_support WHERE verb = :verb AND why = :why";
-
-static const char PROBED[] =
-    "INSERT INTO verb_support (verb, works, why, probed_at) VALUES (:verb, :why = '', :why, now_ms())"
-    " ON CONFLICT (verb) DO UPDATE SET works = excluded.works, why = excluded.why,"
-    "   probed_at = excluded.probed_at";
 
 static const char RUNNING[] =
     "UPDATE op_run SET state = 'running', started_at = now_ms() WHERE id = :id";
@@ -91,46 +83,6 @@ limits_read(const struct actor_env *of, struct observe_limits *limits, struct ob
 	limits->frame_max = store_setting(db, "op.frame");
 	limits->memory_max = store_setting(db, "op.memory");
 	limits->kill_ms = store_setting(db, "op.kill_ms");
-}
-
-/* Keep what was found about ${verb}, in a transaction of its own; mostly it is known already. */
-static int
-probe_keep(struct store *db, const char *verb, const char *why)
-{
-	struct stmt *q;
-
-	if ((q = store_sql(db, KNOWN)) == NULL)
-		return -1;
-	stmt_text(q, ":verb", verb);
-	stmt_text(q, ":why", why);
-	if (stmt_value(q, 0) == 1)
-		return 0;
-	if (store_begin_soft(db) != 0)
-		return -1;
-	if ((q = store_sql(db, PROBED)) == NULL)
-		return store_rollback(db);
-	stmt_text(q, ":verb", verb);
-	stmt_text(q, ":why", why);
-	return stmt_run(q) == 0 ? store_commit(db) : store_rollback(db);
-}
-
-/* Look of each verb whether this machine has what it needs.  Return 0 or -1. */
-static int
-probe(const struct actor_env *of)
-{
-	const struct act_verb *verb;
-	struct observe_limits limits;
-	struct observe_env env;
-	char why[REFUSAL_WHY_MAX];
-	size_t i;
-
-	limits_read(of, &limits, &env);
-	for (i = 0; (verb = act_verb_at(i)) != NULL; i++) {
-		act_verb_works(verb, &env, why, sizeof(why));
-		if (probe_keep(of->db, verb->name, why) != 0)
-			return -1;
-	}
-	return 0;
 }
 
 static void
@@ -614,12 +566,6 @@ worker_start(struct actor_env *env, struct refusal *r)
 	observe_defaults(&limits, &tools);
 	if (probe_write(env->db, &tools) != 0)
 		complain(w, "what this machine can run could not be kept");
-	if (probe(env) != 0) {
-		*r = *store_refusal(env->db);
-		free(w);
-		env->ctx = NULL;
-		return -1;
-	}
 	if ((w->pool = pool_new(env, worker_idle, w, r)) != NULL &&
 	    runner_start(&w->runner, "/proc/self/exe", r) == 0 &&
 	    loop_add(env->loop, runner_fd(&w->runner), EPOLLIN, runner_told, w) == 0)

@@ -612,7 +612,7 @@ a_missing_tool_spends_nothing(void **state)
 	(void)state;
 	pairing = morning(&s, &p);
 	grant = granted(&s, &p, pairing, "user:lock", "[\"mallory\"]", NULL);
-	assert_int_equal(scratch_sql(&s, "INSERT INTO verb_support VALUES ('user.lock', 0,"
+	assert_int_equal(scratch_sql(&s, "INSERT INTO op_probe VALUES ('user:lock', 0,"
 					 " 'this machine has no usermod', now_ms())"),
 	    0);
 	scratch_open(&s, ROLE_NET);
@@ -623,8 +623,7 @@ a_missing_tool_spends_nothing(void **state)
 	assert_int_equal(
 	    scratch_value(&s, "SELECT exit_code FROM refusal WHERE code = 'act.tool'"), 3);
 	assert_int_equal(
-	    scratch_sql(&s, "UPDATE verb_support SET works = 1, why = '' WHERE verb = 'user.lock'"),
-	    0);
+	    scratch_sql(&s, "UPDATE op_probe SET works = 1, why = '' WHERE op = 'user:lock'"), 0);
 	scratch_open(&s, ROLE_NET);
 	assert_int_equal(run(&s, pairing, grant, "user:lock", "[\"mallory\"]", 0), 0);
 	scratch_drop(&s);

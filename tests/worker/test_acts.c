@@ -4,7 +4,7 @@
 
 #include <sys/wait.h>
 
-#include "engine/worker/act.h"
+#include "engine/worker/probe.h"
 
 /* A path below the test's own folder. */
 static const char *
@@ -372,20 +372,11 @@ an_account_is_locked(void **state)
 static void
 verbs_are_probed(void **state)
 {
-	const struct act_verb *verb;
-	char why[256];
-	size_t i;
-
 	(void)state;
 	snprintf(env.usermod, sizeof(env.usermod), "/nonexistent");
-	for (i = 0; (verb = act_verb_at(i)) != NULL; i++)
-		if (strcmp(verb->name, "user.lock") == 0) {
-			assert_false(act_verb_works(verb, &env, why, sizeof(why)));
-			assert_string_equal(why, "this machine has no usermod");
-		}
-	assert_true(i >= 6);
-	assert_true(act_verb_works(act_verb_at(0), &env, why, sizeof(why)));
-	assert_string_equal(why, "");
+	assert_string_equal(probe_lacks("user:lock", &env), "usermod");
+	assert_null(probe_lacks("file:put", &env));
+	assert_null(probe_lacks("tree:checkout", &env));
 }
 
 int
