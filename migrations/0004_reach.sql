@@ -4469,7 +4469,10 @@ END;
 CREATE TABLE verb (
     name TEXT PRIMARY KEY CHECK (name GLOB '[a-z]*.[a-z]*'),
     op   TEXT NOT NULL UNIQUE REFERENCES op (name),
-    tool TEXT                                                  -- the program that it needs; NULL: none
+    tool TEXT,                                                 -- the program that it needs; NULL: none
+    dials    INTEGER NOT NULL DEFAULT 0 CHECK (dials IN (0, 1)),   -- it reaches out: verb_dial.sql
+    declares INTEGER CHECK (declares BETWEEN 0 AND 1),         -- the argument that may say where to, from 0 on
+    CHECK (declares IS NULL OR dials)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE op_probe (
@@ -4483,6 +4486,120 @@ CREATE TABLE op_probe (
 CREATE VIEW verb_report AS
 SELECT v.name, v.op, v.tool, p.works, p.why, p.probed_at
   FROM verb AS v LEFT JOIN op_probe AS p ON p.op = v.op;
+
+CREATE TABLE verb_dial (
+    id        INTEGER PRIMARY KEY,
+    op_run_id INTEGER NOT NULL UNIQUE REFERENCES op_run (id),
+    host      TEXT    NOT NULL CHECK (length(host) BETWEEN 1 AND 253),     -- as host_text() spells it
+    port      INTEGER NOT NULL CHECK (port BETWEEN 1 AND 65535),
+    addresses TEXT    NOT NULL CHECK (json_valid(addresses) AND json_type(addresses) = 'array'),
+    at        INTEGER NOT NULL
+) STRICT;
+
+CREATE VIEW verb_dials AS
+SELECT d.id, d.at, p.host_name AS host, r.op, d.op_run_id AS run, d.host || ':' || d.port AS what, d.addresses, r.state
+  FROM verb_dial AS d JOIN op_run AS r ON r.id = d.op_run_id JOIN pairing AS p ON p.id = r.pairing_id;
+
+CREATE VIEW judged_destination AS
+SELECT r.pairing_id, d.host, d.port, d.addresses FROM verb_dial AS d JOIN op_run AS r ON r.id = d.op_run_id;
+
+CREATE TRIGGER destination_is_judged INSTEAD OF INSERT ON judged_destination
+BEGIN
+    SELECT CASE
+           WHEN host_text(NEW.host) IS NOT NEW.host
+           THEN RAISE(ABORT, 'egress.host|there is no name or address to reach')
+           WHEN NEW.host = 'localhost' OR NEW.host GLOB '*.localhost'
+           THEN RAISE(ABORT, 'egress.this_machine|that name is this machine')
+           WHEN EXISTS (SELECT 1 FROM egress_rule
+                         WHERE state = 'active' AND verdict = 'deny' AND uid IS NULL
+                           AND (pairing_id IS NULL OR pairing_id = NEW.pairing_id) AND port IN (0, NEW.port)
+                           AND (suffix IN ('*', NEW.host)
+                                OR substr(NEW.host, -length(suffix) - 1) = '.' || suffix))
+           THEN RAISE(ABORT, 'egress.denied|a rule denies this')
+           WHEN json_array_length(NEW.addresses)
+                NOT BETWEEN 1 AND (SELECT value FROM setting WHERE name = 'egress.addresses')
+           THEN RAISE(ABORT, 'egress.resolve|could not resolve that name to a sensible number of addresses')
+           END;
+    SELECT CASE
+           WHEN a.judged IS NULL
+           THEN RAISE(ABORT, 'egress.address|an address of that name is none')
+           WHEN c.class NOT IN ('public', 'network')
+           THEN refuse('egress.' || c.class, 'that is ' || c.why || ': no verb reaches it', 0)
+           WHEN NOT EXISTS (SELECT 1 FROM own_address)
+           THEN RAISE(ABORT, 'egress.own_unknown|cannot tell whether that is itself: the kernel does not say what this machine''s addresses are')
+           WHEN EXISTS (SELECT 1 FROM own_address WHERE a.ip BETWEEN first AND last OR a.judged BETWEEN first AND last)
+           THEN RAISE(ABORT, 'egress.own|that is this machine')
+           WHEN c.class = 'network' AND NOT EXISTS (SELECT 1 FROM live_anchor)
+           THEN refuse('egress.network', 'that is ' || c.why || ': only an anchored machine reaches it', 0)
+           END
+      FROM (SELECT ip, (SELECT iif(embed IS NULL, ip,
+                                   CAST(x'00000000000000000000ffff' || substr(ip, embed + 1, 4) AS BLOB))
+                          FROM address_class WHERE ip BETWEEN first AND last ORDER BY prio LIMIT 1) AS judged
+              FROM (SELECT address_bytes(value) AS ip FROM json_each(NEW.addresses))) AS a
+      LEFT JOIN address_class AS c
+        ON c.prio = (SELECT min(prio) FROM address_class WHERE a.judged BETWEEN first AND last);
+END;
+
+CREATE VIEW declared_destination AS
+SELECT r.pairing_id, r.op, r.args ->> v.declares AS word
+  FROM op_run AS r JOIN verb AS v ON v.op = r.op WHERE (r.args ->> v.declares) IS NOT NULL;
+
+CREATE TRIGGER destination_arrives INSTEAD OF INSERT ON declared_destination
+BEGIN
+    SELECT RAISE(ABORT, 'egress.host|there is no name or address to reach')
+     WHERE destination_host(NEW.word) IS NULL;
+    INSERT INTO judged_destination
+    SELECT NEW.pairing_id, destination_host(NEW.word), destination_port(NEW.word),
+           json_array(destination_host(NEW.word))
+     WHERE address_bytes(destination_host(NEW.word)) IS NOT NULL;
+END;
+
+CREATE TRIGGER approval_destination BEFORE INSERT ON approval
+WHEN (SELECT NEW.args ->> declares FROM verb WHERE op = NEW.op) IS NOT NULL
+BEGIN
+    INSERT INTO declared_destination
+    VALUES (NEW.pairing_id, NEW.op, (SELECT NEW.args ->> declares FROM verb WHERE op = NEW.op));
+END;
+
+CREATE TRIGGER op_run_destination BEFORE INSERT ON op_run
+WHEN (SELECT NEW.args ->> declares FROM verb WHERE op = NEW.op) IS NOT NULL
+BEGIN
+    INSERT INTO declared_destination
+    VALUES (NEW.pairing_id, NEW.op, (SELECT NEW.args ->> declares FROM verb WHERE op = NEW.op));
+END;
+
+CREATE TRIGGER verb_dial_born BEFORE INSERT ON verb_dial
+BEGIN
+    SELECT RAISE(ABORT, 'act.dial|only a running verb that reaches out dials, and once')
+     WHERE NOT EXISTS (SELECT 1 FROM op_run AS r JOIN verb AS v ON v.op = r.op
+                        WHERE r.id = NEW.op_run_id AND r.state = 'running' AND v.dials)
+        OR EXISTS (SELECT 1 FROM verb_dial WHERE op_run_id = NEW.op_run_id);
+    SELECT RAISE(ABORT, 'act.remote|that is another place than was asked for')
+      FROM op_run AS r JOIN verb AS v ON v.op = r.op
+     WHERE r.id = NEW.op_run_id AND (r.args ->> v.declares) IS NOT NULL
+       AND (destination_host(r.args ->> v.declares) IS NOT NEW.host
+            OR destination_port(r.args ->> v.declares) IS NOT NEW.port);
+    INSERT INTO judged_destination
+    SELECT pairing_id, NEW.host, NEW.port, NEW.addresses FROM op_run WHERE id = NEW.op_run_id;
+END;
+
+CREATE TRIGGER verb_dial_fixed BEFORE UPDATE ON verb_dial
+BEGIN
+    SELECT RAISE(ABORT, 'act.dial|what was reached is history');
+END;
+
+CREATE TRIGGER verb_dial_stays BEFORE DELETE ON verb_dial
+BEGIN
+    SELECT RAISE(ABORT, 'act.dial|what was reached is history');
+END;
+
+CREATE TRIGGER verb_dial_audit AFTER INSERT ON verb_dial
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    SELECT 'op', 'verb_dial', NEW.id, 'dialled', p.host_name,
+           json_object('run', NEW.op_run_id, 'host', NEW.host, 'port', NEW.port, 'addresses', json(NEW.addresses))
+      FROM op_run AS r JOIN pairing AS p ON p.id = r.pairing_id WHERE r.id = NEW.op_run_id;
+END;
 
 CREATE VIEW host_may AS
 SELECT g.host, g.op, g.args, g.uses - g.used AS uses_left, g.expires_at,
@@ -4708,6 +4825,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
 
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('act.changed', 75, 409, 'look again with --dry, then ask again'),
+    ('act.dial', 126, 409, 'see bastion sql: verb_dials has what was reached'),
     ('act.exists', 2, 409, 'move what is there first, or choose another name'),
     ('act.failed', 1, 500, 'see the reason; the rest of the machine is as it was'),
     ('act.file', 2, 422, 'name a plain file'),
@@ -4716,6 +4834,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('act.package', 2, 422, 'see observe:packages for names'),
     ('act.path', 2, 422, 'give an absolute path without . .. or links, outside /proc, /sys and /dev'),
     ('act.ref', 2, 422, 'name a branch, tag or commit that the tree has'),
+    ('act.remote', 126, 403, 'give the tree the origin https://HOST/PATH, without a name or password in it'),
     ('act.tool', 3, 501, 'install the program that the message names'),
     ('act.tree', 126, 403, 'give the tree to the user that bastion runs as, with a plain configuration'),
     ('act.unit', 2, 422, 'see observe:services for the names'),
@@ -5036,6 +5155,7 @@ INSERT INTO address_class (prio, prefix, first, last, class, embed, why) VALUES
 INSERT INTO op (name, usage, summary, class) VALUES
     ('file:move', 'FROM TO', 'move a file or folder within its file system, onto nothing', 'action'),
     ('file:put', 'PATH TEXT', 'write a file whole, keeping its owner and mode; dry: which lines would change', 'action'),
+    ('git:fetch', 'TREE [HOST[:PORT]]', 'fetch the branches of a git tree of bastion''s user from where it is from', 'action'),
     ('grant:drop', 'GRANT | all', 'give back a grant of this Host, or all of them', 'own'),
     ('grant:list', '', 'what this Host may do here, within which bounds, and when next', 'own'),
     ('observe:disks', '', 'the file systems that are mounted, and how full they are', 'observe'),
@@ -5058,6 +5178,8 @@ INSERT INTO op_param (op, position, name, type, needed, low, high, pattern, fall
     ('file:move', 2, 'target', 'string', 1, 2, 4095, '^/', NULL, 'absolute path that it has then'),
     ('file:put', 1, 'path', 'string', 1, 2, 4095, '^/', NULL, 'absolute path of the file'),
     ('file:put', 2, 'text', 'string', 1, 1, 4095, NULL, NULL, 'all that is to be in it'),
+    ('git:fetch', 1, 'tree', 'string', 1, 2, 255, '^/', NULL, 'absolute path of the tree'),
+    ('git:fetch', 2, 'from', 'string', 0, 1, 261, NULL, NULL, 'the HOST[:PORT] that the tree has to be from'),
     ('grant:drop', 1, 'grant', 'string', 1, 1, 19, '^(all|[1-9][0-9]*)$', NULL, 'the number of a grant, or all'),
     ('observe:kernel', 1, 'minutes', 'integer', 0, 1, 1440, NULL, '15', 'how far to look back'),
     ('observe:packages', 1, 'prefix', 'string', 0, 1, 64, NULL, '*', 'how their names begin; * for all'),
@@ -5072,6 +5194,7 @@ INSERT INTO op_param (op, position, name, type, needed, low, high, pattern, fall
 INSERT INTO op_result (op, schema) VALUES
     ('file:move', '{"type":"object","properties":{"from":{"type":"string"},"to":{"type":"string"},"dry":{"type":"boolean"},"kind":{"type":"string"},"bytes":{"type":"integer"}},"required":["from","to","dry"]}'),
     ('file:put', '{"type":"object","properties":{"path":{"type":"string"},"dry":{"type":"boolean"},"changed":{"type":"boolean"},"exists":{"type":"boolean"},"bytes_before":{"type":["integer","null"]},"bytes_after":{"type":"integer"},"from_line":{"type":["integer","null"]},"lines_removed":{"type":"integer"},"lines_added":{"type":"integer"},"mode":{"type":"string"}},"required":["path","dry","changed"]}'),
+    ('git:fetch', '{"type":"object","properties":{"tree":{"type":"string"},"from":{"type":"string"},"dry":{"type":"boolean"},"refs":{"type":"array","items":{"type":"object","properties":{"ref":{"type":"string"},"before":{"type":["string","null"]},"after":{"type":"string"}}}},"more":{"type":"integer"}},"required":["tree","from","dry","refs"]}'),
     ('grant:drop', '{"type":"object","properties":{"dropped":{"type":"integer"}},"required":["dropped"]}'),
     ('grant:list', '{"type":"object","properties":{"grants":{"type":"array","items":{"type":"object","properties":{"grant":{"type":"integer"},"op":{"type":"string"},"args":{"type":"array","items":{"type":"string"}},"bounds":{"type":["object","null"]},"uses_left":{"type":"integer"},"expires_at":{"type":"integer","description":"ms UTC"},"next_at":{"type":["integer","null"],"description":"ms UTC: when a window or a rate lets it be used next"}},"required":["grant","op","args","uses_left","expires_at"]}},"more":{"type":"integer","description":"grants that are not listed"}},"required":["grants"]}'),
     ('observe:disks', '{"type":"object","properties":{"disks":{"type":"array","items":{"type":"object","properties":{"path":{"type":"string"},"device":{"type":"string"},"type":{"type":"string"},"size_bytes":{"type":["integer","null"]},"used_bytes":{"type":["integer","null"]},"used_percent":{"type":["integer","null"]},"inodes":{"type":["integer","null"]},"inodes_free":{"type":["integer","null"]},"not_asked":{"type":["string","null"]}}}},"more":{"type":"integer","description":"that are not listed"},"unreadable":{"type":"string","description":"why there is no answer"}},"required":[]}'),
@@ -5143,10 +5266,11 @@ INSERT INTO strike (code) VALUES
     ('op.replayed'),
     ('op.unknown');
 
-INSERT INTO verb (name, op, tool) VALUES
-    ('file.move', 'file:move', NULL),
-    ('file.put', 'file:put', NULL),
-    ('package.install', 'package:install', 'apt-get'),
-    ('service.restart', 'service:restart', 'systemctl'),
-    ('tree.checkout', 'tree:checkout', 'git'),
-    ('user.lock', 'user:lock', 'usermod');
+INSERT INTO verb (name, op, tool, dials, declares) VALUES
+    ('file.move', 'file:move', NULL, 0, NULL),
+    ('file.put', 'file:put', NULL, 0, NULL),
+    ('git.fetch', 'git:fetch', 'git', 1, 1),
+    ('package.install', 'package:install', 'apt-get', 0, NULL),
+    ('service.restart', 'service:restart', 'systemctl', 0, NULL),
+    ('tree.checkout', 'tree:checkout', 'git', 0, NULL),
+    ('user.lock', 'user:lock', 'usermod', 0, NULL);

@@ -2,6 +2,7 @@
 -- 126 a rule holds it, 2 the call is wrong, 3 the set-up is wrong, 1 the machine failed.
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('act.changed', 75, 409, 'look again with --dry, then ask again'),
+    ('act.dial', 126, 409, 'see bastion sql: verb_dials has what was reached'),
     ('act.exists', 2, 409, 'move what is there first, or choose another name'),
     ('act.failed', 1, 500, 'see the reason; the rest of the machine is as it was'),
     ('act.file', 2, 422, 'name a plain file'),
@@ -10,6 +11,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('act.package', 2, 422, 'see observe:packages for names'),
     ('act.path', 2, 422, 'give an absolute path without . .. or links, outside /proc, /sys and /dev'),
     ('act.ref', 2, 422, 'name a branch, tag or commit that the tree has'),
+    ('act.remote', 126, 403, 'give the tree the origin https://HOST/PATH, without a name or password in it'),
     ('act.tool', 3, 501, 'install the program that the message names'),
     ('act.tree', 126, 403, 'give the tree to the user that bastion runs as, with a plain configuration'),
     ('act.unit', 2, 422, 'see observe:services for the names'),

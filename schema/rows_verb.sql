@@ -6,3 +6,5 @@ INSERT INTO verb (name, op, tool) VALUES
     ('tree.checkout', 'tree:checkout', 'git'),
     ('package.install', 'package:install', 'apt-get'),
     ('user.lock', 'user:lock', 'usermod');
+INSERT INTO verb (name, op, tool, dials, declares) VALUES
+    ('git.fetch', 'git:fetch', 'git', 1, 1);

@@ -3,7 +3,10 @@
 CREATE TABLE verb (
     name TEXT PRIMARY KEY CHECK (name GLOB '[a-z]*.[a-z]*'),
     op   TEXT NOT NULL UNIQUE REFERENCES op (name),
-    tool TEXT                                                  -- the program that it needs; NULL: none
+    tool TEXT,                                                 -- the program that it needs; NULL: none
+    dials    INTEGER NOT NULL DEFAULT 0 CHECK (dials IN (0, 1)),   -- it reaches out: verb_dial.sql
+    declares INTEGER CHECK (declares BETWEEN 0 AND 1),         -- the argument that may say where to, from 0 on
+    CHECK (declares IS NULL OR dials)
 ) STRICT, WITHOUT ROWID;
 
 -- What the worker found when it started: of each op, whether this machine has the programs that it needs.

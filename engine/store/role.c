@@ -57,6 +57,7 @@ static const struct {
     {"op_output", INS, BIT(ROLE_WORKER)},
     {"op_output", DEL, BIT(ROLE_KEEPER)},
     {"folder_walk", INS | UPD, BIT(ROLE_WORKER)},
+    {"verb_dial", INS, BIT(ROLE_WORKER)},
     {"op_probe", INS | UPD, BIT(ROLE_WORKER)},
     {"worker", INS | DEL, BIT(ROLE_PERSON)},
     {"session", INS, BIT(ROLE_PERSON) | BIT(ROLE_NET)},

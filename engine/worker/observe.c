@@ -33,6 +33,7 @@ static const struct observe_op *const ops[] = {
     &act_file_move,
     &act_service_restart,
     &act_tree_checkout,
+    &act_git_fetch,
     &act_package_install,
     &act_user_lock,
 };

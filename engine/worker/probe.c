@@ -23,6 +23,7 @@ static const struct probe_need needs[] = {
     NEED("observe:cert", "ss", ss),
     NEED("service:restart", "systemctl", systemctl),
     NEED("tree:checkout", "git", git),
+    NEED("git:fetch", "git", git),
     NEED("package:install", "apt-get", apt_get),
     NEED("user:lock", "usermod", usermod),
 };

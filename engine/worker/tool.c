@@ -13,6 +13,14 @@
 
 #include "engine/worker/tool.h"
 
+/* git that reaches out: to one place, by HTTPS, with no password, no other configuration and no
+ * hook. */
+#define GIT_OUT                                                                                    \
+	"git", "-C", "<path>", "-c", "<pin>", "-c", "<trust>", "-c", "http.followRedirects=false", \
+	    "-c", "http.proxy=", "-c", "credential.helper=", "-c", "protocol.allow=never", "-c",   \
+	    "protocol.https.allow=always", "-c", "core.hooksPath=/dev/null", "-c",                 \
+	    "core.fsmonitor=false", "-c", "transfer.fsckObjects=true"
+
 /* Every start that a handler can make; <unit>, <since> and <lines> are the gaps. */
 static const char *const argvs[TOOL_COUNT][TOOL_ARGV_MAX] = {
     [TOOL_UNITS] = {"systemctl", "list-units", "--all", "--no-legend", "--plain"},
@@ -42,6 +50,14 @@ static const char *const argvs[TOOL_COUNT][TOOL_ARGV_MAX] = {
     [TOOL_TREE_CHECKOUT] = {"git", "-C", "<path>", "-c", "core.hooksPath=/dev/null", "-c",
 	"core.fsmonitor=false", "-c", "protocol.allow=never", "checkout", "--quiet", "--detach",
 	"--no-recurse-submodules", "<name>", "--"},
+    [TOOL_TREE_ORIGIN] = {"git", "-C", "<path>", "config", "--local", "--get", "remote.origin.url"},
+    [TOOL_TREE_REFS] = {"git", "-C", "<path>", "for-each-ref",
+	"--format=%(objectname)%09%(refname)", "refs/remotes/origin/"},
+    [TOOL_TREE_LOOK] = {GIT_OUT, "ls-remote", "--heads", "--", "<url>"},
+    [TOOL_TREE_FETCH] = {GIT_OUT, "fetch", "--quiet", "--no-auto-maintenance",
+	"--no-recurse-submodules", "--no-write-fetch-head", "--", "<url>",
+	"+refs/heads/*:refs/remotes/origin/*"},
+    [TOOL_GIT_VERSION] = {"git", "version"},
     [TOOL_PACKAGE_PLAN] = {"apt-get", "-s", "-q", "-y", "--no-install-recommends", "install", "--",
 	"<name>"},
     [TOOL_PACKAGE_INSTALL] = {"apt-get", "-q", "-y", "--no-install-recommends", "--no-remove", "-o",
@@ -79,6 +95,11 @@ tool_path(enum tool which, const struct observe_env *env)
 	case TOOL_TREE_COMMIT:
 	case TOOL_TREE_DIFF:
 	case TOOL_TREE_CHECKOUT:
+	case TOOL_TREE_ORIGIN:
+	case TOOL_TREE_REFS:
+	case TOOL_TREE_LOOK:
+	case TOOL_TREE_FETCH:
+	case TOOL_GIT_VERSION:
 		return env->git;
 	case TOOL_PACKAGE_PLAN:
 	case TOOL_PACKAGE_INSTALL:
@@ -110,6 +131,13 @@ fill_gap(char *out, const char *word, const struct tool_fill *fill)
 		n = snprintf(out, TOOL_ARG_MAX, "%s^{commit}", fill->name);
 	else if (strcmp(word, "<path>") == 0)
 		n = snprintf(out, TOOL_ARG_MAX, "%s", fill->path);
+	else if (strcmp(word, "<url>") == 0)
+		n = snprintf(out, TOOL_ARG_MAX, "%s", fill->url);
+	else if (strcmp(word, "<pin>") == 0)
+		n = snprintf(out, TOOL_ARG_MAX, "http.curloptResolve=%s", fill->pin);
+	else if (strcmp(word, "<trust>") == 0)
+		n = snprintf(out, TOOL_ARG_MAX, "http.%s%s",
+		    fill->trust[0] == '\0' ? "sslVerify=true" : "sslCAInfo=", fill->trust);
 	else if (strcmp(word, "<since>") == 0)
 		n = snprintf(out, TOOL_ARG_MAX, "--since=-%lldmin", (long long)fill->since_min);
 	else if (strcmp(word, "<lines>") == 0)

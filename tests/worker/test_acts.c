@@ -1,83 +1,10 @@
 /* test_acts.c: verbs change what they say, whole or not at all; dry, nothing; nothing of bastion's
  * own. */
-#include "tests/worker/recorded.h"
+#include "tests/worker/acting.h"
 
 #include <sys/wait.h>
 
 #include "engine/worker/probe.h"
-
-/* A path below the test's own folder. */
-static const char *
-at(const char *name)
-{
-	static char path[4][256];
-	static unsigned turn;
-
-	snprintf(path[++turn % 4], sizeof(path[0]), "%s/%s", root, name);
-	return path[turn % 4];
-}
-
-static const char *
-content(const char *path)
-{
-	static char text[8192];
-	FILE *f = fopen(path, "re");
-	size_t n;
-
-	if (f == NULL)
-		return "(none)";
-	n = fread(text, 1, sizeof(text) - 1, f);
-	text[n] = '\0';
-	fclose(f);
-	return text;
-}
-
-static void
-act(struct ask *a, const char *op, const char *one, const char *two, int dry, int code)
-{
-	const char *const words[] = {one, two, NULL};
-	int fd = memfd_create("answer", MFD_CLOEXEC);
-	static struct observe_args canon;
-	struct refusal refusal;
-	struct answer *out;
-	struct stat st;
-
-	if (ask_check(op, words, &canon, &refusal) != 0)
-		fail_msg("%s: %s", op, refusal.why);
-	canon.dry = dry;
-	assert_non_null(out = answer_new(fd, limits.frame_max));
-	assert_true(observe_find(op)->acts);
-	a->code = observe_find(op)->run(&canon, &limits, &env, out);
-	answer_free(out);
-	assert_int_equal(fstat(fd, &st), 0);
-	assert_non_null(a->frames = calloc(1, (size_t)st.st_size + 1));
-	assert_int_equal(pread(fd, a->frames, (size_t)st.st_size, 0), st.st_size);
-	close(fd);
-	ask_result(a);
-	if (a->code != code)
-		fail_msg("%s ends with %d: %s", op, a->code, a->frames);
-	free(a->frames);
-}
-
-static void
-refused(struct ask *a, const char *op, const char *one, const char *two, const char *want, int code)
-{
-	act(a, op, one, two, 0, code);
-	ask_is(a->result, "SELECT ?1 ->> '$.refused.code'", want);
-}
-
-static void
-shell(const char *format, ...)
-{
-	char command[1024];
-	va_list ap;
-
-	va_start(ap, format);
-	vsnprintf(command, sizeof(command), format, ap);
-	va_end(ap);
-	if (system(command) != 0)
-		fail_msg("%s", command);
-}
 
 /* Nothing is left behind by a verb. */
 static void
