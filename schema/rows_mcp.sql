@@ -20,6 +20,8 @@ INSERT INTO op_param (op, position, name, type, needed, low, high, pattern, fall
     ('tree:checkout', 2, 'ref', 'string', 1, 1, 128, NULL, NULL, 'a branch, tag or commit that is there'),
     ('git:fetch', 1, 'tree', 'string', 1, 2, 255, '^/', NULL, 'absolute path of the tree'),
     ('git:fetch', 2, 'from', 'string', 0, 1, 261, NULL, NULL, 'the HOST[:PORT] that the tree has to be from'),
+    ('k8s:set_image', 1, 'container', 'string', 1, 5, 192, NULL, NULL, 'NAMESPACE/DEPLOYMENT/CONTAINER'),
+    ('k8s:set_image', 2, 'image', 'string', 1, 3, 255, NULL, NULL, 'REGISTRY/PATH:TAG, or with @sha256:DIGEST'),
     ('package:install', 1, 'package', 'string', 1, 1, 64, NULL, NULL, 'its name'),
     ('user:lock', 1, 'account', 'string', 1, 1, 32, NULL, NULL, 'its name'),
     ('grant:drop', 1, 'grant', 'string', 1, 1, 19, '^(all|[1-9][0-9]*)$', NULL, 'the number of a grant, or all');
@@ -39,6 +41,7 @@ INSERT INTO op_result (op, schema) VALUES
     ('service:restart', '{"type":"object","properties":{"unit":{"type":"string"},"dry":{"type":"boolean"},"before":{"type":["string","null"]},"after":{"type":["string","null"]}},"required":["unit","dry"]}'),
     ('tree:checkout', '{"type":"object","properties":{"tree":{"type":"string"},"ref":{"type":"string"},"dry":{"type":"boolean"},"head":{"type":"string"},"commit":{"type":"string"},"files":{"type":"array","items":{"type":"object","properties":{"change":{"type":"string"},"path":{"type":"string"}}}},"more":{"type":"integer"}},"required":["tree","ref","dry","commit"]}'),
     ('git:fetch', '{"type":"object","properties":{"tree":{"type":"string"},"from":{"type":"string"},"dry":{"type":"boolean"},"refs":{"type":"array","items":{"type":"object","properties":{"ref":{"type":"string"},"before":{"type":["string","null"]},"after":{"type":"string"}}}},"more":{"type":"integer"}},"required":["tree","from","dry","refs"]}'),
+    ('k8s:set_image', '{"type":"object","properties":{"container":{"type":"string"},"image":{"type":"string"},"dry":{"type":"boolean"},"before":{"type":"string"}},"required":["container","image","dry","before"]}'),
     ('package:install', '{"type":"object","properties":{"package":{"type":"string"},"dry":{"type":"boolean"},"installs":{"type":"array","items":{"type":"string"}},"removes":{"type":"array","items":{"type":"string"}}},"required":["package","dry"]}'),
     ('user:lock', '{"type":"object","properties":{"user":{"type":"string"},"uid":{"type":"integer"},"dry":{"type":"boolean"}},"required":["user","dry"]}'),
     ('grant:list', '{"type":"object","properties":{"grants":{"type":"array","items":{"type":"object","properties":{"grant":{"type":"integer"},"op":{"type":"string"},"args":{"type":"array","items":{"type":"string"}},"bounds":{"type":["object","null"]},"uses_left":{"type":"integer"},"expires_at":{"type":"integer","description":"ms UTC"},"next_at":{"type":["integer","null"],"description":"ms UTC: when a window or a rate lets it be used next"}},"required":["grant","op","args","uses_left","expires_at"]}},"more":{"type":"integer","description":"grants that are not listed"}},"required":["grants"]}'),

@@ -1,11 +1,13 @@
 -- rows_refusal.sql: every code that a caller may be shown. exit 75 try later, 77 a person is needed,
 -- 126 a rule holds it, 2 the call is wrong, 3 the set-up is wrong, 1 the machine failed.
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
+    ('act.cluster', 2, 422, 'name what runs: NAMESPACE/DEPLOYMENT/CONTAINER'),
     ('act.changed', 75, 409, 'look again with --dry, then ask again'),
     ('act.dial', 126, 409, 'see bastion sql: verb_dials has what was reached'),
     ('act.exists', 2, 409, 'move what is there first, or choose another name'),
     ('act.failed', 1, 500, 'see the reason; the rest of the machine is as it was'),
     ('act.file', 2, 422, 'name a plain file'),
+    ('act.image', 2, 422, 'name it in full: REGISTRY/PATH:TAG, or REGISTRY/PATH@sha256:DIGEST'),
     ('act.missing', 2, 404, 'make the folder first, or mend the path'),
     ('act.own', 126, 403, 'leave what bastion keeps for itself to its own verbs'),
     ('act.package', 2, 422, 'see observe:packages for names'),

@@ -63,6 +63,8 @@ struct observe_env {
 	char git[OBSERVE_PATH_MAX];
 	char apt_get[OBSERVE_PATH_MAX];
 	char usermod[OBSERVE_PATH_MAX];
+	char kubectl[OBSERVE_PATH_MAX];
+	char kubeconfig[OBSERVE_PATH_MAX];        /* which cluster, and as whom */
 	char keep[OBSERVE_KEEP][OBSERVE_ARG_MAX]; /* where verbs do not reach; "": none */
 	char root[OBSERVE_PATH_MAX];    /* before /proc and /etc; "": this machine's own */
 	char journal[OBSERVE_PATH_MAX]; /* directories of journal files, separated by ':' */

@@ -24,6 +24,7 @@ static const struct probe_need needs[] = {
     NEED("service:restart", "systemctl", systemctl),
     NEED("tree:checkout", "git", git),
     NEED("git:fetch", "git", git),
+    NEED("k8s:set_image", "kubectl", kubectl),
     NEED("package:install", "apt-get", apt_get),
     NEED("user:lock", "usermod", usermod),
 };

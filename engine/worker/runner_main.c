@@ -102,6 +102,8 @@ vet(const struct runner_wire_request *q)
 	    !is_ended(q->env.root, OBSERVE_PATH_MAX) || !is_ended(q->env.git, OBSERVE_PATH_MAX) ||
 	    !is_ended(q->env.apt_get, OBSERVE_PATH_MAX) ||
 	    !is_ended(q->env.usermod, OBSERVE_PATH_MAX) ||
+	    !is_ended(q->env.kubectl, OBSERVE_PATH_MAX) ||
+	    !is_ended(q->env.kubeconfig, OBSERVE_PATH_MAX) ||
 	    !is_ended(q->env.keep[0], OBSERVE_ARG_MAX) ||
 	    !is_ended(q->env.keep[1], OBSERVE_ARG_MAX) ||
 	    !is_ended(q->env.journal, OBSERVE_PATH_MAX) ||

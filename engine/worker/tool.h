@@ -36,6 +36,8 @@ enum tool {
 	TOOL_TREE_LOOK,
 	TOOL_TREE_FETCH,
 	TOOL_GIT_VERSION,
+	TOOL_CLUSTER_IMAGE,
+	TOOL_CLUSTER_SET,
 	TOOL_PACKAGE_PLAN,
 	TOOL_PACKAGE_INSTALL,
 	TOOL_USER_LOCK,
@@ -51,6 +53,9 @@ struct tool_fill {
 	const char *path;  /* of a git tree, or NULL */
 	const char *url;   /* where it is from, or NULL */
 	const char *pin;   /* HOST:PORT:ADDRESS,…: where that is, and nowhere else */
+	const char *image; /* of a container, or NULL */
+	/* Of a cluster: where it is run, and its container, or NULL. */
+	const char *space, *deployment, *container;
 	const char *trust; /* file of trusted certificates; "": the system's */
 };
 

@@ -97,15 +97,21 @@ evening(void **state)
 }
 
 static void
-held(const char *args, const char *code)
+held_of(const char *op, const char *args, const char *code)
 {
 	int64_t before = scratch_value(&s, "SELECT count(*) FROM approval");
 
-	if (question("git:fetch", args) != -1)
+	if (question(op, args) != -1)
 		fail_msg("asked: %s", args);
 	if (strcmp(store_refusal(s.db)->code, code) != 0)
 		fail_msg("%s: %s, not %s", args, store_refusal(s.db)->code, code);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM approval"), before);
+}
+
+static void
+held(const char *args, const char *code)
+{
+	held_of("git:fetch", args, code);
 }
 
 /* DST-1, DST-3, DST-6: an address that is declared is judged before anybody is asked, in any form.
@@ -131,6 +137,9 @@ declared_addresses_are_judged_on_arrival(void **state)
 	held("[\"/srv/t\",\"0x7f.1\"]", "egress.host");
 	held("[\"/srv/t\",\"git.example:0\"]", "egress.host");
 	held("[\"/srv/t\",\"user@git.example\"]", "egress.host");
+	held_of("k8s:set_image", "[\"a/b/c\",\"192.168.1.5:5000/i:1\"]", "egress.network");
+	held_of("k8s:set_image", "[\"a/b/c\",\"203.0.113.7/i\"]", "egress.own");
+	assert_int_not_equal(question("k8s:set_image", "[\"a/b/c\",\"r.example/i:1\"]"), -1);
 	/* A name waits for what it leads to, and so does a place that only the tree knows. */
 	assert_int_not_equal(question("git:fetch", "[\"/srv/t\",\"198.51.100.8:8443\"]"), -1);
 	assert_int_not_equal(question("git:fetch", "[\"/srv/t\",\"git.example\"]"), -1);
@@ -216,6 +225,7 @@ an_anchored_machine_reaches_its_network(void **state)
 	(void)state;
 	assert_int_not_equal(question("git:fetch", "[\"/srv/t\",\"10.0.0.5\"]"), -1);
 	assert_int_not_equal(question("git:fetch", "[\"/srv/t\",\"[fd00::5]:8443\"]"), -1);
+	assert_int_not_equal(question("k8s:set_image", "[\"a/b/c\",\"10.0.0.5:5000/i\"]"), -1);
 	held("[\"/srv/t\",\"10.0.0.9\"]", "egress.own");
 	held("[\"/srv/t\",\"169.254.169.254\"]", "egress.link");
 	held("[\"/srv/t\",\"127.0.0.1\"]", "egress.this_machine");

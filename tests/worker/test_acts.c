@@ -295,6 +295,64 @@ an_account_is_locked(void **state)
 	refused(&a, "user:lock", "no-such-account", NULL, "act.user", OBSERVE_WRONG);
 }
 
+/* VERB-3: where there is no kubectl, that is this machine's matter; a stand-in answers for a
+ * cluster. */
+static void
+a_container_gets_another_image(void **state)
+{
+	static const char *const bad[][2] = {{"a/b", "r.example/i"}, {"a/b/c/d", "r.example/i"},
+	    {"a/b/-c", "r.example/i"}, {"A/b/c", "r.example/i"}, {"a//c", "r.example/i"},
+	    {"a/b/c", "i"}, {"a/b/c", "library/i"}, {"a/b/c", "r.example"}, {"a/b/c", "r.example/"},
+	    {"a/b/c", "--r.example/i"}, {"a/b/c", "r.example:0/i"}, {"a/b/c", "u@r.example/i"},
+	    {"a/b/c", "r.example/i i"}, {"a/b/c", "127.1/i"}};
+	struct observe_args canon;
+	static struct ask a;
+	struct refusal r;
+	char body[512];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		const char *const words[] = {bad[i][0], bad[i][1], NULL};
+
+		if (ask_check("k8s:set_image", words, &canon, &r) == 0)
+			fail_msg("passes: %s %s", bad[i][0], bad[i][1]);
+	}
+	snprintf(env.kubectl, sizeof(env.kubectl), "/nonexistent");
+	refused(
+	    &a, "k8s:set_image", "shop/web/app", "198.51.100.8/app:2", "act.tool", OBSERVE_MISSING);
+	snprintf(body, sizeof(body),
+	    "echo \"$*\" >> %s/log\ncase \"$*\" in *' get deployment/web '*) echo r.example/app:1;; esac",
+	    root);
+	recorded_stand_in(env.kubectl, body);
+	refused(
+	    &a, "k8s:set_image", "shop/web/app", "198.51.100.8/app:2", "act.tool", OBSERVE_MISSING);
+	snprintf(env.kubeconfig, sizeof(env.kubeconfig), "%s", at("kubeconfig"));
+	ask_write(at("kubeconfig"), "{}", 0644);
+	assert_int_equal(chmod(at("kubeconfig"), 0666), 0);
+	refused(
+	    &a, "k8s:set_image", "shop/web/app", "198.51.100.8/app:2", "act.tool", OBSERVE_MISSING);
+	assert_int_equal(chmod(at("kubeconfig"), 0600), 0);
+	act(&a, "k8s:set_image", "shop/web/app", "198.51.100.8:5000/app:2", 0, 0);
+	assert_string_equal(a.result,
+	    "{\"destination\":{\"host\":\"198.51.100.8\",\"port\":5000,\"addresses\":[\"198.51.100.8\"]}}");
+	assert_string_equal(content(at("log")), "(none)");
+	acting_pin = "198.51.100.8:5000:198.51.100.8";
+	act(&a, "k8s:set_image", "shop/web/app", "198.51.100.8:5000/app:2", 1, 0);
+	assert_null(strstr(content(at("log")), " set image "));
+	act(&a, "k8s:set_image", "shop/web/app", "198.51.100.8:5000/app:2", 0, 0);
+	assert_string_equal(a.result,
+	    "{\"container\":\"shop/web/app\",\"image\":\"198.51.100.8:5000/app:2\",\"dry\":false,"
+	    "\"before\":\"r.example/app:1\"}");
+	assert_non_null(strstr(content(at("log")),
+	    " --namespace=shop set image deployment/web app=198.51.100.8:5000/app:2\n"));
+	refused(&a, "k8s:set_image", "shop/none/app", "198.51.100.8:5000/app:2", "act.cluster",
+	    OBSERVE_WRONG);
+	refused(&a, "k8s:set_image", "shop/web/app", "198.51.100.9:5000/app:2", "act.changed",
+	    OBSERVE_WRONG);
+	acting_pin = "";
+}
+
 /* ENF-2: each verb is probed, and one whose tool is missing says which. */
 static void
 verbs_are_probed(void **state)
@@ -322,6 +380,7 @@ main(void)
 	    CASE(a_tree_is_checked_out),
 	    CASE(a_package_is_planned_then_installed),
 	    CASE(an_account_is_locked),
+	    CASE(a_container_gets_another_image),
 	    CASE(verbs_are_probed),
 	};
 

@@ -266,13 +266,19 @@ programs_are_fixed(void **state)
 	    "fetch --quiet --no-auto-maintenance --no-recurse-submodules --no-write-fetch-head -- "
 	    "https://a.example/r +refs/heads/*:refs/remotes/origin/* ",
 	    "git version ",
+	    "kubectl --kubeconfig=/etc/bastion/kubeconfig --request-timeout=20s --namespace=default get "
+	    "deployment/web "
+	    "--output=jsonpath={.spec.template.spec.containers[?(@.name==\"app\")].image} ",
+	    "kubectl --kubeconfig=/etc/bastion/kubeconfig --request-timeout=20s --namespace=default set "
+	    "image deployment/web app=r.example/i:1 ",
 	    "apt-get -s -q -y --no-install-recommends install -- name ",
 	    "apt-get -q -y --no-install-recommends --no-remove -o Dpkg::Options::=--force-confold install "
 	    "-- name ",
 	    "usermod --lock -- name ",
 	};
 	const struct tool_fill fill = {"ssh.service", 15, 5000, "name", "/tree",
-	    "https://a.example/r", "a.example:443:198.51.100.8", ""};
+	    "https://a.example/r", "a.example:443:198.51.100.8", "r.example/i:1", "default", "web",
+	    "app", ""};
 	struct observe_limits limits;
 	struct observe_env env;
 	struct tool_call call;
