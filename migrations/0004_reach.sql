@@ -1939,7 +1939,7 @@ SELECT b.id, b.name, b.state,
        CASE WHEN b.state = 'gone' THEN 'gone'
             WHEN w.state = 'behind' THEN 'rolled back'
             WHEN w.state = 'forked' THEN 'forked'
-            WHEN (SELECT up FROM box_line WHERE box_id = b.id) > 0 THEN 'connected'
+            WHEN (SELECT up FROM box_lines WHERE id = b.id) > 0 THEN 'connected'
             WHEN b.heard_at IS NULL THEN 'not heard yet'
             WHEN b.heard_at < now_ms() - (SELECT value FROM setting WHERE name = 'box.silent_ms')
             THEN 'silent' ELSE 'heard' END AS status,
@@ -1991,10 +1991,15 @@ BEGIN
     UPDATE box_line SET up = 0, changed_at = NEW.gone_at WHERE box_id = NEW.id AND up > 0;
 END;
 
+CREATE VIEW lines_lost AS
+SELECT a.id FROM actor_run AS a JOIN process AS p ON p.id = a.process_id
+ WHERE a.actor = 'net' AND a.state IN ('starting', 'running')
+   AND NOT process_alive(p.boot_id, p.pid, p.start_ticks);
+
 CREATE VIEW box_lines AS
-SELECT b.id, b.name, b.transport, coalesce(l.up, 0) AS up, l.address,
+SELECT b.id, b.name, b.transport, iif(l.up > 0 AND NOT EXISTS (SELECT 1 FROM lines_lost), l.up, 0) AS up, l.address,
        CASE WHEN b.state = 'gone' THEN 'gone'
-            WHEN l.up > 0 THEN 'connected'
+            WHEN l.up > 0 AND NOT EXISTS (SELECT 1 FROM lines_lost) THEN 'connected'
             WHEN b.heard_at > now_ms() - (SELECT value FROM setting WHERE name = 'beat.silent_ms')
             THEN 'beating'
             ELSE 'silent' END AS line,
@@ -3280,6 +3285,13 @@ BEGIN
     UPDATE egress_flow SET state = 'lost', ended_at = NEW.ended_at WHERE ended_at IS NULL;
 END;
 
+CREATE TRIGGER actor_run_closes_lines AFTER UPDATE OF state ON actor_run
+WHEN NEW.actor = 'net' AND NEW.state IN ('ended', 'failed', 'lost')
+ AND OLD.state IN ('starting', 'running')
+BEGIN
+    UPDATE box_line SET up = 0, changed_at = NEW.ended_at WHERE up > 0;
+END;
+
 CREATE TABLE strike (
     code TEXT PRIMARY KEY REFERENCES refusal (code) CHECK (code NOT GLOB 'lane.*')
 ) STRICT, WITHOUT ROWID;
@@ -4387,7 +4399,7 @@ SELECT i.id, i.use, i.pairing_id, i.not_after
   FROM tls_identity AS i
  WHERE i.state = 'current'
    AND i.not_after - min((SELECT value FROM setting WHERE name = 'tls.renew_ms'),
-                         (i.not_after - i.not_before) / 3) <= now_ms();
+                         (i.not_after - max(i.not_before, i.made_at)) / 3) <= now_ms();
 
 CREATE VIEW tls_wanted AS
 SELECT w.use
