@@ -2,7 +2,15 @@
  * own. */
 #include "tests/worker/acting.h"
 
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
 
 #include "engine/worker/probe.h"
 
@@ -364,6 +372,46 @@ verbs_are_probed(void **state)
 	assert_null(probe_lacks("tree:checkout", &env));
 }
 
+/* From now on this process, and what it starts, can mount nothing and enters no new namespace. */
+static void
+forbid_mounts(void)
+{
+#define DENY(call)                                         \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (call), 0, 1), \
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
+	struct sock_filter rules[] = {
+	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	    DENY(SYS_mount),
+	    DENY(SYS_fsopen),
+	    DENY(SYS_fsmount),
+	    DENY(SYS_unshare),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = {sizeof(rules) / sizeof(rules[0]), rules};
+
+	assert_int_equal(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	assert_int_equal(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+/* VERB-4: a verb is no program of somebody's: it needs no sandbox, so no overlay of files either.
+ * (The last test: what is forbidden stays so.) */
+static void
+verbs_need_no_overlay(void **state)
+{
+	static struct ask a;
+
+	(void)state;
+	forbid_mounts();
+	assert_int_equal(mount("none", "/mnt", "overlay", 0, "lowerdir=/usr"), -1);
+	assert_int_equal(errno, EPERM);
+	assert_int_equal(unshare(CLONE_NEWNS), -1);
+	act(&a, "file:put", at("f"), "text\n", 1, 0);
+	act(&a, "file:put", at("f"), "text\n", 0, 0);
+	assert_string_equal(content(at("f")), "text\n");
+	recorded_stand_in(env.usermod, "exit 0");
+	act(&a, "user:lock", "daemon", NULL, 0, 0);
+}
+
 int
 main(void)
 {
@@ -382,6 +430,7 @@ main(void)
 	    CASE(an_account_is_locked),
 	    CASE(a_container_gets_another_image),
 	    CASE(verbs_are_probed),
+	    CASE(verbs_need_no_overlay),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
