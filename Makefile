@@ -151,7 +151,7 @@ $(EMBED): $(BUILD)/gen/embed.c
 	$(call QUIET,CC,$<)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 # The functions of ours that triggers call, since ALTER TABLE reads every trigger anew.
-FUNCTIONS := $(patsubst %,$(BUILD)/engine/%.o,actor/identity address clock cron endpoint library refusal \
+FUNCTIONS := $(patsubst %,$(BUILD)/engine/%.o,actor/identity address clock cron destination endpoint library refusal \
              crypto/checkpoint crypto/key crypto/merkle crypto/sha256 glob store/bounds store/digest \
              store/function window zone zone_table)
 

@@ -56,14 +56,6 @@ BEGIN
      WHERE box_id = NEW.box_id AND nonce = o.value ->> '$.order' AND host_order.state = 'sent';
 END;
 
--- What this machine can run: what the worker found when it started. No row: it has not looked yet.
-CREATE TABLE verb_probe (
-    verb TEXT    PRIMARY KEY CHECK (length(verb) BETWEEN 1 AND 64),
-    can  INTEGER NOT NULL CHECK (can IN (0, 1)),
-    why  TEXT    NOT NULL DEFAULT '' CHECK (length(why) <= 256),   -- it cannot
-    at   INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
-
 -- What this build enforces, whatever the machine.
 CREATE TABLE enforces (
     name  TEXT PRIMARY KEY CHECK (length(name) BETWEEN 1 AND 64 AND name NOT GLOB '*[^a-z_]*'),
@@ -84,10 +76,9 @@ END;
 CREATE VIEW enforcing AS
 SELECT json_set((SELECT coalesce(json_group_object(name, json(value)), '{}') FROM enforces), '$.verbs',
                 (SELECT json_group_array(json_object('verb', name, 'can', json(can), 'why', why))
-                   FROM (SELECT o.name, coalesce(v.why, p.why, 'not looked at yet') AS why,
-                                iif(coalesce(v.works, p.can) = 1, 'true', 'false') AS can
-                           FROM op AS o LEFT JOIN verb_probe AS p ON p.verb = o.name
-                                LEFT JOIN verb_report AS v ON v.op = o.name
+                   FROM (SELECT o.name, coalesce(p.why, 'not looked at yet') AS why,
+                                iif(p.works IS 1, 'true', 'false') AS can
+                           FROM op AS o LEFT JOIN op_probe AS p ON p.op = o.name
                           ORDER BY o.name))) AS report;
 
 -- A box's beat for each Host that it answers to: about that pairing alone, and so long that any Host

@@ -302,7 +302,7 @@ SELECT b.id, b.name, b.state,
        CASE WHEN b.state = 'gone' THEN 'gone'
             WHEN w.state = 'behind' THEN 'rolled back'
             WHEN w.state = 'forked' THEN 'forked'
-            WHEN (SELECT up FROM box_line WHERE box_id = b.id) > 0 THEN 'connected'
+            WHEN (SELECT up FROM box_lines WHERE id = b.id) > 0 THEN 'connected'
             WHEN b.heard_at IS NULL THEN 'not heard yet'
             WHEN b.heard_at < now_ms() - (SELECT value FROM setting WHERE name = 'box.silent_ms')
             THEN 'silent' ELSE 'heard' END AS status,

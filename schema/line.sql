@@ -36,11 +36,17 @@ BEGIN
     UPDATE box_line SET up = 0, changed_at = NEW.gone_at WHERE box_id = NEW.id AND up > 0;
 END;
 
+-- That an actor died may not have been said yet.
+CREATE VIEW lines_lost AS
+SELECT a.id FROM actor_run AS a JOIN process AS p ON p.id = a.process_id
+ WHERE a.actor = 'net' AND a.state IN ('starting', 'running')
+   AND NOT process_alive(p.boot_id, p.pid, p.start_ticks);
+
 -- How each box is to be reached now.
 CREATE VIEW box_lines AS
-SELECT b.id, b.name, b.transport, coalesce(l.up, 0) AS up, l.address,
+SELECT b.id, b.name, b.transport, iif(l.up > 0 AND NOT EXISTS (SELECT 1 FROM lines_lost), l.up, 0) AS up, l.address,
        CASE WHEN b.state = 'gone' THEN 'gone'
-            WHEN l.up > 0 THEN 'connected'
+            WHEN l.up > 0 AND NOT EXISTS (SELECT 1 FROM lines_lost) THEN 'connected'
             WHEN b.heard_at > now_ms() - (SELECT value FROM setting WHERE name = 'beat.silent_ms')
             THEN 'beating'
             ELSE 'silent' END AS line,

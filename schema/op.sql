@@ -108,10 +108,8 @@ BEGIN
            WHEN NEW.dry AND o.class <> 'action'
            THEN RAISE(ABORT, 'op.dry|this op changes nothing, so it is not run dry')
            WHEN o.class = 'action'
-            AND EXISTS (SELECT 1 FROM verb AS v JOIN verb_support AS s ON s.verb = v.name
-                         WHERE v.op = NEW.op AND NOT s.works)
-           THEN (SELECT refuse('act.tool', s.why, 0) FROM verb AS v JOIN verb_support AS s ON s.verb = v.name
-                  WHERE v.op = NEW.op)
+            AND EXISTS (SELECT 1 FROM op_probe WHERE op = NEW.op AND NOT works)
+           THEN (SELECT refuse('act.tool', why, 0) FROM op_probe WHERE op = NEW.op)
            WHEN NEW.dry OR g.bounds IS NULL
            THEN NULL
            -- Not now: nothing is spent.

@@ -169,6 +169,13 @@ BEGIN
     UPDATE egress_flow SET state = 'lost', ended_at = NEW.ended_at WHERE ended_at IS NULL AND run_id IS NULL;
 END;
 
+CREATE TRIGGER actor_run_closes_lines AFTER UPDATE OF state ON actor_run
+WHEN NEW.actor = 'net' AND NEW.state IN ('ended', 'failed', 'lost')
+ AND OLD.state IN ('starting', 'running')
+BEGIN
+    UPDATE box_line SET up = 0, changed_at = NEW.ended_at WHERE up > 0;
+END;
+
 -- A lease: a named lock with fencing. Holding one is a row, and so is having lost it.
 CREATE TABLE lease (
     name       TEXT    PRIMARY KEY CHECK (length(name) BETWEEN 1 AND 128 AND instr(name, char(0)) = 0),

@@ -19,6 +19,8 @@ INSERT INTO op (name, class, usage, summary) VALUES
     ('file:move', 'action', 'FROM TO', 'move a file or folder within its file system, onto nothing'),
     ('service:restart', 'action', 'SERVICE', 'restart a service of systemd'),
     ('tree:checkout', 'action', 'TREE REF', 'check out a commit that a git tree of bastion''s user has already'),
+    ('git:fetch', 'action', 'TREE [HOST[:PORT]]', 'fetch the branches of a git tree of bastion''s user from where it is from'),
+    ('k8s:set_image', 'action', 'NAMESPACE/DEPLOYMENT/CONTAINER IMAGE', 'have a container of a cluster run another image; dry: which it runs now'),
     ('package:install', 'action', 'PACKAGE', 'install a Debian package with what it needs'),
     ('user:lock', 'action', 'ACCOUNT', 'lock the password of an account'),
     ('observe:cert', 'observe', 'PORT [SERVER NAME]', 'the certificate that a local TLS listener presents');

@@ -172,6 +172,6 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('terms.ttl_ms', 2592000000, 'ms', 1000, 31536000000, 'how long an approval of a Host runs where nothing else is said'),
     ('tls.authority_ms', 315360000000, 'ms', 86400000, 3153600000000, 'life of a machine''s own authority; whoever is paired pins it'),
     ('tls.early_ms', 3600000, 'ms', 0, 604800000, 'how far in the past a certificate begins, for clocks that are behind'),
-    ('tls.leaf_ms', 7776000000, 'ms', 60000, 31536000000, 'life of a certificate'),
+    ('tls.leaf_ms', 7776000000, 'ms', 10000, 31536000000, 'life of a certificate'),
     ('tls.per_day', 24, 'rows', 2, 100000, 'certificates that one box may ask for in a day'),
     ('tls.renew_ms', 2592000000, 'ms', 1000, 31536000000, 'how long before its end a certificate is renewed');

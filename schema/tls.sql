@@ -229,13 +229,14 @@ SELECT c.fp, c.box_id, b.name, c.not_after
    AND (SELECT count(*) FROM box_certificate AS n
          WHERE n.box_id = c.box_id AND n.fp IS NOT NULL AND n.id > c.id) < 2;
 
--- What is to be renewed by now: before its last third, and in time.
+-- What is to be renewed by now: before the last third of its life here, and in time. (It begins before it
+-- was made, for clocks that are behind: a short life would be over from the start.)
 CREATE VIEW tls_due AS
 SELECT i.id, i.use, i.pairing_id, i.not_after
   FROM tls_identity AS i
  WHERE i.state = 'current'
    AND i.not_after - min((SELECT value FROM setting WHERE name = 'tls.renew_ms'),
-                         (i.not_after - i.not_before) / 3) <= now_ms();
+                         (i.not_after - max(i.not_before, i.made_at)) / 3) <= now_ms();
 
 -- What this machine is to make under its own authority: it lacks it, or has not for long.
 CREATE VIEW tls_wanted AS

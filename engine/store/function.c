@@ -10,6 +10,7 @@
 #include "engine/cron.h"
 #include "engine/crypto/checkpoint.h"
 #include "engine/crypto/key.h"
+#include "engine/destination.h"
 #include "engine/endpoint.h"
 #include "engine/store/bounds.h"
 #include "engine/store/function.h"
@@ -233,6 +234,35 @@ host_tail(sqlite3_context *c, int n, sqlite3_value **v)
 		}
 }
 
+/* The host and the port that a text of the form HOST[:PORT][/…] begins with, or NULL. */
+static void
+destination_part(sqlite3_context *c, sqlite3_value *v, bool port)
+{
+	const char *text = (const char *)sqlite3_value_text(v);
+	struct destination d;
+
+	if (text == NULL || destination_read(text, (size_t)sqlite3_value_bytes(v), &d) != 0)
+		return;
+	if (port)
+		sqlite3_result_int(c, d.port);
+	else
+		sqlite3_result_text(c, d.host.text, -1, SQLITE_TRANSIENT);
+}
+
+static void
+destination_host(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	(void)n;
+	destination_part(c, v[0], false);
+}
+
+static void
+destination_port(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	(void)n;
+	destination_part(c, v[0], true);
+}
+
 /* The sixteen bytes of an address, or NULL for what is none. */
 static void
 address_bytes(sqlite3_context *c, int n, sqlite3_value **v)
@@ -409,6 +439,8 @@ function_register(struct sqlite3 *handle, struct function_context *ctx)
 	    {"endpoint_text", 1, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, endpoint_text},
 	    {"host_text", 1, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, host_text},
 	    {"host_tail", 2, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, host_tail},
+	    {"destination_host", 1, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, destination_host},
+	    {"destination_port", 1, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, destination_port},
 	    {"address_bytes", 1, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, address_bytes},
 	    {"seal_ok", 3, SQLITE_INNOCUOUS, seal_ok},
 	    {"signed_by", 4, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, signed_by},

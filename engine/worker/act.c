@@ -1,4 +1,4 @@
-/* act.c: the table of verbs, and the walls around the paths that they take. */
+/* act.c: the walls around the paths that verbs take. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -9,40 +9,8 @@
 #include <unistd.h>
 
 #include "engine/worker/act.h"
-#include "engine/worker/tool.h"
 
 #define LEVELS 512
-
-static const struct act_verb verbs[] = {
-    {"file.put", NULL},
-    {"file.move", NULL},
-    {"service.restart", "systemctl"},
-    {"tree.checkout", "git"},
-    {"package.install", "apt-get"},
-    {"user.lock", "usermod"},
-};
-
-const struct act_verb *
-act_verb_at(size_t i)
-{
-	return i < sizeof(verbs) / sizeof(verbs[0]) ? &verbs[i] : NULL;
-}
-
-bool
-act_verb_works(const struct act_verb *verb, const struct observe_env *env, char *why, size_t whylen)
-{
-	const char *path = verb->tool == NULL                     ? NULL
-			   : strcmp(verb->tool, "systemctl") == 0 ? env->systemctl
-			   : strcmp(verb->tool, "git") == 0       ? env->git
-			   : strcmp(verb->tool, "apt-get") == 0   ? env->apt_get
-								  : env->usermod;
-
-	why[0] = '\0';
-	if (path == NULL || access(path, X_OK) == 0)
-		return true;
-	snprintf(why, whylen, "this machine has no %s", verb->tool);
-	return false;
-}
 
 int
 act_path_check(const char *path, struct refusal *refusal)

@@ -1,4 +1,4 @@
-/* act.h: what changes this machine: verbs, each with what it needs, a dry run and an apply. */
+/* act.h: what changes this machine: verbs, each with a dry run and an apply. */
 #ifndef ENGINE_WORKER_ACT_H
 #define ENGINE_WORKER_ACT_H
 
@@ -17,27 +17,10 @@ extern const struct observe_op act_file_put;
 extern const struct observe_op act_file_move;
 extern const struct observe_op act_service_restart;
 extern const struct observe_op act_tree_checkout;
+extern const struct observe_op act_git_fetch;
+extern const struct observe_op act_k8s_set_image;
 extern const struct observe_op act_package_install;
 extern const struct observe_op act_user_lock;
-
-/* A verb: a row of the table verb has the same name. */
-struct act_verb {
-	const char *name;
-	const char *tool; /* the program that it needs, as it is called; NULL: none */
-};
-
-/**
- * act_verb_at(i):
- * Return the verb number ${i} from 0 on, or NULL behind the last.
- */
-const struct act_verb *act_verb_at(size_t i);
-
-/**
- * act_verb_works(verb, env, why, whylen):
- * Return whether this machine has what ${verb} needs; else store in ${why} what is missing.
- */
-bool act_verb_works(
-    const struct act_verb *verb, const struct observe_env *env, char *why, size_t whylen);
 
 /**
  * act_path_check(path, refusal):

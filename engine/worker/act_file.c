@@ -35,16 +35,23 @@ struct change {
 	int64_t line, removed, added;
 };
 
+/* The words as they came; of the first ${paths} each is a path. */
+static int
+check_words(const char *const *args, int paths, struct observe_args *canon, struct refusal *refusal)
+{
+	for (canon->n = 0; canon->n < 2; canon->n++) {
+		if (canon->n < paths && act_path_check(args[canon->n], refusal) != 0)
+			return -1;
+		snprintf(canon->v[canon->n], sizeof(canon->v[0]), "%s", args[canon->n]);
+	}
+	return 0;
+}
+
 static int
 check_put(int nargs, const char *const *args, struct observe_args *canon, struct refusal *refusal)
 {
 	(void)nargs;
-	if (act_path_check(args[0], refusal) != 0)
-		return -1;
-	snprintf(canon->v[0], sizeof(canon->v[0]), "%s", args[0]);
-	snprintf(canon->v[1], sizeof(canon->v[1]), "%s", args[1]);
-	canon->n = 2;
-	return 0;
+	return check_words(args, 1, canon, refusal);
 }
 
 /* Read what is there now.  Return 0, or -1 with act.file or act.missing. */
@@ -226,12 +233,7 @@ static int
 check_move(int nargs, const char *const *args, struct observe_args *canon, struct refusal *refusal)
 {
 	(void)nargs;
-	if (act_path_check(args[0], refusal) != 0 || act_path_check(args[1], refusal) != 0)
-		return -1;
-	snprintf(canon->v[0], sizeof(canon->v[0]), "%s", args[0]);
-	snprintf(canon->v[1], sizeof(canon->v[1]), "%s", args[1]);
-	canon->n = 2;
-	return 0;
+	return check_words(args, 2, canon, refusal);
 }
 
 /* What is there to move, and is there room for it? */

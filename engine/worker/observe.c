@@ -33,6 +33,8 @@ static const struct observe_op *const ops[] = {
     &act_file_move,
     &act_service_restart,
     &act_tree_checkout,
+    &act_git_fetch,
+    &act_k8s_set_image,
     &act_package_install,
     &act_user_lock,
 };
@@ -126,6 +128,8 @@ observe_defaults(struct observe_limits *limits, struct observe_env *env)
 	    .git = "/usr/bin/git",
 	    .apt_get = "/usr/bin/apt-get",
 	    .usermod = "/usr/sbin/usermod",
+	    .kubectl = "/usr/bin/kubectl",
+	    .kubeconfig = "/etc/bastion/kubeconfig",
 	    .root = "",
 	    .journal = "/var/log/journal:/run/log/journal",
 	    .trust = "",

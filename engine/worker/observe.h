@@ -12,7 +12,8 @@
 #define OBSERVE_ARGS_MAX 2
 #define OBSERVE_ARG_MAX  4096
 #define OBSERVE_PATH_MAX 256
-#define OBSERVE_KEEP     2 /* folders that bastion keeps for itself */
+#define OBSERVE_PIN_MAX  600 /* HOST:PORT:ADDRESS,… with its NUL */
+#define OBSERVE_KEEP     2   /* folders that bastion keeps for itself */
 
 /* How a run ends; the reason is in its result. */
 #define OBSERVE_DONE    0 /* answered */
@@ -31,7 +32,8 @@ struct observe_word {
 /* A question that passed the walls: cleaned, defaults filled in, the same for every spelling. */
 struct observe_args {
 	int n;
-	int dry; /* of a verb: look, and change nothing */
+	int dry;                   /* of a verb: look, and change nothing */
+	char pin[OBSERVE_PIN_MAX]; /* of one that reaches out: where to; "": find out (dial.h) */
 	char v[OBSERVE_ARGS_MAX][OBSERVE_ARG_MAX];
 };
 
@@ -61,6 +63,8 @@ struct observe_env {
 	char git[OBSERVE_PATH_MAX];
 	char apt_get[OBSERVE_PATH_MAX];
 	char usermod[OBSERVE_PATH_MAX];
+	char kubectl[OBSERVE_PATH_MAX];
+	char kubeconfig[OBSERVE_PATH_MAX];        /* which cluster, and as whom */
 	char keep[OBSERVE_KEEP][OBSERVE_ARG_MAX]; /* where verbs do not reach; "": none */
 	char root[OBSERVE_PATH_MAX];    /* before /proc and /etc; "": this machine's own */
 	char journal[OBSERVE_PATH_MAX]; /* directories of journal files, separated by ':' */
@@ -75,7 +79,8 @@ struct observe_op {
 	const char *summary;
 	int args_min;
 	int args_max;
-	bool acts; /* it may change something, so it runs outside the seal: act.h */
+	bool acts;  /* it may change something, so it runs outside the seal: act.h */
+	bool dials; /* it reaches out, so it runs twice: dial.h */
 	int (*check)(int nargs, const char *const *args, struct observe_args *canon,
 	    struct refusal *refusal);
 	/* NULL: the database answers, as the row of the run is made. */

@@ -1,5 +1,4 @@
 /* probe.c: look for the programs that ops start. */
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,39 +7,44 @@
 #include "engine/worker/probe.h"
 
 static const char WRITE[] =
-    "INSERT INTO verb_probe (verb, can, why, at) VALUES (:verb, :can, :why, now_ms())"
-    "  ON CONFLICT DO UPDATE SET can = excluded.can, why = excluded.why, at = excluded.at";
+    "INSERT INTO op_probe (op, works, why, probed_at) VALUES (:op, :why = '', :why, now_ms())"
+    "  ON CONFLICT DO UPDATE SET works = excluded.works, why = excluded.why,"
+    "    probed_at = excluded.probed_at WHERE op_probe.why <> excluded.why";
 
-/* An op that starts no program is not here. */
-static const struct {
-	const char *op;
-	bool systemctl, journalctl, ss;
-} needs[] = {
-    {"observe:journal", true, true, false},
-    {"observe:logins", false, true, false},
-    {"observe:cert", false, false, true},
+#define NEED(op, tool, field)                                 \
+	{                                                     \
+		op, tool, offsetof(struct observe_env, field) \
+	}
+
+static const struct probe_need needs[] = {
+    NEED("observe:journal", "systemctl", systemctl),
+    NEED("observe:journal", "journalctl", journalctl),
+    NEED("observe:logins", "journalctl", journalctl),
+    NEED("observe:cert", "ss", ss),
+    NEED("service:restart", "systemctl", systemctl),
+    NEED("tree:checkout", "git", git),
+    NEED("git:fetch", "git", git),
+    NEED("k8s:set_image", "kubectl", kubectl),
+    NEED("package:install", "apt-get", apt_get),
+    NEED("user:lock", "usermod", usermod),
 };
 
-static const char *
-lacking(bool needed, const char *path)
+const struct probe_need *
+probe_need_at(size_t i)
 {
-	return needed && access(path, X_OK) != 0 ? path : NULL;
+	return i < sizeof(needs) / sizeof(needs[0]) ? &needs[i] : NULL;
 }
 
 const char *
 probe_lacks(const char *op, const struct observe_env *env)
 {
-	const char *lack = NULL;
 	size_t i;
 
-	for (i = 0; i < sizeof(needs) / sizeof(needs[0]); i++) {
-		if (strcmp(needs[i].op, op) != 0)
-			continue;
-		if ((lack = lacking(needs[i].systemctl, env->systemctl)) == NULL &&
-		    (lack = lacking(needs[i].journalctl, env->journalctl)) == NULL)
-			lack = lacking(needs[i].ss, env->ss);
-	}
-	return lack;
+	for (i = 0; i < sizeof(needs) / sizeof(needs[0]); i++)
+		if (strcmp(needs[i].op, op) == 0 &&
+		    access((const char *)env + needs[i].path, X_OK) != 0)
+			return needs[i].tool;
+	return NULL;
 }
 
 static int
@@ -53,10 +57,9 @@ write_one(struct store *db, const char *op, const char *lack)
 		snprintf(why, sizeof(why), "this machine has no %s", lack);
 	if ((q = store_sql(db, WRITE)) == NULL)
 		return -1;
-	stmt_text(q, ":verb", op);
-	stmt_int(q, ":can", lack == NULL);
+	stmt_text(q, ":op", op);
 	stmt_text(q, ":why", why);
-	return stmt_run_one(q);
+	return stmt_run(q);
 }
 
 int

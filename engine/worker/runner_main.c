@@ -89,6 +89,8 @@ vet(const struct runner_wire_request *q)
 
 	if (!is_ended(q->op, sizeof(q->op)) || q->args.n < 0 || q->args.n > OBSERVE_ARGS_MAX)
 		return NULL;
+	if (!is_ended(q->args.pin, sizeof(q->args.pin)))
+		return NULL;
 	for (i = 0; i < OBSERVE_ARGS_MAX; i++) {
 		if (!is_ended(q->args.v[i], sizeof(q->args.v[i])))
 			return NULL;
@@ -100,6 +102,8 @@ vet(const struct runner_wire_request *q)
 	    !is_ended(q->env.root, OBSERVE_PATH_MAX) || !is_ended(q->env.git, OBSERVE_PATH_MAX) ||
 	    !is_ended(q->env.apt_get, OBSERVE_PATH_MAX) ||
 	    !is_ended(q->env.usermod, OBSERVE_PATH_MAX) ||
+	    !is_ended(q->env.kubectl, OBSERVE_PATH_MAX) ||
+	    !is_ended(q->env.kubeconfig, OBSERVE_PATH_MAX) ||
 	    !is_ended(q->env.keep[0], OBSERVE_ARG_MAX) ||
 	    !is_ended(q->env.keep[1], OBSERVE_ARG_MAX) ||
 	    !is_ended(q->env.journal, OBSERVE_PATH_MAX) ||

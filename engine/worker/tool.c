@@ -13,6 +13,14 @@
 
 #include "engine/worker/tool.h"
 
+/* git that reaches out: to one place, by HTTPS, with no password, no other configuration and no
+ * hook. */
+#define GIT_OUT                                                                                    \
+	"git", "-C", "<path>", "-c", "<pin>", "-c", "<trust>", "-c", "http.followRedirects=false", \
+	    "-c", "http.proxy=", "-c", "credential.helper=", "-c", "protocol.allow=never", "-c",   \
+	    "protocol.https.allow=always", "-c", "core.hooksPath=/dev/null", "-c",                 \
+	    "core.fsmonitor=false", "-c", "transfer.fsckObjects=true"
+
 /* Every start that a handler can make; <unit>, <since> and <lines> are the gaps. */
 static const char *const argvs[TOOL_COUNT][TOOL_ARGV_MAX] = {
     [TOOL_UNITS] = {"systemctl", "list-units", "--all", "--no-legend", "--plain"},
@@ -42,6 +50,18 @@ static const char *const argvs[TOOL_COUNT][TOOL_ARGV_MAX] = {
     [TOOL_TREE_CHECKOUT] = {"git", "-C", "<path>", "-c", "core.hooksPath=/dev/null", "-c",
 	"core.fsmonitor=false", "-c", "protocol.allow=never", "checkout", "--quiet", "--detach",
 	"--no-recurse-submodules", "<name>", "--"},
+    [TOOL_TREE_ORIGIN] = {"git", "-C", "<path>", "config", "--local", "--get", "remote.origin.url"},
+    [TOOL_TREE_REFS] = {"git", "-C", "<path>", "for-each-ref",
+	"--format=%(objectname)%09%(refname)", "refs/remotes/origin/"},
+    [TOOL_TREE_LOOK] = {GIT_OUT, "ls-remote", "--heads", "--", "<url>"},
+    [TOOL_TREE_FETCH] = {GIT_OUT, "fetch", "--quiet", "--no-auto-maintenance",
+	"--no-recurse-submodules", "--no-write-fetch-head", "--", "<url>",
+	"+refs/heads/*:refs/remotes/origin/*"},
+    [TOOL_GIT_VERSION] = {"git", "version"},
+    [TOOL_CLUSTER_IMAGE] = {"kubectl", "<kubeconfig>", "--request-timeout=20s", "<space>", "get",
+	"<deployment>", "<jsonpath>"},
+    [TOOL_CLUSTER_SET] = {"kubectl", "<kubeconfig>", "--request-timeout=20s", "<space>", "set",
+	"image", "<deployment>", "<image>"},
     [TOOL_PACKAGE_PLAN] = {"apt-get", "-s", "-q", "-y", "--no-install-recommends", "install", "--",
 	"<name>"},
     [TOOL_PACKAGE_INSTALL] = {"apt-get", "-q", "-y", "--no-install-recommends", "--no-remove", "-o",
@@ -79,7 +99,15 @@ tool_path(enum tool which, const struct observe_env *env)
 	case TOOL_TREE_COMMIT:
 	case TOOL_TREE_DIFF:
 	case TOOL_TREE_CHECKOUT:
+	case TOOL_TREE_ORIGIN:
+	case TOOL_TREE_REFS:
+	case TOOL_TREE_LOOK:
+	case TOOL_TREE_FETCH:
+	case TOOL_GIT_VERSION:
 		return env->git;
+	case TOOL_CLUSTER_IMAGE:
+	case TOOL_CLUSTER_SET:
+		return env->kubectl;
 	case TOOL_PACKAGE_PLAN:
 	case TOOL_PACKAGE_INSTALL:
 		return env->apt_get;
@@ -98,7 +126,7 @@ tool_path(enum tool which, const struct observe_env *env)
 }
 
 static int
-fill_gap(char *out, const char *word, const struct tool_fill *fill)
+fill_gap(char *out, const char *word, const struct observe_env *env, const struct tool_fill *fill)
 {
 	int n;
 
@@ -110,6 +138,25 @@ fill_gap(char *out, const char *word, const struct tool_fill *fill)
 		n = snprintf(out, TOOL_ARG_MAX, "%s^{commit}", fill->name);
 	else if (strcmp(word, "<path>") == 0)
 		n = snprintf(out, TOOL_ARG_MAX, "%s", fill->path);
+	else if (strcmp(word, "<url>") == 0)
+		n = snprintf(out, TOOL_ARG_MAX, "%s", fill->url);
+	else if (strcmp(word, "<pin>") == 0)
+		n = snprintf(out, TOOL_ARG_MAX, "http.curloptResolve=%s", fill->pin);
+	else if (strcmp(word, "<trust>") == 0)
+		n = snprintf(out, TOOL_ARG_MAX, "http.%s%s",
+		    fill->trust[0] == '\0' ? "sslVerify=true" : "sslCAInfo=", fill->trust);
+	else if (strcmp(word, "<kubeconfig>") == 0)
+		n = snprintf(out, TOOL_ARG_MAX, "--kubeconfig=%s", env->kubeconfig);
+	else if (strcmp(word, "<space>") == 0)
+		n = snprintf(out, TOOL_ARG_MAX, "--namespace=%s", fill->space);
+	else if (strcmp(word, "<deployment>") == 0)
+		n = snprintf(out, TOOL_ARG_MAX, "deployment/%s", fill->deployment);
+	else if (strcmp(word, "<jsonpath>") == 0)
+		n = snprintf(out, TOOL_ARG_MAX,
+		    "--output=jsonpath={.spec.template.spec.containers[?(@.name==\"%s\")].image}",
+		    fill->container);
+	else if (strcmp(word, "<image>") == 0)
+		n = snprintf(out, TOOL_ARG_MAX, "%s=%s", fill->container, fill->image);
 	else if (strcmp(word, "<since>") == 0)
 		n = snprintf(out, TOOL_ARG_MAX, "--since=-%lldmin", (long long)fill->since_min);
 	else if (strcmp(word, "<lines>") == 0)
@@ -127,7 +174,7 @@ tool_call(enum tool which, const struct observe_env *env, const struct tool_fill
 
 	memset(call, 0, sizeof(*call));
 	for (i = 0; i < TOOL_ARGV_MAX && argvs[which][i] != NULL; i++) {
-		if (fill_gap(call->text[i], argvs[which][i], fill) == -1)
+		if (fill_gap(call->text[i], argvs[which][i], env, fill) == -1)
 			return -1;
 		call->argv[i] = call->text[i];
 	}

@@ -7,8 +7,8 @@
 
 #include "engine/worker/observe.h"
 
-#define TOOL_ARGV_MAX 20
-#define TOOL_ARG_MAX  320
+#define TOOL_ARGV_MAX 40
+#define TOOL_ARG_MAX  640
 #define TOOL_LINE_MAX 8192
 
 enum tool {
@@ -31,6 +31,13 @@ enum tool {
 	TOOL_TREE_COMMIT,
 	TOOL_TREE_DIFF,
 	TOOL_TREE_CHECKOUT,
+	TOOL_TREE_ORIGIN,
+	TOOL_TREE_REFS,
+	TOOL_TREE_LOOK,
+	TOOL_TREE_FETCH,
+	TOOL_GIT_VERSION,
+	TOOL_CLUSTER_IMAGE,
+	TOOL_CLUSTER_SET,
 	TOOL_PACKAGE_PLAN,
 	TOOL_PACKAGE_INSTALL,
 	TOOL_USER_LOCK,
@@ -44,6 +51,12 @@ struct tool_fill {
 	int64_t lines;     /* newest lines wanted */
 	const char *name;  /* of a unit, ref, package or account, or NULL */
 	const char *path;  /* of a git tree, or NULL */
+	const char *url;   /* where it is from, or NULL */
+	const char *pin;   /* HOST:PORT:ADDRESS,…: where that is, and nowhere else */
+	const char *image; /* of a container, or NULL */
+	/* Of a cluster: where it is run, and its container, or NULL. */
+	const char *space, *deployment, *container;
+	const char *trust; /* file of trusted certificates; "": the system's */
 };
 
 /* The argument vector of one start, ready for exec. */

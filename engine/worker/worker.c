@@ -9,7 +9,6 @@
 
 #include "engine/actor/loop.h"
 #include "engine/state/schedule.h"
-#include "engine/worker/act.h"
 #include "engine/worker/contain_run.h"
 #include "engine/worker/observe.h"
 #include "engine/worker/pool.h"
@@ -18,16 +17,25 @@
 #include "engine/worker/runner.h"
 #include "engine/worker/worker.h"
 
+#define ASKED "SELECT id, op, args ->> 0, args ->> 1, json_array_length(args), dry FROM op_run"
+
 static const char QUEUED[] =
-    "SELECT id, op, args ->> 0, args ->> 1, json_array_length(args), dry FROM op_run"
-    " WHERE state = 'queued' AND finished_at IS NULL ORDER BY id LIMIT 1";
+    ASKED " WHERE state = 'queued' AND finished_at IS NULL ORDER BY id LIMIT 1";
+static const char AGAIN[] = ASKED " WHERE id = :id";
 
-static const char KNOWN[] = "SELECT count(*) FROM verb_support WHERE verb = :verb AND why = :why";
+/* A verb says where it wants to reach; the database says whether it may, and where that is. */
+static const char DIAL[] =
+    "INSERT INTO verb_dial (op_run_id, host, port, addresses, at)"
+    " SELECT :id, :frame ->> '$.r.destination.host', :frame ->> '$.r.destination.port',"
+    "  :frame -> '$.r.destination.addresses', now_ms()";
 
-static const char PROBED[] =
-    "INSERT INTO verb_support (verb, works, why, probed_at) VALUES (:verb, :why = '', :why, now_ms())"
-    " ON CONFLICT (verb) DO UPDATE SET works = excluded.works, why = excluded.why,"
-    "   probed_at = excluded.probed_at";
+/* A few addresses are enough to dial; all were judged. */
+static const char PIN[] =
+    "SELECT host || ':' || port || ':' || group_concat(iif(instr(value, ':'), '[' || value || ']', value))"
+    "  FROM (SELECT d.host, d.port, a.value FROM verb_dial AS d, json_each(d.addresses) AS a"
+    "         WHERE d.op_run_id = :id ORDER BY a.key LIMIT 6)";
+
+static const char EXIT[] = "SELECT exit_code FROM refusal WHERE code = :code";
 
 static const char RUNNING[] =
     "UPDATE op_run SET state = 'running', started_at = now_ms() WHERE id = :id";
@@ -71,6 +79,14 @@ struct run {
 	uint64_t timer, hold;
 	int exit_code; /* -1 while it runs */
 	bool walk, late, left, answered;
+	bool looks; /* of a verb that reaches out: it finds out where to */
+};
+
+/* What a row of op_run asks for. */
+struct asked {
+	int64_t id;
+	char op[65], word[2][OBSERVE_ARG_MAX];
+	int n, dry;
 };
 
 static void
@@ -95,46 +111,6 @@ limits_read(const struct actor_env *of, struct observe_limits *limits, struct ob
 	limits->kill_ms = store_setting(db, "op.kill_ms");
 }
 
-/* Keep what was found about ${verb}, in a transaction of its own; mostly it is known already. */
-static int
-probe_keep(struct store *db, const char *verb, const char *why)
-{
-	struct stmt *q;
-
-	if ((q = store_sql(db, KNOWN)) == NULL)
-		return -1;
-	stmt_text(q, ":verb", verb);
-	stmt_text(q, ":why", why);
-	if (stmt_value(q, 0) == 1)
-		return 0;
-	if (store_begin_soft(db) != 0)
-		return -1;
-	if ((q = store_sql(db, PROBED)) == NULL)
-		return store_rollback(db);
-	stmt_text(q, ":verb", verb);
-	stmt_text(q, ":why", why);
-	return stmt_run(q) == 0 ? store_commit(db) : store_rollback(db);
-}
-
-/* Look of each verb whether this machine has what it needs.  Return 0 or -1. */
-static int
-probe(const struct actor_env *of)
-{
-	const struct act_verb *verb;
-	struct observe_limits limits;
-	struct observe_env env;
-	char why[REFUSAL_WHY_MAX];
-	size_t i;
-
-	limits_read(of, &limits, &env);
-	for (i = 0; (verb = act_verb_at(i)) != NULL; i++) {
-		act_verb_works(verb, &env, why, sizeof(why));
-		if (probe_keep(of->db, verb->name, why) != 0)
-			return -1;
-	}
-	return 0;
-}
-
 static void
 complain(struct worker *w, const char *what)
 {
@@ -142,17 +118,24 @@ complain(struct worker *w, const char *what)
 }
 
 static void
-run_free(struct run *run)
+frames_free(struct run *run)
 {
 	struct frame *f;
 
-	*run->self = run->next;
-	if (run->next != NULL)
-		run->next->self = run->self;
 	while ((f = run->frames) != NULL) {
 		run->frames = f->next;
 		free(f);
 	}
+	run->last = &run->frames;
+}
+
+static void
+run_free(struct run *run)
+{
+	*run->self = run->next;
+	if (run->next != NULL)
+		run->next->self = run->self;
+	frames_free(run);
 	if (run->fd != -1) {
 		loop_del(run->worker->env->loop, run->fd);
 		close(run->fd);
@@ -218,7 +201,6 @@ static int
 run_commit(struct run *run, bool ended)
 {
 	struct store *db = run->worker->env->db;
-	struct frame *f;
 
 	if ((ended ? store_begin(db) : store_begin_soft(db)) != 0)
 		return -1;
@@ -228,15 +210,12 @@ run_commit(struct run *run, bool ended)
 		return store_rollback(db);
 	if (store_commit(db) != 0)
 		return -1;
-	while ((f = run->frames) != NULL) {
-		run->frames = f->next;
-		free(f);
-	}
-	run->last = &run->frames;
+	frames_free(run);
 	return 0;
 }
 
 static void claim(struct worker *w);
+static bool run_goes_on(struct run *run);
 static void worker_wake(struct actor_env *env);
 
 /* Nothing of it runs, so a drain is over. */
@@ -255,6 +234,8 @@ run_end(struct run *run)
 {
 	struct worker *w = run->worker;
 
+	if (run->looks && run_goes_on(run))
+		return;
 	if (run_commit(run, true) != 0)
 		complain(w, "the end of a run could not be kept");
 	if (run->left) {
@@ -337,7 +318,7 @@ answer_read(void *ctx, uint32_t events)
 		run_end(run);
 	else if (!run->answered)
 		run_flush(run);
-	else if (run->hold == 0)
+	else if (run->hold == 0 && !run->looks)
 		run->hold =
 		    loop_after(env->loop, store_setting(env->db, "op.gather_ms"), run_flush, run);
 }
@@ -349,11 +330,17 @@ answer_read(void *ctx, uint32_t events)
 static void
 run_say(struct run *run, const char *code, const char *why)
 {
-	char frame[512];
-	int n =
-	    snprintf(frame, sizeof(frame), "{\"e\":{\"code\":\"%s\",\"why\":\"%s\"}}", code, why);
+	static const char FORMAT[] =
+	    "SELECT json_object('e', json_object('code', :code, 'why', :why))";
+	struct stmt *q = store_sql(run->worker->env->db, FORMAT);
 
-	frame_keep(run, frame, (size_t)n);
+	if (q == NULL)
+		return;
+	stmt_text(q, ":code", code);
+	stmt_text(q, ":why", why);
+	if (stmt_step(q) == 1)
+		frame_keep(run, stmt_get_text(q, 0), strlen(stmt_get_text(q, 0)));
+	stmt_done(q);
 }
 
 static void
@@ -366,29 +353,35 @@ run_late(void *ctx)
 	runner_kill(&run->worker->runner, run->process);
 }
 
-/* What the row says becomes a process.  A run that cannot start has ended. */
+/* What the row says becomes a process, which reaches out to ${pin} alone, or finds out where to
+ * (""). A run that cannot start has ended. */
 static int
-run_start(struct run *run, const char *op, int n, const struct observe_word *words, int dry)
+run_start(struct run *run, const struct asked *asked, const char *pin)
 {
 	static struct observe_args args; /* large */
+	const struct observe_word words[] = {
+	    {asked->word[0], strlen(asked->word[0])}, {asked->word[1], strlen(asked->word[1])}};
+	const struct observe_op *op = observe_find(asked->op);
 	struct worker *w = run->worker;
 	struct observe_limits limits;
 	struct observe_env env;
 	struct refusal r = {.code = "op.start", .why = "the run could not be started"};
-	bool acts;
+	bool acts = op != NULL && op->acts;
 	int rc;
 
 	limits_read(w->env, &limits, &env);
 	/* What is half done when its time is over may be worse than not begun. */
-	acts = observe_find(op) != NULL && observe_find(op)->acts;
 	if (acts)
 		limits.tool_ms = store_setting(w->env->db, "act.tool_ms");
-	rc = observe_check(op, n, words, &args, &r);
-	args.dry = dry;
-	if (rc != 0 || runner_spawn(&w->runner, observe_find(op), &args, &limits, &env, &run->fd,
-			   &run->process, &r) != 0) {
+	rc = observe_check(asked->op, asked->n, words, &args, &r);
+	args.dry = asked->dry;
+	snprintf(args.pin, sizeof(args.pin), "%s", pin);
+	run->looks = op != NULL && op->dials && pin[0] == '\0';
+	if (rc != 0 ||
+	    runner_spawn(&w->runner, op, &args, &limits, &env, &run->fd, &run->process, &r) != 0) {
 		run->fd = -1;
 		run->exit_code = 1;
+		run->looks = false;
 		run_say(run, r.code, r.why);
 		return -1;
 	}
@@ -438,36 +431,114 @@ mark_running(struct store *db, int64_t id, bool walk)
 	return store_commit(db);
 }
 
+/* The next row of ${q}.  Return 1, 0 without one, -1 on failure. */
+static int
+asked_read(struct stmt *q, struct asked *asked)
+{
+	int i, n;
+
+	if ((n = stmt_step(q)) != 1)
+		return n;
+	asked->id = stmt_get_int(q, 0);
+	snprintf(asked->op, sizeof(asked->op), "%s", stmt_get_text(q, 1));
+	for (i = 0; i < 2; i++)
+		snprintf(asked->word[i], sizeof(asked->word[i]), "%s", stmt_get_text(q, 2 + i));
+	asked->n = (int)stmt_get_int(q, 4);
+	asked->dry = (int)stmt_get_int(q, 5);
+	stmt_done(q);
+	return 1;
+}
+
+/* Have the database judge where ${run} wants to reach, durably before it does.  Return 0 with
+ * ${pin}, or -1. */
+static int
+run_dials(struct run *run, char pin[OBSERVE_PIN_MAX])
+{
+	struct store *db = run->worker->env->db;
+	struct stmt *q;
+
+	if (store_begin(db) != 0)
+		return -1;
+	if ((q = store_sql(db, DIAL)) == NULL)
+		return store_rollback(db);
+	stmt_int(q, ":id", run->id);
+	stmt_text_n(q, ":frame", run->frames->text, run->frames->len);
+	if (stmt_run_one(q) != 0 || (q = store_sql(db, PIN)) == NULL)
+		return store_rollback(db);
+	stmt_int(q, ":id", run->id);
+	if (stmt_step(q) != 1)
+		return store_rollback(db);
+	snprintf(pin, OBSERVE_PIN_MAX, "%s", stmt_get_text(q, 0));
+	stmt_done(q);
+	return store_commit(db);
+}
+
+static int
+exit_of_code(struct store *db, const char *code)
+{
+	struct stmt *q = store_sql(db, EXIT);
+	int64_t n;
+
+	if (q == NULL)
+		return 1;
+	stmt_text(q, ":code", code);
+	n = stmt_value(q, 1);
+	return n > 0 && n < 256 ? (int)n : 1;
+}
+
+/* It found out where to reach: the same again, held to that.  Return false where it has ended. */
+static bool
+run_goes_on(struct run *run)
+{
+	static struct asked asked; /* large */
+	struct worker *w = run->worker;
+	struct store *db = w->env->db;
+	char pin[OBSERVE_PIN_MAX];
+	struct refusal r;
+	struct stmt *q;
+
+	run->looks = false;
+	if (run->exit_code != 0 || run->left || w->draining || run->frames == NULL)
+		return false;
+	if (run_dials(run, pin) != 0 || (q = store_sql(db, AGAIN)) == NULL) {
+		r = *store_refusal(db);
+		frames_free(run);
+		run_say(run, r.code, r.why);
+		run->exit_code = exit_of_code(db, r.code);
+		return false;
+	}
+	stmt_int(q, ":id", run->id);
+	frames_free(run);
+	pump_free(&run->pump);
+	loop_cancel(w->env->loop, run->timer);
+	run->timer = 0;
+	run->answered = false;
+	run->exit_code = -1;
+	if (asked_read(q, &asked) == 1)
+		return run_start(run, &asked, pin) == 0;
+	run->exit_code = 1;
+	return false;
+}
+
 /* Take the oldest run that waits.  Return 1, 0 without one, -1 on failure. */
 static int
 claim_one(struct worker *w)
 {
+	static struct asked asked; /* large */
 	struct store *db = w->env->db;
-	char op[65], a[OBSERVE_ARG_MAX], b[OBSERVE_ARG_MAX];
-	struct observe_word words[2];
 	struct run *run;
 	struct stmt *q;
-	int64_t id;
-	int n, count, dry;
 	bool walk;
+	int n;
 
 	if ((q = store_sql(db, QUEUED)) == NULL)
 		return -1;
-	if ((n = stmt_step(q)) != 1)
+	if ((n = asked_read(q, &asked)) != 1)
 		return n;
-	id = stmt_get_int(q, 0);
-	snprintf(op, sizeof(op), "%s", stmt_get_text(q, 1));
-	snprintf(a, sizeof(a), "%s", stmt_get_text(q, 2));
-	snprintf(b, sizeof(b), "%s", stmt_get_text(q, 3));
-	count = (int)stmt_get_int(q, 4);
-	dry = (int)stmt_get_int(q, 5);
-	stmt_done(q);
-	words[0] = (struct observe_word){a, strlen(a)};
-	words[1] = (struct observe_word){b, strlen(b)};
-	walk = strcmp(op, "observe:folders") == 0;
-	if (mark_running(db, id, walk) != 0 || (run = run_new(w, id, walk)) == NULL)
+	walk = strcmp(asked.op, "observe:folders") == 0;
+	if (mark_running(db, asked.id, walk) != 0 || (run = run_new(w, asked.id, walk)) == NULL)
 		return -1;
-	if (run_start(run, op, count, words, dry) != 0)
+	if (run_start(run, &asked, "") != 0)
 		run_end(run);
 	return 1;
 }
@@ -648,12 +719,6 @@ worker_start(struct actor_env *env, struct refusal *r)
 	observe_defaults(&limits, &tools);
 	if (probe_write(env->db, &tools) != 0)
 		complain(w, "what this machine can run could not be kept");
-	if (probe(env) != 0) {
-		*r = *store_refusal(env->db);
-		free(w);
-		env->ctx = NULL;
-		return -1;
-	}
 	if ((w->pool = pool_new(env, worker_idle, w, r)) != NULL &&
 	    runner_start(&w->runner, "/proc/self/exe", r) == 0 &&
 	    loop_add(env->loop, runner_fd(&w->runner), EPOLLIN, runner_told, w) == 0)

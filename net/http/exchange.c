@@ -482,6 +482,8 @@ body_max(const struct http_exchange *x)
 {
 	size_t server = limits_of(x)->body, route = x->route->body_max;
 
+	if (route == HTTP_BEAT)
+		return limits_of(x)->beat;
 	return route < server ? route : server;
 }
 

@@ -19,6 +19,7 @@ struct tls_limits; /* net/http/tls_pump.h */
 
 #define HTTP_NOBODY      ((uid_t)-1) /* the uid of a peer that is not on this machine */
 #define HTTP_ADDRESS_MAX 46          /* INET6_ADDRSTRLEN */
+#define HTTP_BEAT        (SIZE_MAX - 1)
 
 /* Who is at the other end.  ${tag} is for the authorise hook: a pairing's id, for example. */
 struct http_peer {
@@ -44,7 +45,9 @@ struct http_route {
 	const char *method; /* a GET route answers HEAD too */
 	const char *path;   /* "/v1/ops/{id}": see net/http/route.h */
 	unsigned surface;   /* bits of the listeners that offer it; elsewhere it does not exist */
-	size_t body_max;    /* bytes; the lower of this and the server's limit holds */
+	/* Bytes; the lower of this and the server's limit holds.  HTTP_BEAT: its limit for beats.
+	 */
+	size_t body_max;
 	int (*handle)(struct http_exchange *x, void *ctx);
 	const char *summary; /* one line for the description that is served */
 };
@@ -53,6 +56,7 @@ struct http_route {
 struct http_limits {
 	unsigned connections, uid_connections;
 	size_t body, header_bytes;
+	size_t beat;
 	unsigned headers;
 	int64_t idle_ms;    /* from connecting or the last answer to the end of the next headers */
 	int64_t request_ms; /* from there to the end of the body */

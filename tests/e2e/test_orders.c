@@ -121,7 +121,7 @@ the_beat_says_what_the_machine_can(void **state)
 {
 	(void)state;
 	driver_until(&d, DRIVER_BOX, 1,
-	    "SELECT (SELECT count(*) FROM verb_probe)"
+	    "SELECT (SELECT count(*) FROM op_probe)"
 	    " = (SELECT count(*) FROM op)");
 	carry();
 	assert_int_equal(driver_value(&d, DRIVER_HOST,

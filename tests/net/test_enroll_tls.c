@@ -708,6 +708,33 @@ certificates_are_history(void **state)
 	host_drop(&host);
 }
 
+/* A certificate of a short life begins before it is made, as others do, and is not renewed at once.
+ */
+static void
+short_lives_are_lived(void **state)
+{
+	struct enroll_made made;
+	struct pairing_made out;
+	int64_t now = clock_now();
+
+	(void)state;
+	host_make(&host, HONEST);
+	assert_int_equal(
+	    scratch_sql(&host.s, "UPDATE setting SET value = 60000 WHERE name = 'tls.leaf_ms'"), 0);
+	scratch_make(&s, HOME_BOX);
+	assert_int_equal(asks(&made), 0);
+	assert_int_equal(keeps(&made, false, &out), 0);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT not_before < made_at - 60000 FROM tls_identity"), 1);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM tls_due"), 0);
+	clock_fix(now + 50000);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM tls_due"), 1);
+	clock_fix(now);
+	enroll_made_free(&made);
+	scratch_drop(&s);
+	host_drop(&host);
+}
+
 /* Before its end a certificate is renewed with the same key; the one before is still known, one
  * before that is not; and a box cannot ask without end. */
 static void
@@ -845,6 +872,7 @@ main(void)
 	    cmocka_unit_test(another_authority_is_another_host),
 	    cmocka_unit_test(a_pairing_ends_with_its_certificate),
 	    cmocka_unit_test(certificates_are_history),
+	    cmocka_unit_test(short_lives_are_lived),
 	    cmocka_unit_test(a_certificate_is_renewed),
 	    cmocka_unit_test(a_host_keeps_itself_certified),
 	};

@@ -238,6 +238,7 @@ static const struct http_route routes[] = {
     {"POST", "/hello", LOCAL, 100, echo, "greet back"},
     {"POST", "/echo", LOCAL, 100000, echo, "the body again"},
     {"POST", "/all", LOCAL, SIZE_MAX, echo, "as much as the server takes"},
+    {"POST", "/beat", LOCAL, HTTP_BEAT, echo, "longer than others"},
     {"POST", "/json", LOCAL, 1000, take_json, "check JSON"},
     {"GET", "/items/{id}", LOCAL, 0, show_item, "one item"},
     {"GET", "/later", LOCAL, 0, answer_later, "answer from a timer"},
@@ -269,6 +270,7 @@ static const struct http_limits usual = {
     .connections = 250,
     .uid_connections = 250,
     .body = 1 << 20,
+    .beat = 2 << 20,
     .header_bytes = 8192,
     .headers = 40,
     .idle_ms = 5000,
@@ -565,7 +567,12 @@ body_over_its_limit_is_refused(void **state)
 	want("over 100 bytes");
 	CURL("-i", "http://x/all", "--data-binary", data, "-H", "Expect:");
 	want("over 1048576 bytes");
+	CURL("-i", "http://x/beat", "--data-binary", data, "-H", "Expect:");
+	want("over 2097152 bytes");
 	assert_int_equal(w.asked, 0);
+	assert_int_equal(ftruncate(fd, 2 << 20), 0);
+	CURL(CODE, "http://x/beat", "--data-binary", data, "-H", "Expect:", "-o", "/dev/null");
+	assert_string_equal(w.out, "201");
 	assert_int_equal(ftruncate(fd, 100), 0);
 	CURL(CODE, "http://x/hello", "--data-binary", data);
 	assert_string_equal(w.out, "201");

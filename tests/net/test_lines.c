@@ -249,6 +249,10 @@ lines_come_back(void **state)
 	until_all_up(&d, 1);
 	ask();
 	driver_end(&d, DRIVER_HOST, SIGKILL);
+	/* Nobody was left to say so. */
+	driver_until(&d, DRIVER_HOST, 0,
+	    "SELECT count(*) FROM box_lines WHERE line = 'connected' OR up > 0");
+	driver_until(&d, DRIVER_HOST, 0, "SELECT count(*) FROM boxes WHERE status = 'connected'");
 	driver_serve(&d, DRIVER_HOST);
 	until_all_up(&d, 1);
 	ask();
@@ -412,13 +416,13 @@ certificates_are_renewed_over_the_way(void **state)
 	int64_t id;
 
 	(void)state;
-	driver_does(&said, NULL, "settings", "set", "--host", "tls.leaf_ms", "60000", NULL);
+	driver_does(&said, NULL, "settings", "set", "--host", "tls.leaf_ms", "24000", NULL);
 	driver_does(&said, NULL, "settings", "set", "tls.renew_ms", "1000", NULL);
 	driver_does(&invited, NULL, "host", "invite", d.box, NULL);
 	driver_does(&said, invited.out, "pair", "--replace", "-", NULL);
 	until_all_up(&d, 1);
 	id = driver_value(&d, DRIVER_BOX, "SELECT id FROM tls_identity WHERE state = 'current'");
-	driver_does(&said, NULL, "settings", "set", "tls.renew_ms", "59900", NULL);
+	driver_does(&said, NULL, "settings", "set", "tls.renew_ms", "23900", NULL);
 	driver_until(&d, DRIVER_BOX, 1,
 	    "SELECT max(id) > %" PRId64 " FROM tls_identity WHERE state = 'current'", id);
 	assert_int_equal(driver_value(&d, DRIVER_HOST,

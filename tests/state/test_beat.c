@@ -232,9 +232,30 @@ each_verb_is_reported(void **state)
 	    " FROM enforcing, json_each(report, '$.verbs') WHERE value ->> '$.verb' IN"
 	    " ('observe:cert', 'observe:folders', 'observe:journal', 'observe:logins')",
 	    "observe:cert=0,observe:folders=1,observe:journal=1,observe:logins=1");
-	says(&box, "SELECT why FROM verb_probe WHERE verb = 'observe:cert'",
-	    "this machine has no /nowhere/ss");
+	says(&box, "SELECT why FROM op_probe WHERE op = 'observe:cert'", "this machine has no ss");
 	assert_int_equal(probe_write(scratch_open(&box, ROLE_WORKER), &tools), 0);
+}
+
+/* What is looked for is what the rows of the verbs say that they need, and nothing else. */
+static void
+each_verb_has_its_probe(void **state)
+{
+	const struct probe_need *need;
+	char sql[256];
+	size_t i;
+	int64_t n = 0;
+
+	(void)state;
+	for (i = 0; (need = probe_need_at(i)) != NULL; i++) {
+		snprintf(sql, sizeof(sql), "SELECT count(*) FROM op WHERE name = '%s'", need->op);
+		assert_int_equal(scratch_value(&box, sql), 1);
+		snprintf(sql, sizeof(sql),
+		    "SELECT count(*) FROM verb WHERE op = '%s' AND tool = '%s'", need->op,
+		    need->tool);
+		n += scratch_value(&box, sql);
+	}
+	assert_int_equal(
+	    n, scratch_value(&box, "SELECT count(*) FROM verb WHERE tool IS NOT NULL"));
 }
 
 /* What is no beat is not kept, and says so. */
@@ -617,6 +638,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(a_beat_tells_of_no_other, made, end),
 	    cmocka_unit_test_setup_teardown(bounds_are_reported, made, end),
 	    cmocka_unit_test_setup_teardown(each_verb_is_reported, made, end),
+	    cmocka_unit_test_setup_teardown(each_verb_has_its_probe, made, end),
 	    cmocka_unit_test_setup_teardown(what_is_no_beat_is_refused, made, end),
 	    cmocka_unit_test_setup_teardown(a_rotation_is_saved_when_it_was_reached, made, end),
 	    cmocka_unit_test_setup_teardown(a_wrong_rotation_changes_nothing, made, end),

@@ -600,33 +600,43 @@ root_is_granted_for_thirty_days(void **state)
 	scratch_drop(&s);
 }
 
-/* What this machine has no tool for is refused before anything is spent, as the machine's matter.
- */
+/* VERB-3: what this machine has no tool for is refused before anything is spent, as the machine's
+ * matter: no strike, however often. */
 static void
 a_missing_tool_spends_nothing(void **state)
 {
-	int64_t pairing, grant;
+	static const char args[] = "[\"shop/web/app\",\"r.example/app:2\"]";
+	int64_t pairing, grant, strikes;
 	struct person p;
 	struct scratch s;
 
 	(void)state;
 	pairing = morning(&s, &p);
-	grant = granted(&s, &p, pairing, "user:lock", "[\"mallory\"]", NULL);
-	assert_int_equal(scratch_sql(&s, "INSERT INTO verb_support VALUES ('user.lock', 0,"
-					 " 'this machine has no usermod', now_ms())"),
+	grant = granted(&s, &p, pairing, "k8s:set_image", args, NULL);
+	assert_int_equal(scratch_sql(&s, "INSERT INTO op_probe VALUES ('k8s:set_image', 0,"
+					 " 'this machine has no kubectl', now_ms())"),
 	    0);
 	scratch_open(&s, ROLE_NET);
-	assert_int_equal(run(&s, pairing, grant, "user:lock", "[\"mallory\"]", 0), -1);
+	assert_int_equal(run(&s, pairing, grant, "k8s:set_image", args, 0), -1);
 	person_says(&s, "act.tool");
-	assert_string_equal(store_refusal(s.db)->why, "this machine has no usermod");
+	assert_string_equal(store_refusal(s.db)->why, "this machine has no kubectl");
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM grant_use"), 0);
 	assert_int_equal(
 	    scratch_value(&s, "SELECT exit_code FROM refusal WHERE code = 'act.tool'"), 3);
+	strikes = scratch_value(&s, "SELECT value FROM setting WHERE name = 'quarantine.strikes'");
+	assert_true(strikes > 0);
+	for (; strikes >= 0; strikes--)
+		assert_int_equal(
+		    scratch_sql(&s,
+			"INSERT INTO refused (at, pairing_id, surface, asked, code, why)"
+			" SELECT now_ms(), id, 'lane', 'k8s:set_image', 'act.tool', '' FROM pairing"),
+		    0);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM quarantine"), 0);
 	assert_int_equal(
-	    scratch_sql(&s, "UPDATE verb_support SET works = 1, why = '' WHERE verb = 'user.lock'"),
+	    scratch_sql(&s, "UPDATE op_probe SET works = 1, why = '' WHERE op = 'k8s:set_image'"),
 	    0);
 	scratch_open(&s, ROLE_NET);
-	assert_int_equal(run(&s, pairing, grant, "user:lock", "[\"mallory\"]", 0), 0);
+	assert_int_equal(run(&s, pairing, grant, "k8s:set_image", args, 0), 0);
 	scratch_drop(&s);
 }
 

@@ -1,83 +1,18 @@
 /* test_acts.c: verbs change what they say, whole or not at all; dry, nothing; nothing of bastion's
  * own. */
-#include "tests/worker/recorded.h"
+#include "tests/worker/acting.h"
 
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "engine/worker/act.h"
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
 
-/* A path below the test's own folder. */
-static const char *
-at(const char *name)
-{
-	static char path[4][256];
-	static unsigned turn;
-
-	snprintf(path[++turn % 4], sizeof(path[0]), "%s/%s", root, name);
-	return path[turn % 4];
-}
-
-static const char *
-content(const char *path)
-{
-	static char text[8192];
-	FILE *f = fopen(path, "re");
-	size_t n;
-
-	if (f == NULL)
-		return "(none)";
-	n = fread(text, 1, sizeof(text) - 1, f);
-	text[n] = '\0';
-	fclose(f);
-	return text;
-}
-
-static void
-act(struct ask *a, const char *op, const char *one, const char *two, int dry, int code)
-{
-	const char *const words[] = {one, two, NULL};
-	int fd = memfd_create("answer", MFD_CLOEXEC);
-	static struct observe_args canon;
-	struct refusal refusal;
-	struct answer *out;
-	struct stat st;
-
-	if (ask_check(op, words, &canon, &refusal) != 0)
-		fail_msg("%s: %s", op, refusal.why);
-	canon.dry = dry;
-	assert_non_null(out = answer_new(fd, limits.frame_max));
-	assert_true(observe_find(op)->acts);
-	a->code = observe_find(op)->run(&canon, &limits, &env, out);
-	answer_free(out);
-	assert_int_equal(fstat(fd, &st), 0);
-	assert_non_null(a->frames = calloc(1, (size_t)st.st_size + 1));
-	assert_int_equal(pread(fd, a->frames, (size_t)st.st_size, 0), st.st_size);
-	close(fd);
-	ask_result(a);
-	if (a->code != code)
-		fail_msg("%s ends with %d: %s", op, a->code, a->frames);
-	free(a->frames);
-}
-
-static void
-refused(struct ask *a, const char *op, const char *one, const char *two, const char *want, int code)
-{
-	act(a, op, one, two, 0, code);
-	ask_is(a->result, "SELECT ?1 ->> '$.refused.code'", want);
-}
-
-static void
-shell(const char *format, ...)
-{
-	char command[1024];
-	va_list ap;
-
-	va_start(ap, format);
-	vsnprintf(command, sizeof(command), format, ap);
-	va_end(ap);
-	if (system(command) != 0)
-		fail_msg("%s", command);
-}
+#include "engine/worker/probe.h"
 
 /* Nothing is left behind by a verb. */
 static void
@@ -368,24 +303,113 @@ an_account_is_locked(void **state)
 	refused(&a, "user:lock", "no-such-account", NULL, "act.user", OBSERVE_WRONG);
 }
 
+/* VERB-3: where there is no kubectl, that is this machine's matter; a stand-in answers for a
+ * cluster. */
+static void
+a_container_gets_another_image(void **state)
+{
+	static const char *const bad[][2] = {{"a/b", "r.example/i"}, {"a/b/c/d", "r.example/i"},
+	    {"a/b/-c", "r.example/i"}, {"A/b/c", "r.example/i"}, {"a//c", "r.example/i"},
+	    {"a/b/c", "i"}, {"a/b/c", "library/i"}, {"a/b/c", "r.example"}, {"a/b/c", "r.example/"},
+	    {"a/b/c", "--r.example/i"}, {"a/b/c", "r.example:0/i"}, {"a/b/c", "u@r.example/i"},
+	    {"a/b/c", "r.example/i i"}, {"a/b/c", "127.1/i"}};
+	struct observe_args canon;
+	static struct ask a;
+	struct refusal r;
+	char body[512];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		const char *const words[] = {bad[i][0], bad[i][1], NULL};
+
+		if (ask_check("k8s:set_image", words, &canon, &r) == 0)
+			fail_msg("passes: %s %s", bad[i][0], bad[i][1]);
+	}
+	snprintf(env.kubectl, sizeof(env.kubectl), "/nonexistent");
+	refused(
+	    &a, "k8s:set_image", "shop/web/app", "198.51.100.8/app:2", "act.tool", OBSERVE_MISSING);
+	snprintf(body, sizeof(body),
+	    "echo \"$*\" >> %s/log\ncase \"$*\" in *' get deployment/web '*) echo r.example/app:1;; esac",
+	    root);
+	recorded_stand_in(env.kubectl, body);
+	refused(
+	    &a, "k8s:set_image", "shop/web/app", "198.51.100.8/app:2", "act.tool", OBSERVE_MISSING);
+	snprintf(env.kubeconfig, sizeof(env.kubeconfig), "%s", at("kubeconfig"));
+	ask_write(at("kubeconfig"), "{}", 0644);
+	assert_int_equal(chmod(at("kubeconfig"), 0666), 0);
+	refused(
+	    &a, "k8s:set_image", "shop/web/app", "198.51.100.8/app:2", "act.tool", OBSERVE_MISSING);
+	assert_int_equal(chmod(at("kubeconfig"), 0600), 0);
+	act(&a, "k8s:set_image", "shop/web/app", "198.51.100.8:5000/app:2", 0, 0);
+	assert_string_equal(a.result,
+	    "{\"destination\":{\"host\":\"198.51.100.8\",\"port\":5000,\"addresses\":[\"198.51.100.8\"]}}");
+	assert_string_equal(content(at("log")), "(none)");
+	acting_pin = "198.51.100.8:5000:198.51.100.8";
+	act(&a, "k8s:set_image", "shop/web/app", "198.51.100.8:5000/app:2", 1, 0);
+	assert_null(strstr(content(at("log")), " set image "));
+	act(&a, "k8s:set_image", "shop/web/app", "198.51.100.8:5000/app:2", 0, 0);
+	assert_string_equal(a.result,
+	    "{\"container\":\"shop/web/app\",\"image\":\"198.51.100.8:5000/app:2\",\"dry\":false,"
+	    "\"before\":\"r.example/app:1\"}");
+	assert_non_null(strstr(content(at("log")),
+	    " --namespace=shop set image deployment/web app=198.51.100.8:5000/app:2\n"));
+	refused(&a, "k8s:set_image", "shop/none/app", "198.51.100.8:5000/app:2", "act.cluster",
+	    OBSERVE_WRONG);
+	refused(&a, "k8s:set_image", "shop/web/app", "198.51.100.9:5000/app:2", "act.changed",
+	    OBSERVE_WRONG);
+	acting_pin = "";
+}
+
 /* ENF-2: each verb is probed, and one whose tool is missing says which. */
 static void
 verbs_are_probed(void **state)
 {
-	const struct act_verb *verb;
-	char why[256];
-	size_t i;
-
 	(void)state;
 	snprintf(env.usermod, sizeof(env.usermod), "/nonexistent");
-	for (i = 0; (verb = act_verb_at(i)) != NULL; i++)
-		if (strcmp(verb->name, "user.lock") == 0) {
-			assert_false(act_verb_works(verb, &env, why, sizeof(why)));
-			assert_string_equal(why, "this machine has no usermod");
-		}
-	assert_true(i >= 6);
-	assert_true(act_verb_works(act_verb_at(0), &env, why, sizeof(why)));
-	assert_string_equal(why, "");
+	assert_string_equal(probe_lacks("user:lock", &env), "usermod");
+	assert_null(probe_lacks("file:put", &env));
+	assert_null(probe_lacks("tree:checkout", &env));
+}
+
+/* From now on this process, and what it starts, can mount nothing and enters no new namespace. */
+static void
+forbid_mounts(void)
+{
+#define DENY(call)                                         \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (call), 0, 1), \
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
+	struct sock_filter rules[] = {
+	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	    DENY(SYS_mount),
+	    DENY(SYS_fsopen),
+	    DENY(SYS_fsmount),
+	    DENY(SYS_unshare),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = {sizeof(rules) / sizeof(rules[0]), rules};
+
+	assert_int_equal(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	assert_int_equal(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+/* VERB-4: a verb is no program of somebody's: it needs no sandbox, so no overlay of files either.
+ * (The last test: what is forbidden stays so.) */
+static void
+verbs_need_no_overlay(void **state)
+{
+	static struct ask a;
+
+	(void)state;
+	forbid_mounts();
+	assert_int_equal(mount("none", "/mnt", "overlay", 0, "lowerdir=/usr"), -1);
+	assert_int_equal(errno, EPERM);
+	assert_int_equal(unshare(CLONE_NEWNS), -1);
+	act(&a, "file:put", at("f"), "text\n", 1, 0);
+	act(&a, "file:put", at("f"), "text\n", 0, 0);
+	assert_string_equal(content(at("f")), "text\n");
+	recorded_stand_in(env.usermod, "exit 0");
+	act(&a, "user:lock", "daemon", NULL, 0, 0);
 }
 
 int
@@ -404,7 +428,9 @@ main(void)
 	    CASE(a_tree_is_checked_out),
 	    CASE(a_package_is_planned_then_installed),
 	    CASE(an_account_is_locked),
+	    CASE(a_container_gets_another_image),
 	    CASE(verbs_are_probed),
+	    CASE(verbs_need_no_overlay),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -226,6 +226,12 @@ table_is_known(void **state)
 	assert_true(i >= 4);
 }
 
+#define GIT_OUT                                                                                  \
+	"git -C /tree -c http.curloptResolve=a.example:443:198.51.100.8 -c http.sslVerify=true " \
+	"-c http.followRedirects=false -c http.proxy= -c credential.helper= "                    \
+	"-c protocol.allow=never -c protocol.https.allow=always -c core.hooksPath=/dev/null "    \
+	"-c core.fsmonitor=false -c transfer.fsckObjects=true "
+
 /* Chapter core 11: every program that a handler can start, word by word. */
 static void
 programs_are_fixed(void **state)
@@ -253,12 +259,26 @@ programs_are_fixed(void **state)
 	    "--no-textconv HEAD name -- ",
 	    "git -C /tree -c core.hooksPath=/dev/null -c core.fsmonitor=false -c protocol.allow=never "
 	    "checkout --quiet --detach --no-recurse-submodules name -- ",
+	    "git -C /tree config --local --get remote.origin.url ",
+	    "git -C /tree for-each-ref --format=%(objectname)%09%(refname) refs/remotes/origin/ ",
+	    GIT_OUT "ls-remote --heads -- https://a.example/r ",
+	    GIT_OUT
+	    "fetch --quiet --no-auto-maintenance --no-recurse-submodules --no-write-fetch-head -- "
+	    "https://a.example/r +refs/heads/*:refs/remotes/origin/* ",
+	    "git version ",
+	    "kubectl --kubeconfig=/etc/bastion/kubeconfig --request-timeout=20s --namespace=default get "
+	    "deployment/web "
+	    "--output=jsonpath={.spec.template.spec.containers[?(@.name==\"app\")].image} ",
+	    "kubectl --kubeconfig=/etc/bastion/kubeconfig --request-timeout=20s --namespace=default set "
+	    "image deployment/web app=r.example/i:1 ",
 	    "apt-get -s -q -y --no-install-recommends install -- name ",
 	    "apt-get -q -y --no-install-recommends --no-remove -o Dpkg::Options::=--force-confold install "
 	    "-- name ",
 	    "usermod --lock -- name ",
 	};
-	const struct tool_fill fill = {"ssh.service", 15, 5000, "name", "/tree"};
+	const struct tool_fill fill = {"ssh.service", 15, 5000, "name", "/tree",
+	    "https://a.example/r", "a.example:443:198.51.100.8", "r.example/i:1", "default", "web",
+	    "app", ""};
 	struct observe_limits limits;
 	struct observe_env env;
 	struct tool_call call;
