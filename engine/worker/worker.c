@@ -8,11 +8,13 @@
 #include <unistd.h>
 
 #include "engine/actor/loop.h"
+#include "engine/state/op_run.h"
 #include "engine/worker/act.h"
 #include "engine/worker/contain_run.h"
 #include "engine/worker/observe.h"
 #include "engine/worker/pool.h"
 #include "engine/worker/probe.h"
+#include "engine/worker/program.h"
 #include "engine/worker/pump.h"
 #include "engine/worker/runner.h"
 #include "engine/worker/worker.h"
@@ -35,17 +37,11 @@ static const char WALK[] = "INSERT INTO folder_walk (op_run_id) VALUES (:id)";
 static const char WALK_MOVE[] =
     "UPDATE folder_walk SET state = :state WHERE op_run_id = :id AND state <> :state";
 
-static const char FRAME[] = "INSERT INTO op_output (op_run_id, seq, frame)"
-			    " SELECT id, last_seq + 1, :frame FROM op_run WHERE id = :id";
-
-static const char FINISHED[] =
-    "UPDATE op_run SET state = iif(:exit = 0, 'done', 'failed'), exit_code = :exit, finished_at = now_ms()"
-    " WHERE id = :id";
-
 struct worker {
 	struct actor_env *env;
 	struct runner runner;
 	struct pool *pool; /* sessions */
+	struct programs *programs;
 	struct run *runs;
 	int live;
 	bool draining;
@@ -68,11 +64,11 @@ struct run {
 	struct frame *frames, **last;
 	uint64_t timer, hold;
 	int exit_code; /* -1 while it runs */
-	bool walk, late, left, answered;
+	bool walk, late, left, answered, cancelled;
 };
 
-static void
-limits_read(const struct actor_env *of, struct observe_limits *limits, struct observe_env *env)
+void
+worker_limits(const struct actor_env *of, struct observe_limits *limits, struct observe_env *env)
 {
 	struct store *db = of->db;
 
@@ -124,7 +120,7 @@ probe(const struct actor_env *of)
 	char why[REFUSAL_WHY_MAX];
 	size_t i;
 
-	limits_read(of, &limits, &env);
+	worker_limits(of, &limits, &env);
 	for (i = 0; (verb = act_verb_at(i)) != NULL; i++) {
 		act_verb_works(verb, &env, why, sizeof(why));
 		if (probe_keep(of->db, verb->name, why) != 0)
@@ -171,16 +167,10 @@ static int
 frames_insert(struct store *db, struct run *run)
 {
 	struct frame *f;
-	struct stmt *q;
 
-	for (f = run->frames; f != NULL; f = f->next) {
-		if ((q = store_sql(db, FRAME)) == NULL)
+	for (f = run->frames; f != NULL; f = f->next)
+		if (op_run_frame(db, run->id, f->text, f->len) != 0)
 			return -1;
-		stmt_int(q, ":id", run->id);
-		stmt_text_n(q, ":frame", f->text, f->len);
-		if (stmt_run_one(q) != 0)
-			return -1;
-	}
 	return 0;
 }
 
@@ -198,18 +188,6 @@ walk_move(struct store *db, struct run *run, const char *state)
 	return stmt_run(q);
 }
 
-static int
-finish_insert(struct store *db, struct run *run)
-{
-	struct stmt *q;
-
-	if ((q = store_sql(db, FINISHED)) == NULL)
-		return -1;
-	stmt_int(q, ":id", run->id);
-	stmt_int(q, ":exit", run->exit_code);
-	return stmt_run_one(q);
-}
-
 /* Frames alone may be lost with the power, the newest first; with the end of the run they are
  * durable. */
 static int
@@ -222,7 +200,7 @@ run_commit(struct run *run, bool ended)
 		return -1;
 	if (frames_insert(db, run) != 0 ||
 	    (ended && (walk_move(db, run, run->left ? "stuck" : "done") != 0 ||
-			  finish_insert(db, run) != 0)))
+			  op_run_finish(db, run->id, run->exit_code) != 0)))
 		return store_rollback(db);
 	if (store_commit(db) != 0)
 		return -1;
@@ -242,8 +220,19 @@ worker_idle(void *ctx)
 {
 	struct worker *w = ctx;
 
-	if (w->draining && w->live == 0 && pool_idle(w->pool))
+	if (w->draining && w->live == 0 && programs_live(w->programs) == 0 && pool_idle(w->pool))
 		loop_stop(w->env->loop);
+}
+
+static void
+program_ended(void *ctx)
+{
+	struct worker *w = ctx;
+
+	if (w->draining)
+		worker_idle(w);
+	else
+		claim(w);
 }
 
 /* It ended, or was left behind, and all that it said is here. */
@@ -375,7 +364,7 @@ run_start(struct run *run, const char *op, int n, const struct observe_word *wor
 	bool acts;
 	int rc;
 
-	limits_read(w->env, &limits, &env);
+	worker_limits(w->env, &limits, &env);
 	/* What is half done when its time is over may be worse than not begun. */
 	acts = observe_find(op) != NULL && observe_find(op)->acts;
 	if (acts)
@@ -462,6 +451,9 @@ claim_one(struct worker *w)
 	words[0] = (struct observe_word){a, strlen(a)};
 	words[1] = (struct observe_word){b, strlen(b)};
 	walk = strcmp(op, "observe:folders") == 0;
+	if (observe_find(op) == NULL)
+		return mark_running(db, id, false) == 0 && programs_take(w->programs, id) == 0 ? 1
+											       : -1;
 	if (mark_running(db, id, walk) != 0 || (run = run_new(w, id, walk)) == NULL)
 		return -1;
 	if (run_start(run, op, count, words, dry) != 0)
@@ -474,7 +466,8 @@ claim(struct worker *w)
 {
 	int n = 1;
 
-	while (n == 1 && !w->draining && w->live < store_setting(w->env->db, "op.parallel"))
+	while (n == 1 && !w->draining &&
+	       w->live + programs_live(w->programs) < store_setting(w->env->db, "op.parallel"))
 		n = claim_one(w);
 	if (n == -1)
 		complain(w, "a run could not be taken");
@@ -542,6 +535,24 @@ run_find(struct worker *w, uint64_t process)
 	return run;
 }
 
+/* Runs that were taken back are asked to end; what they had done by then is done. */
+static void
+cancel(struct worker *w)
+{
+	struct run *run;
+	int64_t id = 0;
+
+	while ((id = op_run_next_cancelled(w->env->db, id)) != 0) {
+		for (run = w->runs; run != NULL && run->id != id; run = run->next)
+			;
+		if (run != NULL && !run->cancelled && !run->left)
+			runner_kill(&w->runner, run->process);
+		if (run != NULL)
+			run->cancelled = true;
+		programs_cancel(w->programs, id);
+	}
+}
+
 static void
 runner_told(void *ctx, uint32_t events)
 {
@@ -554,6 +565,8 @@ runner_told(void *ctx, uint32_t events)
 	while ((n = runner_event(&w->runner, &event)) == 1)
 		if ((run = run_find(w, event.id)) != NULL)
 			run_told(run, &event);
+		else
+			programs_event(w->programs, &event);
 	if (n == 0)
 		return;
 	/* Without it nothing can run: a new worker comes with a new one, and our runs read as lost.
@@ -580,6 +593,7 @@ worker_wake(struct actor_env *env)
 	struct worker *w = env->ctx;
 
 	contain(w);
+	cancel(w);
 	claim(w);
 	pool_wake(w->pool);
 }
@@ -592,6 +606,7 @@ worker_stop(struct actor_env *env)
 	if (w == NULL)
 		return;
 	pool_free(w->pool);
+	programs_free(w->programs);
 	while (w->runs != NULL)
 		run_free(w->runs);
 	if (w->runner.pid > 0)
@@ -620,7 +635,8 @@ worker_start(struct actor_env *env, struct refusal *r)
 		env->ctx = NULL;
 		return -1;
 	}
-	if ((w->pool = pool_new(env, worker_idle, w, r)) != NULL &&
+	w->programs = programs_new(env, &w->runner, program_ended, w);
+	if (w->programs != NULL && (w->pool = pool_new(env, worker_idle, w, r)) != NULL &&
 	    runner_start(&w->runner, "/proc/self/exe", r) == 0 &&
 	    loop_add(env->loop, runner_fd(&w->runner), EPOLLIN, runner_told, w) == 0)
 		return 0;
@@ -637,6 +653,7 @@ worker_drain(struct actor_env *env)
 	w->draining = true;
 	for (run = w->runs; run != NULL; run = run->next)
 		runner_kill(&w->runner, run->process);
+	programs_drain(w->programs);
 	pool_drain(w->pool);
 	worker_idle(w);
 }
