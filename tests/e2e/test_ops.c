@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,6 +162,82 @@ only_what_was_signed_runs(void **state)
 	put(program, was);
 }
 
+/* Whoever asked takes it back: what runs is ended at the box, and nothing of it is applied. */
+static void
+a_run_is_taken_back(void **state)
+{
+	char members[512], path[160];
+	struct job job;
+	const char *words[] = {"on", d.box, "run:slow", "--wait", NULL};
+	int64_t id;
+
+	(void)state;
+	put(program, "echo half >slow\necho begun\nsleep 600\n");
+	snprintf(members, sizeof(members),
+	    "\"interpreter\":\"/bin/sh\",\"program\":\"%s\",\"writes\":[\"%s\"]", program, site);
+	add("run:slow", members);
+	driver_grant(&d, "run:slow", NULL, NULL, "3", "1d");
+	driver_start(&job, NULL, words);
+	driver_until(&d, DRIVER_BOX, 1,
+	    "SELECT count(*) FROM op_output AS o JOIN op_run AS r ON r.id = o.op_run_id"
+	    " WHERE r.op = 'run:slow' AND r.state = 'running' AND o.frame LIKE '%%begun%%'");
+	id = driver_value(&d, DRIVER_BOX, "SELECT max(id) FROM op_run");
+	assert_int_equal(kill(job.pid, SIGINT), 0);
+	driver_finish(&job, &said);
+	driver_until(&d, DRIVER_BOX, 1,
+	    "SELECT state = 'cancelled' AND exit_code IS NULL FROM op_run WHERE id = %" PRId64, id);
+	driver_until(&d, DRIVER_BOX, 0, "SELECT count(*) FROM live_sandboxes");
+	snprintf(path, sizeof(path), "%s/slow", site);
+	assert_int_equal(access(path, F_OK), -1);
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX,
+		"SELECT count(*) FROM audit WHERE entity = 'op_run' AND action = 'cancel'"),
+	    1);
+	/* A worker that dies takes its programs along: they read as lost, never as done. */
+	driver_start(&job, NULL, words);
+	driver_until(&d, DRIVER_BOX, 1,
+	    "SELECT count(*) FROM op_output AS o JOIN op_run AS r ON r.id = o.op_run_id"
+	    " WHERE r.op = 'run:slow' AND r.state = 'running' AND o.frame LIKE '%%begun%%'");
+	assert_int_equal(kill(driver_actor(&d, DRIVER_BOX, "worker"), SIGKILL), 0);
+	driver_until(&d, DRIVER_BOX, 1,
+	    "SELECT state = 'lost' FROM op_run WHERE id = (SELECT max(id) FROM op_run)");
+	driver_finish(&job, &said);
+	driver_until(&d, DRIVER_BOX, 0, "SELECT count(*) FROM live_sandboxes");
+	assert_int_equal(access(path, F_OK), -1);
+}
+
+/* VERB-4: an op that is its verbs needs no program and no sandbox; each verb looks, then does. */
+static void
+an_op_is_its_verbs(void **state)
+{
+	char members[1024], from[160], to[160];
+
+	(void)state;
+	snprintf(from, sizeof(from), "%s/old", site);
+	snprintf(to, sizeof(to), "%s/moved", site);
+	snprintf(members, sizeof(members),
+	    "\"interpreter\":\"none\",\"params\":[{\"name\":\"text\",\"type\":\"string\",\"doc\":\"d\"}],"
+	    "\"verbs\":[[\"file:put\",\"%s/put\",\"$text\"],[\"file:move\",\"%s\",\"%s\"]]",
+	    site, from, to);
+	add("run:verbs", members);
+	driver_grant(&d, "run:verbs", "hello", NULL, "3", "1d");
+	driver_does(&said, NULL, "on", d.box, "run:verbs", "hello", "--dry-run", "--json", NULL);
+	says("\"verbs\":[{\"path\"");
+	assert_int_equal(access(to, F_OK), -1);
+	driver_does(&said, NULL, "on", d.box, "run:verbs", "hello", "--json", NULL);
+	assert_int_equal(access(to, F_OK), 0);
+	has("put", "hello");
+	/* The second has nothing to move any more: the first is done, and said. */
+	assert_int_not_equal(
+	    driver_run(&said, NULL, "on", d.box, "run:verbs", "hello", "--json", NULL), 0);
+	says("\"changed\":false");
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT count(*) FROM program_run AS p JOIN op_run AS r"
+			     " ON r.id = p.op_run_id WHERE r.op = 'run:verbs'"
+			     " AND p.sandbox_run_id IS NULL"),
+	    3);
+}
+
 static int
 begin(void **state)
 {
@@ -196,6 +273,8 @@ main(void)
 	    cmocka_unit_test(what_fails_is_not_applied),
 	    cmocka_unit_test(the_policy_holds_a_program),
 	    cmocka_unit_test(only_what_was_signed_runs),
+	    cmocka_unit_test(an_op_is_its_verbs),
+	    cmocka_unit_test(a_run_is_taken_back),
 	};
 
 	return cmocka_run_group_tests(tests, begin, end);
