@@ -282,8 +282,8 @@ on_back(struct cli *cli, struct on *on)
 	if (on->question != 0)
 		snprintf(open, sizeof(open), "; question %" PRId64 " stays open at %.40s",
 		    on->question, on->box);
-	return refusal_set(
-	    &cli->refusal, "call.cancelled", "the ask was taken back, and nothing runs%s", open);
+	return refusal_set(&cli->refusal, "call.cancelled", "the ask was taken back, and %s%s",
+	    on->waiting.quiet ? "what ran is ended" : "nothing runs", open);
 }
 
 /* Return 1 at the end of the answer, 0 where the connection broke before, -1 with a refusal. */
@@ -407,8 +407,8 @@ on_finish(struct cli *cli, struct on *on, int n)
  *
  * With --wait the ask stays until a person has answered, at most TIME (default 1h; the box may let
  * it wait for less), and goes on then; a terminal shows what is waited for. Ctrl-C takes the ask
- * back while it waits. --timeout is how long to wait for the answer itself (default 2m); the ask
- * goes on after it.
+ * back; what runs is ended then. --timeout is how long to wait for the answer itself (default 2m);
+ * the ask goes on after it.
  *
  * With --dry-run nothing is done: an op that acts looks, and says what it would change, which is no
  * use of the grant; of any other the box says what would happen. The exit code is 0 where the op

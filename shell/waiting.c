@@ -42,8 +42,10 @@ waiting_begin(struct waiting *w, const struct cli *cli, const char *box, int64_t
 void
 waiting_frame(struct waiting *w, const char *frame)
 {
-	if (w->on && sscanf(frame, "{\"q\":%" SCNd64 "}", &w->question) != 1)
-		waiting_end(w);
+	if (!w->on || w->quiet || sscanf(frame, "{\"q\":%" SCNd64 "}", &w->question) == 1)
+		return;
+	progress_end(&w->line);
+	w->quiet = true;
 }
 
 static void
@@ -78,7 +80,8 @@ waiting_for(struct waiting *w, int fd, int64_t ms)
 	while (w->on && n == 0 && ms > 0) {
 		if (interrupted)
 			return -1;
-		line_write(w);
+		if (!w->quiet)
+			line_write(w);
 		rest = (struct timespec){
 		    .tv_sec = ms >= 1000, .tv_nsec = ms >= 1000 ? 0 : (long)ms * 1000000};
 		if ((n = ppoll(&p, 1, &rest, &mask_before)) == -1 && errno == EINTR)
@@ -93,7 +96,8 @@ waiting_end(struct waiting *w)
 {
 	if (!w->on)
 		return;
-	progress_end(&w->line);
+	if (!w->quiet)
+		progress_end(&w->line);
 	sigaction(SIGINT, &before, NULL);
 	sigprocmask(SIG_SETMASK, &mask_before, NULL);
 	w->on = false;

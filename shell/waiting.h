@@ -6,7 +6,8 @@
 #include "shell/progress.h"
 
 struct waiting {
-	bool on; /* between waiting_begin and waiting_end */
+	bool on;    /* between waiting_begin and waiting_end */
+	bool quiet; /* the answer has begun: there is no line any more */
 	struct progress line;
 	const char *box;
 	int64_t question;     /* at the box, which a person has to answer; 0: none is known yet */
@@ -22,7 +23,8 @@ void waiting_begin(struct waiting *w, const struct cli *cli, const char *box, in
 
 /**
  * waiting_frame(w, frame):
- * Look at a frame of the answer: {"q":question} says what is waited for, any other that it is over.
+ * Look at a frame of the answer: {"q":question} says what is waited for; with any other the answer
+ * has begun, and the line is taken away.
  */
 void waiting_frame(struct waiting *w, const char *frame);
 

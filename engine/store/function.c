@@ -26,6 +26,7 @@ static const struct {
     {"contain", "bastion-contain-1", KEY_GRANT},
     {"order", "bastion-order-1", KEY_IDENTITY},
     {"tool_grant", "bastion-tool-grant-1", KEY_GRANT},
+    {"manifest", "bastion-manifest-1", KEY_GRANT},
 };
 
 int64_t

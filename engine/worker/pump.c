@@ -177,6 +177,23 @@ escape(char *out, const char *s, int n)
 	return 1;
 }
 
+void
+pump_string(FILE *out, const char *text, size_t len)
+{
+	char one[TEXT_ONE + 1] = "";
+	size_t k;
+	int n;
+
+	for (; len > 0; text += n, len -= (size_t)n) {
+		/* One whose end does not come is none. */
+		n = character((const unsigned char *)text, len);
+		n = n == 0 ? -1 : n;
+		k = escape(one, text, n);
+		fwrite(one, 1, k, out);
+		n = n == -1 ? 1 : n;
+	}
+}
+
 /* Hand out what was gathered for a frame. */
 static int
 flush_text(struct pump *p)

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* Receives one frame of ${len} bytes without its newline.  Nonzero ends the reading. */
 typedef int pump_frame(void *ctx, const char *frame, size_t len);
@@ -53,6 +54,13 @@ int pump_init_text(
  * ${frame} said so.
  */
 int pump_read(struct pump *p);
+
+/**
+ * pump_string(out, text, len):
+ * Write ${len} bytes as what stands between the quotes of a JSON string; bytes that are not UTF-8
+ * become U+FFFD.
+ */
+void pump_string(FILE *out, const char *text, size_t len);
 
 /**
  * pump_free(p):

@@ -8,11 +8,13 @@
 #include <unistd.h>
 
 #include "engine/actor/loop.h"
+#include "engine/state/op_run.h"
 #include "engine/state/schedule.h"
 #include "engine/worker/contain_run.h"
 #include "engine/worker/observe.h"
 #include "engine/worker/pool.h"
 #include "engine/worker/probe.h"
+#include "engine/worker/program.h"
 #include "engine/worker/pump.h"
 #include "engine/worker/runner.h"
 #include "engine/worker/worker.h"
@@ -44,18 +46,12 @@ static const char WALK[] = "INSERT INTO folder_walk (op_run_id) VALUES (:id)";
 static const char WALK_MOVE[] =
     "UPDATE folder_walk SET state = :state WHERE op_run_id = :id AND state <> :state";
 
-static const char FRAME[] = "INSERT INTO op_output (op_run_id, seq, frame)"
-			    " SELECT id, last_seq + 1, :frame FROM op_run WHERE id = :id";
-
-static const char FINISHED[] =
-    "UPDATE op_run SET state = iif(:exit = 0, 'done', 'failed'), exit_code = :exit, finished_at = now_ms()"
-    " WHERE id = :id";
-
 struct worker {
 	struct actor_env *env;
 	struct runner runner;
 	struct pool *pool; /* sessions */
-	uint64_t due;      /* timer of the next schedule */
+	struct programs *programs;
+	uint64_t due; /* timer of the next schedule */
 	struct run *runs;
 	int live;
 	bool draining;
@@ -78,7 +74,7 @@ struct run {
 	struct frame *frames, **last;
 	uint64_t timer, hold;
 	int exit_code; /* -1 while it runs */
-	bool walk, late, left, answered;
+	bool walk, late, left, answered, cancelled;
 	bool looks; /* of a verb that reaches out: it finds out where to */
 };
 
@@ -89,8 +85,8 @@ struct asked {
 	int n, dry;
 };
 
-static void
-limits_read(const struct actor_env *of, struct observe_limits *limits, struct observe_env *env)
+void
+worker_limits(const struct actor_env *of, struct observe_limits *limits, struct observe_env *env)
 {
 	struct store *db = of->db;
 
@@ -156,16 +152,10 @@ static int
 frames_insert(struct store *db, struct run *run)
 {
 	struct frame *f;
-	struct stmt *q;
 
-	for (f = run->frames; f != NULL; f = f->next) {
-		if ((q = store_sql(db, FRAME)) == NULL)
+	for (f = run->frames; f != NULL; f = f->next)
+		if (op_run_frame(db, run->id, f->text, f->len) != 0)
 			return -1;
-		stmt_int(q, ":id", run->id);
-		stmt_text_n(q, ":frame", f->text, f->len);
-		if (stmt_run_one(q) != 0)
-			return -1;
-	}
 	return 0;
 }
 
@@ -183,18 +173,6 @@ walk_move(struct store *db, struct run *run, const char *state)
 	return stmt_run(q);
 }
 
-static int
-finish_insert(struct store *db, struct run *run)
-{
-	struct stmt *q;
-
-	if ((q = store_sql(db, FINISHED)) == NULL)
-		return -1;
-	stmt_int(q, ":id", run->id);
-	stmt_int(q, ":exit", run->exit_code);
-	return stmt_run_one(q);
-}
-
 /* Frames alone may be lost with the power, the newest first; with the end of the run they are
  * durable. */
 static int
@@ -206,7 +184,7 @@ run_commit(struct run *run, bool ended)
 		return -1;
 	if (frames_insert(db, run) != 0 ||
 	    (ended && (walk_move(db, run, run->left ? "stuck" : "done") != 0 ||
-			  finish_insert(db, run) != 0)))
+			  op_run_finish(db, run->id, run->exit_code) != 0)))
 		return store_rollback(db);
 	if (store_commit(db) != 0)
 		return -1;
@@ -224,8 +202,19 @@ worker_idle(void *ctx)
 {
 	struct worker *w = ctx;
 
-	if (w->draining && w->live == 0 && pool_idle(w->pool))
+	if (w->draining && w->live == 0 && programs_live(w->programs) == 0 && pool_idle(w->pool))
 		loop_stop(w->env->loop);
+}
+
+static void
+program_ended(void *ctx)
+{
+	struct worker *w = ctx;
+
+	if (w->draining)
+		worker_idle(w);
+	else
+		claim(w);
 }
 
 /* It ended, or was left behind, and all that it said is here. */
@@ -369,7 +358,7 @@ run_start(struct run *run, const struct asked *asked, const char *pin)
 	bool acts = op != NULL && op->acts;
 	int rc;
 
-	limits_read(w->env, &limits, &env);
+	worker_limits(w->env, &limits, &env);
 	/* What is half done when its time is over may be worse than not begun. */
 	if (acts)
 		limits.tool_ms = store_setting(w->env->db, "act.tool_ms");
@@ -498,8 +487,14 @@ run_goes_on(struct run *run)
 	struct stmt *q;
 
 	run->looks = false;
-	if (run->exit_code != 0 || run->left || w->draining || run->frames == NULL)
+	if (run->exit_code != 0 || run->left)
 		return false;
+	/* Taken back in between: to have looked is not to have done it. */
+	if (w->draining || run->cancelled || run->frames == NULL) {
+		frames_free(run);
+		run->exit_code = 128 + SIGKILL;
+		return false;
+	}
 	if (run_dials(run, pin) != 0 || (q = store_sql(db, AGAIN)) == NULL) {
 		r = *store_refusal(db);
 		frames_free(run);
@@ -536,6 +531,11 @@ claim_one(struct worker *w)
 	if ((n = asked_read(q, &asked)) != 1)
 		return n;
 	walk = strcmp(asked.op, "observe:folders") == 0;
+	if (observe_find(asked.op) == NULL)
+		return mark_running(db, asked.id, false) == 0 &&
+			       programs_take(w->programs, asked.id) == 0
+			   ? 1
+			   : -1;
 	if (mark_running(db, asked.id, walk) != 0 || (run = run_new(w, asked.id, walk)) == NULL)
 		return -1;
 	if (run_start(run, &asked, "") != 0)
@@ -548,7 +548,8 @@ claim(struct worker *w)
 {
 	int n = 1;
 
-	while (n == 1 && !w->draining && w->live < store_setting(w->env->db, "op.parallel"))
+	while (n == 1 && !w->draining &&
+	       w->live + programs_live(w->programs) < store_setting(w->env->db, "op.parallel"))
 		n = claim_one(w);
 	if (n == -1)
 		complain(w, "a run could not be taken");
@@ -616,6 +617,24 @@ run_find(struct worker *w, uint64_t process)
 	return run;
 }
 
+/* Runs that were taken back are asked to end; what they had done by then is done. */
+static void
+cancel(struct worker *w)
+{
+	struct run *run;
+	int64_t id = 0;
+
+	while ((id = op_run_next_cancelled(w->env->db, id)) != 0) {
+		for (run = w->runs; run != NULL && run->id != id; run = run->next)
+			;
+		if (run != NULL && !run->cancelled && !run->left)
+			runner_kill(&w->runner, run->process);
+		if (run != NULL)
+			run->cancelled = true;
+		programs_cancel(w->programs, id);
+	}
+}
+
 static void
 runner_told(void *ctx, uint32_t events)
 {
@@ -628,6 +647,8 @@ runner_told(void *ctx, uint32_t events)
 	while ((n = runner_event(&w->runner, &event)) == 1)
 		if ((run = run_find(w, event.id)) != NULL)
 			run_told(run, &event);
+		else
+			programs_event(w->programs, &event);
 	if (n == 0)
 		return;
 	/* Without it nothing can run: a new worker comes with a new one, and our runs read as lost.
@@ -683,6 +704,7 @@ worker_wake(struct actor_env *env)
 	struct worker *w = env->ctx;
 
 	contain(w);
+	cancel(w);
 	claim(w);
 	schedules(w);
 	pool_wake(w->pool);
@@ -697,6 +719,7 @@ worker_stop(struct actor_env *env)
 		return;
 	loop_cancel(env->loop, w->due);
 	pool_free(w->pool);
+	programs_free(w->programs);
 	while (w->runs != NULL)
 		run_free(w->runs);
 	if (w->runner.pid > 0)
@@ -719,7 +742,8 @@ worker_start(struct actor_env *env, struct refusal *r)
 	observe_defaults(&limits, &tools);
 	if (probe_write(env->db, &tools) != 0)
 		complain(w, "what this machine can run could not be kept");
-	if ((w->pool = pool_new(env, worker_idle, w, r)) != NULL &&
+	w->programs = programs_new(env, &w->runner, program_ended, w);
+	if (w->programs != NULL && (w->pool = pool_new(env, worker_idle, w, r)) != NULL &&
 	    runner_start(&w->runner, "/proc/self/exe", r) == 0 &&
 	    loop_add(env->loop, runner_fd(&w->runner), EPOLLIN, runner_told, w) == 0)
 		return 0;
@@ -736,6 +760,7 @@ worker_drain(struct actor_env *env)
 	w->draining = true;
 	for (run = w->runs; run != NULL; run = run->next)
 		runner_kill(&w->runner, run->process);
+	programs_drain(w->programs);
 	pool_drain(w->pool);
 	worker_idle(w);
 }

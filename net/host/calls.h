@@ -46,8 +46,8 @@ void calls_revoke(struct call *call);
 /**
  * calls_cancel(net, who, id):
  * Take the ask ${id} back, where it is open: it ends as failed, call.cancelled, and link no longer
- * listens to the box.  An ask that waits there for a person is over with that; a run that has begun
- * ends by itself, unheard.
+ * listens to the box.  An ask that waits there for a person is over with that; the box is told, and
+ * ends a run that has begun.
  */
 void calls_cancel(struct net *net, const struct calls_who *who, int64_t id);
 

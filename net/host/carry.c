@@ -6,6 +6,7 @@
 
 #include "engine/actor/loop.h"
 #include "engine/crypto/checkpoint.h"
+#include "net/host/cancel.h"
 #include "net/host/carry.h"
 #include "net/host/sign.h"
 #include "net/host/way.h"
@@ -61,7 +62,8 @@ static const char FAILED[] =
 static const char HEARD[] =
     "UPDATE host_box SET heard_at = now_ms() WHERE id = :box AND state = 'active'";
 
-static const char OVER[] = "SELECT finished_at IS NOT NULL FROM call WHERE id = :id";
+static const char OVER[] = "SELECT code IS 'call.cancelled', nonce FROM call"
+			   " WHERE id = :id AND finished_at IS NOT NULL";
 
 /* NULL for a frame, the exit for an exit, 256 for what passes itself off as one, however spelt. */
 static const char EXIT[] =
@@ -104,6 +106,7 @@ struct carry {
 	struct actor_env *env;
 	struct ways *ways;
 	struct carried *carried;
+	struct cancels *cancels;
 	unsigned depth;
 	uint64_t timer; /* for the next ask that will have waited too long for a line */
 	bool draining;
@@ -543,7 +546,8 @@ carry_one(struct carry *carry)
 	return 1;
 }
 
-/* An ask that was taken back is not waited for: the box sees the connection end. */
+/* An ask that was taken back is not waited for: the box sees the connection end, and is told, so
+ * that what runs ends. */
 static void
 drop_cancelled(struct carry *carry)
 {
@@ -555,8 +559,11 @@ drop_cancelled(struct carry *carry)
 		if ((q = store_sql(carry->env->db, OVER)) == NULL)
 			return;
 		stmt_int(q, ":id", c->id);
-		if (stmt_value(q, 0) != 1)
+		if (stmt_step(q) != 1)
 			continue;
+		if (stmt_get_int(q, 0) == 1)
+			cancels_send(carry->cancels, c->box, stmt_get_text(q, 1));
+		stmt_done(q);
 		http_abort(c->call);
 		carried_free(c);
 	}
@@ -624,7 +631,9 @@ carry_new(struct actor_env *env, struct ways *ways, struct refusal *r)
 {
 	struct carry *carry;
 
-	if ((carry = calloc(1, sizeof(*carry))) == NULL) {
+	if ((carry = calloc(1, sizeof(*carry))) == NULL ||
+	    (carry->cancels = cancels_new(env, ways)) == NULL) {
+		free(carry);
 		refusal_set(r, "store.failed", "out of memory");
 		return NULL;
 	}
@@ -643,5 +652,6 @@ carry_free(struct carry *carry)
 	loop_cancel(carry->env->loop, carry->timer);
 	while (carry->carried != NULL)
 		carried_free(carry->carried);
+	cancels_free(carry->cancels);
 	free(carry);
 }

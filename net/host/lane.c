@@ -58,6 +58,11 @@ static const char WORDS[] = "SELECT value FROM json_each(:body, '$.args')";
 static const char CANON[] = "SELECT CASE :n WHEN 0 THEN json_array() WHEN 1 THEN json_array(:a)"
 			    " ELSE json_array(:a, :b) END";
 
+/* The words of an op that a person added: what they may be, triggers say. */
+static const char ADDED[] =
+    "SELECT (SELECT json_group_array(value) FROM json_each(:body, '$.args'))"
+    "  FROM op WHERE name = :op AND name GLOB 'run:*'";
+
 static const char RUN[] =
     "INSERT INTO op_run (pairing_id, op, args, nonce, grant_id, queued_at, dry)"
     " VALUES (:pairing, :op, :args, :nonce, nullif(:grant, 0), now_ms(), :dry)";
@@ -211,6 +216,24 @@ words_read(struct net *net, struct ask *ask, const char *body, size_t len, struc
 }
 
 static int
+added_read(struct net *net, struct ask *ask, const char *body, size_t len, struct refusal *r)
+{
+	struct stmt *q;
+	int n;
+
+	if ((q = store_sql(net->env->db, ADDED)) == NULL)
+		return -1;
+	stmt_text_n(q, ":body", body, len);
+	stmt_text(q, ":op", ask->op);
+	if (stmt_step(q) != 1)
+		return refusal_set(r, "op.unknown", "there is no op of this name");
+	n = snprintf(ask->args, sizeof(ask->args), "%s", stmt_get_text(q, 0));
+	stmt_done(q);
+	ask->acts = true;
+	return n <= ARGS_MAX ? 0 : refusal_set(r, "op.args", "the arguments are too long");
+}
+
+static int
 ask_read(struct net *net, struct ask *ask, const char *body, size_t len, struct refusal *r)
 {
 	const struct observe_op *op;
@@ -244,7 +267,7 @@ ask_read(struct net *net, struct ask *ask, const char *body, size_t len, struct 
 		return refusal_set(
 		    r, "grant.bounds", "bounds are at most %d bytes of JSON", BOUNDS_MAX);
 	if ((op = observe_find(ask->op)) == NULL)
-		return refusal_set(r, "op.unknown", "there is no op of this name");
+		return added_read(net, ask, body, len, r);
 	ask->acts = op->acts;
 	return words_read(net, ask, body, len, r);
 }

@@ -284,7 +284,7 @@ relay_send(struct relay *relay)
 int
 line_relay(struct http_exchange *x, void *ctx)
 {
-	static const char *const allowed[] = {"ops", "pairings"};
+	static const char *const allowed[] = {"ops", "pairings", "cancels"};
 	struct net *net = ctx;
 	const char *what = http_param(x, "what"), *box = http_param(x, "box");
 	struct refusal r = {.code = "store.failed", .why = "out of memory"};
@@ -296,7 +296,8 @@ line_relay(struct http_exchange *x, void *ctx)
 			break;
 	if (i == sizeof(allowed) / sizeof(allowed[0]) || strlen(box) > 18 ||
 	    box[strspn(box, "0123456789")] != '\0') {
-		refusal_set(&r, "usage.wrong", "a box is a number, and has ops and pairings");
+		refusal_set(
+		    &r, "usage.wrong", "a box is a number, and has ops, pairings and cancels");
 		net_refuse(net, x, &r, NULL);
 		return 0;
 	}

@@ -8,6 +8,7 @@
 #include "net/host/anchor.h"
 #include "net/host/beats.h"
 #include "net/host/calls.h"
+#include "net/host/cancel.h"
 #include "net/host/context.h"
 #include "net/host/enroll_client.h"
 #include "net/host/line.h"
@@ -36,6 +37,8 @@ const struct http_route net_routes[] = {
     {"GET", "/v1/ops", SURFACE_LANE | SURFACE_PEER, 0, lane_ops, "the op catalog"},
     {"POST", "/v1/ops", SURFACE_LANE | SURFACE_PEER, 65536, lane_ask,
 	"ask for an op; the answer is streamed"},
+    {"POST", "/v1/cancels", SURFACE_LANE | SURFACE_PEER, 1024, lane_cancel,
+	"take an ask back, also once it runs"},
     {"GET", "/v1/pairings", SURFACE_LANE | SURFACE_PEER, 0, anchor_list,
 	"pairings here, as far as they are told"},
     {"POST", "/v1/pairings", SURFACE_LANE | SURFACE_PEER, ANCHOR_BODY_MAX, anchor_sync,

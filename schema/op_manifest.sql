@@ -1,0 +1,300 @@
+-- op_manifest.sql: ops that a person adds: what runs, on what, on whose word; each run of one; runs that are taken back.
+
+-- A manifest is {"name": "run:NAME", "summary": text, "program": path, "interpreter": path or "none",
+--   "params": [{"name", "type", "needed", "min", "max", "like", "doc"}, …], "reads": [path, …], "writes": [path, …],
+--   "verbs": [[op, word, …], …], "time_ms": n}.
+-- With interpreter none the op is its verbs, and has no program. What was signed is what runs: the digests are of the files'
+-- bytes, and the row is under the machine's seal.
+CREATE TABLE op_manifest (
+    id                 INTEGER PRIMARY KEY,
+    name               TEXT    NOT NULL CHECK (name = manifest ->> '$.name'),
+    manifest           TEXT    NOT NULL CHECK (json_valid(manifest) AND length(CAST(manifest AS BLOB)) <= 16384),
+    program_sha256     TEXT    CHECK (length(program_sha256) = 64 AND program_sha256 NOT GLOB '*[^0-9a-f]*'),
+    interpreter_sha256 TEXT    CHECK (length(interpreter_sha256) = 64 AND interpreter_sha256 NOT GLOB '*[^0-9a-f]*'),
+    factor_id          INTEGER NOT NULL REFERENCES factor (id),
+    by_uid             INTEGER NOT NULL CHECK (by_uid >= 0),
+    created_at         INTEGER NOT NULL,
+    seal_text          TEXT    GENERATED ALWAYS AS
+                       (json_array('manifest', name, manifest, program_sha256, interpreter_sha256, factor_id, by_uid,
+                                   created_at)) VIRTUAL,
+    seal               BLOB    NOT NULL CHECK (length(seal) = 64),
+    state              TEXT    NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'replaced', 'dropped')),
+    ended_at           INTEGER,
+    end_reason         TEXT    CHECK (length(end_reason) <= 128),
+    CHECK ((state = 'active') = (ended_at IS NULL))
+) STRICT;
+
+CREATE UNIQUE INDEX op_manifest_once ON op_manifest (name) WHERE state = 'active';
+
+-- (A text is looked into where it is JSON alone, so that nothing else says why it is refused.)
+CREATE TRIGGER op_manifest_form BEFORE INSERT ON op_manifest
+BEGIN
+    SELECT RAISE(ABORT, 'manifest.form|a manifest is a JSON object of at most 16384 bytes')
+     WHERE CASE WHEN json_valid(NEW.manifest)
+                THEN json_type(NEW.manifest) <> 'object' OR NEW.manifest <> json(NEW.manifest)
+                  OR length(CAST(NEW.manifest AS BLOB)) > 16384 OR instr(NEW.manifest, '\u0000') > 0
+                ELSE 1 END;
+    SELECT RAISE(ABORT, 'manifest.member|a manifest has name, summary, program, interpreter, params, reads, writes, verbs and time_ms, each at most once')
+     WHERE EXISTS (SELECT 1 FROM json_each(NEW.manifest)
+                    WHERE key NOT IN ('name', 'summary', 'program', 'interpreter', 'params', 'reads', 'writes',
+                                      'destinations', 'builder', 'credential', 'verbs', 'time_ms'))
+        OR (SELECT count(*) <> count(DISTINCT key) FROM json_each(NEW.manifest));
+    SELECT RAISE(ABORT, 'manifest.name|a name is run: and 1 to 40 of a to z, 0 to 9 and _, beginning with a letter')
+     WHERE json_type(NEW.manifest, '$.name') IS NOT 'text' OR NEW.name IS NOT NEW.manifest ->> '$.name'
+        OR NEW.name NOT GLOB 'run:[a-z]*' OR substr(NEW.name, 5) GLOB '*[^a-z0-9_]*' OR length(NEW.name) > 44;
+    SELECT RAISE(ABORT, 'manifest.summary|a summary is 1 to 128 characters, none of them a control character')
+     WHERE json_type(NEW.manifest, '$.summary') IS NOT 'text'
+        OR length(NEW.manifest ->> '$.summary') NOT BETWEEN 1 AND 128
+        OR (NEW.manifest ->> '$.summary') GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*';
+    SELECT RAISE(ABORT, 'manifest.time|a time is whole milliseconds, at least 1000, and no more than the setting act.time_ms allows')
+     WHERE coalesce(json_type(NEW.manifest, '$.time_ms'), 'integer') <> 'integer'
+        OR NEW.manifest ->> '$.time_ms'
+           NOT BETWEEN 1000 AND (SELECT value FROM setting WHERE name = 'act.time_ms');
+    SELECT RAISE(ABORT, 'manifest.none|an op without an interpreter is its verbs: it has no program')
+     WHERE NEW.manifest ->> '$.interpreter' = 'none' AND json_type(NEW.manifest, '$.program') IS NOT NULL;
+    SELECT RAISE(ABORT, 'manifest.none|an op without a program has no reads, writes, destinations or builder')
+     WHERE NEW.manifest ->> '$.interpreter' = 'none'
+       AND EXISTS (SELECT 1 FROM json_each(NEW.manifest)
+                    WHERE key IN ('reads', 'writes', 'destinations', 'builder'));
+    SELECT RAISE(ABORT, 'manifest.none|none of the verbs needs a credential')
+     WHERE NEW.manifest ->> '$.interpreter' = 'none' AND json_type(NEW.manifest, '$.credential') IS NOT NULL;
+    SELECT RAISE(ABORT, 'manifest.later|destinations, builder and credential are not in this version: a program has no network')
+     WHERE EXISTS (SELECT 1 FROM json_each(NEW.manifest) WHERE key IN ('destinations', 'builder', 'credential'));
+    SELECT RAISE(ABORT, 'manifest.program|a program, and its interpreter, is an absolute path of a file, without empty parts, . and ..')
+     WHERE NEW.manifest ->> '$.interpreter' IS NOT 'none'
+       AND (json_type(NEW.manifest, '$.program') IS NOT 'text'
+         OR bound_holds('beneath', '/', NEW.manifest ->> '$.program') IS NOT 1
+         OR coalesce(json_type(NEW.manifest, '$.interpreter'), 'text') <> 'text'
+         OR bound_holds('beneath', '/', coalesce(NEW.manifest ->> '$.interpreter', '/')) IS NOT 1);
+    SELECT RAISE(ABORT, 'manifest.sealed|the program, and its interpreter where it has one, is sealed by its digest, and nothing else is')
+     WHERE (NEW.program_sha256 IS NULL) <> (NEW.manifest ->> '$.interpreter' IS 'none')
+        OR (NEW.interpreter_sha256 IS NULL) <> (coalesce(NEW.manifest ->> '$.interpreter', 'none') = 'none');
+    SELECT RAISE(ABORT, 'manifest.params|params are at most 8 objects with name, type, needed, min, max, like and doc')
+     WHERE coalesce(json_type(NEW.manifest, '$.params'), 'array') <> 'array'
+        OR json_array_length(NEW.manifest, '$.params') > 8
+        OR EXISTS (SELECT 1 FROM json_each(NEW.manifest, '$.params') AS p
+            WHERE CASE WHEN p.type <> 'object' THEN 1
+                       ELSE (SELECT count(*) <> count(DISTINCT key) OR coalesce(sum(NOT CASE key
+                                    WHEN 'name' THEN type = 'text' AND length(value) BETWEEN 1 AND 32
+                                                     AND value NOT GLOB '*[^a-z_]*' AND value GLOB '[a-z]*'
+                                    WHEN 'type' THEN type = 'text' AND value IN ('string', 'integer')
+                                    WHEN 'needed' THEN type IN ('true', 'false')
+                                    WHEN 'min' THEN type = 'integer' AND value BETWEEN -9000000000000000 AND 9000000000000000
+                                    WHEN 'max' THEN type = 'integer' AND value BETWEEN -9000000000000000 AND 9000000000000000
+                                    WHEN 'like' THEN type = 'text' AND glob_valid(value)
+                                    WHEN 'doc' THEN type = 'text' AND length(value) BETWEEN 1 AND 200
+                                                    AND value NOT GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*'
+                                    ELSE 0 END), 0) > 0 FROM json_each(p.value)) END);
+    SELECT RAISE(ABORT, 'manifest.params|a param has a name of its own, a type and a doc; an integer has min and max; what is not needed comes last')
+     WHERE EXISTS (SELECT 1 FROM json_each(NEW.manifest, '$.params') AS p
+            WHERE p.value ->> '$.name' IS NULL OR p.value ->> '$.type' IS NULL OR p.value ->> '$.doc' IS NULL
+               OR (p.value ->> '$.type' = 'integer'
+                   AND (p.value ->> '$.min' IS NULL OR p.value ->> '$.max' IS NULL OR p.value ->> '$.like' IS NOT NULL))
+               OR (p.value ->> '$.type' = 'string'
+                   AND (coalesce(p.value ->> '$.min', 1) NOT BETWEEN 0 AND 4095
+                     OR coalesce(p.value ->> '$.max', 4095) NOT BETWEEN 1 AND 4095))
+               OR coalesce(p.value ->> '$.min', 1) > coalesce(p.value ->> '$.max', 4095)
+               OR EXISTS (SELECT 1 FROM json_each(NEW.manifest, '$.params') AS o
+                           WHERE o.key < p.key AND (o.value ->> '$.name' = p.value ->> '$.name'
+                              OR (coalesce(o.value ->> '$.needed', 1) = 0 AND coalesce(p.value ->> '$.needed', 1) = 1))));
+    SELECT RAISE(ABORT, 'manifest.paths|reads are at most 16 absolute paths, writes at most 8 folders, each named once and none of them /')
+     WHERE coalesce(json_type(NEW.manifest, '$.reads'), 'array') <> 'array'
+        OR coalesce(json_type(NEW.manifest, '$.writes'), 'array') <> 'array'
+        OR json_array_length(NEW.manifest, '$.reads') > 16 OR json_array_length(NEW.manifest, '$.writes') > 8
+        OR EXISTS (SELECT 1 FROM json_each(NEW.manifest, '$.reads')
+                    WHERE type <> 'text' OR value = '/' OR bound_holds('beneath', '/', value) IS NOT 1)
+        OR EXISTS (SELECT 1 FROM json_each(NEW.manifest, '$.writes')
+                    WHERE type <> 'text' OR value = '/' OR bound_holds('beneath', '/', value) IS NOT 1)
+        OR (SELECT count(*) <> count(DISTINCT value)
+              FROM (SELECT value FROM json_each(NEW.manifest, '$.reads')
+                    UNION ALL SELECT value FROM json_each(NEW.manifest, '$.writes')));
+    SELECT RAISE(ABORT, 'manifest.verbs|an op that is its verbs has 1 to 16 of them, each a list: the op of a verb, then words or $PARAM; no other op has any')
+     WHERE CASE WHEN NEW.manifest ->> '$.interpreter' IS NOT 'none' THEN json_type(NEW.manifest, '$.verbs') IS NOT NULL
+                WHEN json_type(NEW.manifest, '$.verbs') IS NOT 'array' THEN 1
+                ELSE json_array_length(NEW.manifest, '$.verbs') NOT BETWEEN 1 AND 16
+                  OR EXISTS (SELECT 1 FROM json_each(NEW.manifest, '$.verbs') AS v
+                      WHERE CASE WHEN v.type <> 'array' THEN 1
+                            ELSE v.value ->> 0 NOT IN (SELECT op FROM verb) OR json_array_length(v.value) NOT BETWEEN 1 AND 3
+                              OR EXISTS (SELECT 1 FROM json_each(v.value) AS w WHERE w.type <> 'text'
+                                    OR (w.value GLOB '$*' AND substr(w.value, 2) NOT IN
+                                        (SELECT p.value ->> '$.name' FROM json_each(NEW.manifest, '$.params') AS p)))
+                            END) END;
+END;
+
+CREATE TRIGGER op_manifest_on_a_persons_word BEFORE INSERT ON op_manifest
+BEGIN
+    SELECT RAISE(ABORT, 'manifest.factor|a factor has to prove who adds an op')
+     WHERE (SELECT state FROM factor WHERE id = NEW.factor_id) IS NOT 'active'
+        OR NOT EXISTS (SELECT 1 FROM factor_try WHERE outcome = 'right' AND at = now_ms())
+        OR NEW.created_at <> now_ms();
+    SELECT RAISE(ABORT, 'manifest.seal|the seal of this op is not of this machine')
+     WHERE seal_ok('manifest', NEW.seal_text, NEW.seal) IS NOT 1;
+    SELECT RAISE(ABORT, 'manifest.transition|an op that is added begins as active') WHERE NEW.state <> 'active';
+    SELECT RAISE(ABORT, 'manifest.full|there are as many added ops as the setting manifest.live allows')
+     WHERE (SELECT count(*) FROM op_manifest WHERE state = 'active' AND name <> NEW.name)
+        >= (SELECT value FROM setting WHERE name = 'manifest.live');
+    UPDATE op_manifest SET state = 'replaced', ended_at = now_ms(), end_reason = 'added anew'
+     WHERE name = NEW.name AND state = 'active';
+END;
+
+-- It stands in the catalog from now on; the row there stays, since history names it.
+CREATE TRIGGER op_manifest_is_an_op AFTER INSERT ON op_manifest
+BEGIN
+    INSERT INTO op (name, class, usage, summary)
+    SELECT NEW.name, 'action', coalesce((SELECT group_concat(iif(coalesce(p.value ->> '$.needed', 1),
+               upper(p.value ->> '$.name'), '[' || upper(p.value ->> '$.name') || ']'), ' ')
+               FROM json_each(NEW.manifest, '$.params') AS p), ''), NEW.manifest ->> '$.summary'
+     WHERE true
+        ON CONFLICT DO UPDATE SET usage = excluded.usage, summary = excluded.summary;
+    DELETE FROM op_param WHERE op = NEW.name;
+    INSERT INTO op_param (op, position, name, type, needed, low, high, doc)
+    SELECT NEW.name, p.key + 1, p.value ->> '$.name', p.value ->> '$.type', coalesce(p.value ->> '$.needed', 1),
+           coalesce(p.value ->> '$.min', 1), coalesce(p.value ->> '$.max', 4095), p.value ->> '$.doc'
+      FROM json_each(NEW.manifest, '$.params') AS p;
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'op_manifest', NEW.id, NEW.state, '',
+            json_object('op', NEW.name, 'program', NEW.manifest ->> '$.program', 'program_sha256', NEW.program_sha256,
+                        'interpreter_sha256', NEW.interpreter_sha256, 'manifest_sha256', lower(hex(sha256(NEW.manifest))),
+                        'factor', NEW.factor_id, 'by', NEW.by_uid));
+END;
+
+CREATE TRIGGER op_manifest_moves BEFORE UPDATE ON op_manifest
+BEGIN
+    SELECT RAISE(ABORT, 'manifest.transition|an op that was dropped or replaced stays so')
+     WHERE NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'op_manifest' AND from_state = OLD.state AND to_state = NEW.state);
+    SELECT RAISE(ABORT, 'manifest.fixed|what was signed never changes')
+     WHERE NEW.id IS NOT OLD.id OR NEW.name IS NOT OLD.name OR NEW.manifest IS NOT OLD.manifest
+        OR NEW.program_sha256 IS NOT OLD.program_sha256 OR NEW.interpreter_sha256 IS NOT OLD.interpreter_sha256
+        OR NEW.factor_id IS NOT OLD.factor_id OR NEW.by_uid IS NOT OLD.by_uid
+        OR NEW.created_at IS NOT OLD.created_at OR NEW.seal IS NOT OLD.seal;
+END;
+
+CREATE TRIGGER op_manifest_stays BEFORE DELETE ON op_manifest
+BEGIN
+    SELECT RAISE(ABORT, 'manifest.kept|an added op is dropped, not deleted');
+END;
+
+-- What was approved was approved of what ran then: with another program, or none, nothing of it is held.
+CREATE TRIGGER op_manifest_ends AFTER UPDATE OF state ON op_manifest
+BEGIN
+    UPDATE grant SET state = 'dropped', ended_at = now_ms(), end_reason = 'the op was ' || NEW.state
+     WHERE op = NEW.name AND state = 'active';
+    UPDATE approval SET state = 'expired', decided_at = now_ms() WHERE op = NEW.name AND state = 'pending';
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'op_manifest', NEW.id, NEW.state, '', json_object('op', NEW.name, 'reason', NEW.end_reason));
+END;
+
+-- A restored machine is an older self: what it would run is signed anew.
+CREATE TRIGGER op_manifest_ends_with_restore AFTER INSERT ON restore
+BEGIN
+    UPDATE op_manifest SET state = 'dropped', ended_at = now_ms(), end_reason = 'restored' WHERE state = 'active';
+END;
+
+-- Added ops, and whether each holds: under its seal, on the word of a factor that is trusted still.
+CREATE VIEW added_ops AS
+SELECT m.name, m.id, m.manifest ->> '$.summary' AS summary, m.manifest ->> '$.program' AS program,
+       CASE WHEN seal_ok('manifest', m.seal_text, m.seal) IS NOT 1 THEN 'changed by another tool'
+            WHEN f.state <> 'active' THEN 'its signer is not trusted any more' ELSE 'yes' END AS holds,
+       f.label AS signed_with, m.by_uid, m.created_at, m.manifest, m.program_sha256, m.interpreter_sha256
+  FROM op_manifest AS m JOIN factor AS f ON f.id = m.factor_id WHERE m.state = 'active';
+
+-- Words that are not what the params say: their number, one that is no such text, number or pattern. A text that
+-- begins with a dash could pose as an option of the program: only a pattern lets it in.
+CREATE VIEW added_op_param AS
+SELECT m.name AS op, p.key AS at, p.value ->> '$.type' AS type, coalesce(p.value ->> '$.needed', 1) AS needed,
+       coalesce(p.value ->> '$.min', 1) AS low, coalesce(p.value ->> '$.max', 4095) AS high, p.value ->> '$.like' AS pattern
+  FROM op_manifest AS m JOIN json_each(m.manifest, '$.params') AS p WHERE m.state = 'active';
+
+-- Words that are put to an added op, before they become a run or a question.
+CREATE VIEW added_op_ask AS SELECT name AS op, '[]' AS args FROM op_manifest WHERE false;
+
+CREATE TRIGGER added_op_ask_is_held_to_its_params INSTEAD OF INSERT ON added_op_ask
+BEGIN
+    SELECT RAISE(ABORT, 'op.unknown|there is no op of this name')
+     WHERE NOT EXISTS (SELECT 1 FROM op_manifest WHERE name = NEW.op AND state = 'active');
+    SELECT RAISE(ABORT, 'manifest.edited|the record of this op was changed by another tool, or its signer is not trusted any more')
+     WHERE (SELECT holds FROM added_ops WHERE name = NEW.op) IS NOT 'yes';
+    SELECT RAISE(ABORT, 'op.args|the words are not what this op takes')
+     WHERE instr(NEW.args, '\u0000') > 0
+        OR json_array_length(NEW.args) > (SELECT count(*) FROM added_op_param WHERE op = NEW.op)
+        OR EXISTS (SELECT 1 FROM added_op_param AS p LEFT JOIN json_each(NEW.args) AS a ON a.key = p.at
+            WHERE p.op = NEW.op AND CASE
+                  WHEN a.key IS NULL THEN p.needed
+                  WHEN a.type <> 'text' THEN 1
+                  WHEN p.type = 'integer' THEN bound_holds('min', p.low, a.value) IS NOT 1
+                                            OR bound_holds('max', p.high, a.value) IS NOT 1
+                  ELSE length(a.value) NOT BETWEEN p.low AND p.high
+                    OR a.value GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*'
+                    OR CASE WHEN p.pattern IS NULL THEN a.value GLOB '-*'
+                            ELSE bound_holds('like', p.pattern, a.value) IS NOT 1 END END);
+END;
+
+CREATE TRIGGER op_run_of_added_op BEFORE INSERT ON op_run WHEN NEW.op GLOB 'run:*'
+BEGIN
+    INSERT INTO added_op_ask (op, args) VALUES (NEW.op, NEW.args);
+END;
+
+CREATE TRIGGER approval_of_added_op BEFORE INSERT ON approval WHEN NEW.op GLOB 'run:*' AND json_valid(NEW.args)
+BEGIN
+    INSERT INTO added_op_ask (op, args) VALUES (NEW.op, NEW.args);
+END;
+
+-- The row that lets a program start: which manifest it is of, and, once it is known, which sandbox it is in.
+CREATE TABLE program_run (
+    op_run_id      INTEGER PRIMARY KEY REFERENCES op_run (id),
+    manifest_id    INTEGER NOT NULL REFERENCES op_manifest (id),
+    sandbox_run_id INTEGER REFERENCES sandbox_run (id)
+) STRICT;
+
+CREATE TRIGGER program_run_holds BEFORE INSERT ON program_run
+BEGIN
+    SELECT RAISE(ABORT, 'op.output|only a run that was begun runs a program')
+     WHERE (SELECT state FROM op_run WHERE id = NEW.op_run_id) IS NOT 'running';
+    SELECT RAISE(ABORT, 'manifest.edited|the record of this op was changed by another tool, or its signer is not trusted any more')
+     WHERE NOT EXISTS (SELECT 1 FROM added_ops AS a JOIN op_run AS r ON r.op = a.name
+                        WHERE r.id = NEW.op_run_id AND a.id = NEW.manifest_id AND a.holds = 'yes');
+END;
+
+CREATE TRIGGER program_run_moves BEFORE UPDATE ON program_run
+BEGIN
+    SELECT RAISE(ABORT, 'manifest.fixed|what ran is history')
+     WHERE NEW.op_run_id IS NOT OLD.op_run_id OR NEW.manifest_id IS NOT OLD.manifest_id
+        OR OLD.sandbox_run_id IS NOT NULL;
+END;
+
+CREATE TRIGGER program_run_stays BEFORE DELETE ON program_run
+BEGIN
+    SELECT RAISE(ABORT, 'manifest.fixed|what ran is history');
+END;
+
+-- A run that whoever asked for it takes back. One that waits is over with that; one that runs is stopped by the worker.
+CREATE TABLE op_cancel (
+    op_run_id INTEGER PRIMARY KEY REFERENCES op_run (id),
+    asked_at  INTEGER NOT NULL
+) STRICT;
+
+CREATE TRIGGER op_cancel_is_of_a_live_run BEFORE INSERT ON op_cancel
+BEGIN
+    SELECT RAISE(ABORT, 'op.final|a finished run is history')
+     WHERE (SELECT finished_at FROM op_run WHERE id = NEW.op_run_id) IS NOT NULL
+        OR NOT EXISTS (SELECT 1 FROM op_run WHERE id = NEW.op_run_id);
+END;
+
+CREATE TRIGGER op_cancel_takes_back AFTER INSERT ON op_cancel
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    SELECT 'op', 'op_run', r.id, 'cancel', p.host_name, json_object('op', r.op, 'state', r.state)
+      FROM op_run AS r JOIN pairing AS p ON p.id = r.pairing_id WHERE r.id = NEW.op_run_id;
+    UPDATE op_run SET state = 'cancelled', finished_at = now_ms() WHERE id = NEW.op_run_id AND state = 'queued';
+END;
+
+CREATE TRIGGER op_cancel_stays BEFORE DELETE ON op_cancel
+BEGIN
+    SELECT RAISE(ABORT, 'op.final|a finished run is history');
+END;
+
+CREATE TRIGGER op_cancel_no_update BEFORE UPDATE ON op_cancel
+BEGIN
+    SELECT RAISE(ABORT, 'op.final|a finished run is history');
+END;

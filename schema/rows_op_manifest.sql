@@ -1,0 +1,34 @@
+-- rows_op_manifest.sql: limits, refusals and moves of ops that a person adds.
+INSERT INTO setting (name, value, unit, low, high, doc) VALUES
+    ('manifest.file', 67108864, 'bytes', 4096, 1073741824, 'longest program, or interpreter, of an added op'),
+    ('manifest.live', 256, 'rows', 1, 10000, 'added ops at once'),
+    ('manifest.changes', 500, 'rows', 1, 10000, 'changes that the answer of a program lists');
+INSERT INTO state_rule (entity, from_state, to_state) VALUES
+    ('op_manifest', '', 'active'),
+    ('op_manifest', 'active', 'replaced'),
+    ('op_manifest', 'active', 'dropped');
+INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
+    ('manifest.changed', 3, 409, 'look at what changed in the file; then add the op anew: bastion op add'),
+    ('manifest.edited', 126, 409, 'have a person add the op anew: bastion op add'),
+    ('manifest.factor', 126, 403, 'prove it with a code, or an SSH signature over what --bytes prints'),
+    ('manifest.file', 3, 422, 'name a file that can be read, within the setting manifest.file'),
+    ('manifest.fixed', 126, 409, 'add the op anew: bastion op add'),
+    ('manifest.form', 2, 422, 'see bastion help op for what a manifest is'),
+    ('manifest.full', 126, 409, 'drop some first: bastion op ls'),
+    ('manifest.kept', 126, 409, 'drop it: bastion op rm'),
+    ('manifest.later', 2, 422, 'leave them out; what it needs of the network, fetch beforehand'),
+    ('manifest.member', 2, 422, 'see bastion help op for what a manifest is'),
+    ('manifest.name', 2, 422, 'name it as run:backup_site'),
+    ('manifest.none', 2, 422, 'leave that out, or name an interpreter and a program'),
+    ('manifest.params', 2, 422, 'see bastion help op for what a param is'),
+    ('manifest.paths', 2, 422, 'name them in full, without links'),
+    ('manifest.program', 2, 422, 'name it in full'),
+    ('manifest.script', 2, 422, 'name its interpreter: then that is sealed as well'),
+    ('manifest.seal', 1, 500, 'add it with the verb: bastion op add'),
+    ('manifest.sealed', 1, 500, 'add it with the verb: bastion op add'),
+    ('manifest.summary', 2, 422, 'say in a line what it does'),
+    ('manifest.time', 2, 422, 'shorten it, or raise the setting act.time_ms'),
+    ('manifest.transition', 1, 500, 'add it with the verb: bastion op add'),
+    ('manifest.unknown', 2, 404, 'see bastion op ls'),
+    ('manifest.verbs', 2, 422, 'see bastion ops verbs for their ops'),
+    ('policy.held', 126, 403, 'see bastion sandbox policy, and bastion sandbox explain for what it says');

@@ -1,0 +1,281 @@
+/* test_ops.c: a person adds an op, a Host asks for it: looked at, applied, held, taken back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/driver.h"
+
+static struct driver d;
+static struct said said;
+static char site[96], notes[96], program[96], manifest[96];
+
+static void
+says(const char *text)
+{
+	if (strstr(said.out, text) == NULL)
+		fail_msg("does not say %s: %s%s", text, said.out, said.err);
+}
+
+static void
+put(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	fputs(text, f);
+	assert_int_equal(fclose(f), 0);
+}
+
+static void
+has(const char *name, const char *text)
+{
+	char path[160], is[256] = "";
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", site, name);
+	assert_non_null(f = fopen(path, "r"));
+	assert_true(fgets(is, sizeof(is), f) != NULL);
+	fclose(f);
+	assert_string_equal(is, text);
+}
+
+static void
+add(const char *name, const char *members)
+{
+	char text[2048], code[8];
+
+	snprintf(text, sizeof(text), "{\"name\":\"%s\",\"summary\":\"try it\",%s}", name, members);
+	put(manifest, text);
+	driver_does(&said, driver_code(&d, code), "op", "add", manifest, NULL);
+}
+
+/* The whole walk: added, asked for, approved, looked at, applied; and every word it says. */
+static void
+a_program_is_looked_at_and_applied(void **state)
+{
+	char members[1024];
+
+	(void)state;
+	put(program, "echo \"building $1\"\ncat \"$2\" >page\nrm old\necho new >new\n"
+		     "[ \"$1\" = two ] && exit 7\nexit 0\n");
+	snprintf(members, sizeof(members),
+	    "\"interpreter\":\"/bin/sh\",\"program\":\"%s\",\"reads\":[\"%s\"],\"writes\":[\"%s\"],"
+	    "\"params\":[{\"name\":\"branch\",\"type\":\"string\",\"max\":8,\"doc\":\"what\"},"
+	    "{\"name\":\"notes\",\"type\":\"string\",\"like\":\"/**\",\"doc\":\"from where\"}]",
+	    program, notes, site);
+	add("run:site", members);
+	says("Added.");
+	driver_does(&said, NULL, "op", "ls", "--json", NULL);
+	says("\"holds\":\"yes\"");
+	/* What it takes is said before a person is asked. */
+	driver_refused(&said, 2, "op.args", NULL, "on", d.box, "--", "run:site", "-x", notes, NULL);
+	driver_refused(&said, 2, "op.args", NULL, "on", d.box, "run:site", "one", NULL);
+	driver_refused(&said, 77, "approval.needed", NULL, "on", d.box, "run:site", "one", notes,
+	    "--uses", "9", "--for", "1d", "--bounds", "{\"branch\":{\"in\":[\"one\",\"two\"]}}",
+	    NULL);
+	driver_approve(&d, driver_question(&d));
+	driver_does(
+	    &said, NULL, "on", d.box, "run:site", "one", notes, "--dry-run", "--json", NULL);
+	says("building one");
+	says("\"dry\":true");
+	says("\"change\":\"deleted\"");
+	says("\"applied\":0");
+	has("old", "old\n");
+	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM grant_use"), 0);
+	driver_does(&said, NULL, "on", d.box, "run:site", "one", notes, "--json", NULL);
+	says("\"applied\":3");
+	has("page", "a note\n");
+	has("new", "new\n");
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX,
+		"SELECT count(*) FROM sandbox_run AS s JOIN program_run AS p"
+		" ON p.sandbox_run_id = s.id WHERE s.applied = 3 AND s.state = 'ended'"),
+	    1);
+}
+
+/* What ends with another code than 0 is half done: nothing of it is kept. */
+static void
+what_fails_is_not_applied(void **state)
+{
+	char path[160];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/new", site);
+	assert_int_equal(unlink(path), 0);
+	snprintf(path, sizeof(path), "%s/old", site);
+	put(path, "old\n");
+	assert_int_equal(
+	    driver_run(&said, NULL, "on", d.box, "run:site", "two", notes, "--json", NULL), 7);
+	says("\"applied\":0");
+	has("old", "old\n");
+	snprintf(path, sizeof(path), "%s/new", site);
+	assert_int_equal(access(path, F_OK), -1);
+	driver_refused(
+	    &said, 126, "grant.args", NULL, "on", d.box, "run:site", "three", notes, NULL);
+}
+
+/* The policy of the machine is asked about every path, before anything starts. */
+static void
+the_policy_holds_a_program(void **state)
+{
+	(void)state;
+	driver_does(&said, NULL, "sandbox", "policy", "add", "deny_write", site, NULL);
+	assert_int_equal(driver_run(&said, NULL, "on", d.box, "run:site", "one", notes, "--dry-run",
+			     "--json", NULL),
+	    126);
+	says("policy.held");
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT count(*) FROM decision_made WHERE tool = 'run.site'"
+			     " AND action = 'deny' AND gate = 'paths'"),
+	    1);
+	driver_does(&said, NULL, "sandbox", "policy", "remove", "deny_write", site, NULL);
+	driver_does(
+	    &said, NULL, "on", d.box, "run:site", "one", notes, "--dry-run", "--json", NULL);
+}
+
+/* SEAL-1: a program, or a row, that is not what was signed runs nothing. */
+static void
+only_what_was_signed_runs(void **state)
+{
+	char was[256];
+	FILE *f;
+
+	(void)state;
+	assert_non_null(f = fopen(program, "r"));
+	was[fread(was, 1, sizeof(was) - 1, f)] = '\0';
+	fclose(f);
+	put(program, "touch evil\n");
+	assert_int_equal(
+	    driver_run(&said, NULL, "on", d.box, "run:site", "one", notes, "--json", NULL), 126);
+	says("manifest.changed");
+	put(program, was);
+}
+
+/* Whoever asked takes it back: what runs is ended at the box, and nothing of it is applied. */
+static void
+a_run_is_taken_back(void **state)
+{
+	char members[512], path[160];
+	struct job job;
+	const char *words[] = {"on", d.box, "run:slow", "--wait", NULL};
+	int64_t id;
+
+	(void)state;
+	put(program, "echo half >slow\necho begun\nsleep 600\n");
+	snprintf(members, sizeof(members),
+	    "\"interpreter\":\"/bin/sh\",\"program\":\"%s\",\"writes\":[\"%s\"]", program, site);
+	add("run:slow", members);
+	driver_grant(&d, "run:slow", NULL, NULL, "3", "1d");
+	driver_start(&job, NULL, words);
+	driver_until(&d, DRIVER_BOX, 1,
+	    "SELECT count(*) FROM op_output AS o JOIN op_run AS r ON r.id = o.op_run_id"
+	    " WHERE r.op = 'run:slow' AND r.state = 'running' AND o.frame LIKE '%%begun%%'");
+	id = driver_value(&d, DRIVER_BOX, "SELECT max(id) FROM op_run");
+	assert_int_equal(kill(job.pid, SIGINT), 0);
+	driver_finish(&job, &said);
+	driver_until(&d, DRIVER_BOX, 1,
+	    "SELECT state = 'cancelled' AND exit_code IS NULL FROM op_run WHERE id = %" PRId64, id);
+	driver_until(&d, DRIVER_BOX, 0, "SELECT count(*) FROM live_sandboxes");
+	snprintf(path, sizeof(path), "%s/slow", site);
+	assert_int_equal(access(path, F_OK), -1);
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX,
+		"SELECT count(*) FROM audit WHERE entity = 'op_run' AND action = 'cancel'"),
+	    1);
+	/* A worker that dies takes its programs along: they read as lost, never as done. */
+	driver_start(&job, NULL, words);
+	driver_until(&d, DRIVER_BOX, 1,
+	    "SELECT count(*) FROM op_output AS o JOIN op_run AS r ON r.id = o.op_run_id"
+	    " WHERE r.op = 'run:slow' AND r.state = 'running' AND o.frame LIKE '%%begun%%'");
+	assert_int_equal(kill(driver_actor(&d, DRIVER_BOX, "worker"), SIGKILL), 0);
+	driver_until(&d, DRIVER_BOX, 1,
+	    "SELECT state = 'lost' FROM op_run WHERE id = (SELECT max(id) FROM op_run)");
+	driver_finish(&job, &said);
+	driver_until(&d, DRIVER_BOX, 0, "SELECT count(*) FROM live_sandboxes");
+	assert_int_equal(access(path, F_OK), -1);
+}
+
+/* VERB-4: an op that is its verbs needs no program and no sandbox; each verb looks, then does. */
+static void
+an_op_is_its_verbs(void **state)
+{
+	char members[1024], from[160], to[160];
+
+	(void)state;
+	snprintf(from, sizeof(from), "%s/old", site);
+	snprintf(to, sizeof(to), "%s/moved", site);
+	snprintf(members, sizeof(members),
+	    "\"interpreter\":\"none\",\"params\":[{\"name\":\"text\",\"type\":\"string\",\"doc\":\"d\"}],"
+	    "\"verbs\":[[\"file:put\",\"%s/put\",\"$text\"],[\"file:move\",\"%s\",\"%s\"]]",
+	    site, from, to);
+	add("run:verbs", members);
+	driver_grant(&d, "run:verbs", "hello", NULL, "3", "1d");
+	driver_does(&said, NULL, "on", d.box, "run:verbs", "hello", "--dry-run", "--json", NULL);
+	says("\"verbs\":[{\"path\"");
+	assert_int_equal(access(to, F_OK), -1);
+	driver_does(&said, NULL, "on", d.box, "run:verbs", "hello", "--json", NULL);
+	assert_int_equal(access(to, F_OK), 0);
+	has("put", "hello");
+	/* The second has nothing to move any more: the first is done, and said. */
+	assert_int_not_equal(
+	    driver_run(&said, NULL, "on", d.box, "run:verbs", "hello", "--json", NULL), 0);
+	says("\"changed\":false");
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT count(*) FROM program_run AS p JOIN op_run AS r"
+			     " ON r.id = p.op_run_id WHERE r.op = 'run:verbs'"
+			     " AND p.sandbox_run_id IS NULL"),
+	    3);
+}
+
+static int
+begin(void **state)
+{
+	char path[160];
+
+	(void)state;
+	driver_make(&d);
+	driver_first_day(&d);
+	snprintf(site, sizeof(site), "%s/site", d.dir);
+	snprintf(notes, sizeof(notes), "%s/notes", d.dir);
+	snprintf(program, sizeof(program), "%s/program", d.dir);
+	snprintf(manifest, sizeof(manifest), "%s/manifest", d.dir);
+	assert_int_equal(mkdir(site, 0755), 0);
+	snprintf(path, sizeof(path), "%s/old", site);
+	put(path, "old\n");
+	put(notes, "a note\n");
+	return 0;
+}
+
+static int
+end(void **state)
+{
+	(void)state;
+	driver_drop(&d);
+	return 0;
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_program_is_looked_at_and_applied),
+	    cmocka_unit_test(what_fails_is_not_applied),
+	    cmocka_unit_test(the_policy_holds_a_program),
+	    cmocka_unit_test(only_what_was_signed_runs),
+	    cmocka_unit_test(an_op_is_its_verbs),
+	    cmocka_unit_test(a_run_is_taken_back),
+	};
+
+	return cmocka_run_group_tests(tests, begin, end);
+}
