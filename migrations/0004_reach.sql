@@ -1966,6 +1966,251 @@ SELECT b.id, b.name, b.state,
             ELSE (now_ms() - b.heard_at) / 86400000 || ' d ago' END AS heard
   FROM host_box AS b LEFT JOIN box_witness AS w ON w.box_id = b.id;
 
+CREATE TABLE egress_within (
+    id          INTEGER PRIMARY KEY,
+    rule_id     INTEGER NOT NULL REFERENCES egress_rule (id),
+    method      TEXT    NOT NULL DEFAULT '*' CHECK (length(method) BETWEEN 1 AND 32),
+    path        TEXT    NOT NULL DEFAULT '*' CHECK (length(path) BETWEEN 1 AND 512),
+    websocket   INTEGER NOT NULL DEFAULT 0 CHECK (websocket IN (0, 1)),
+    token_id    INTEGER REFERENCES token (id),
+    made_at     INTEGER NOT NULL,
+    made_by_uid INTEGER NOT NULL CHECK (made_by_uid >= 0)
+) STRICT;
+
+CREATE UNIQUE INDEX egress_within_once
+    ON egress_within (rule_id, method, path, websocket, coalesce(token_id, 0));
+
+CREATE TRIGGER egress_within_born BEFORE INSERT ON egress_within
+BEGIN
+    SELECT CASE
+           WHEN (SELECT state || verdict FROM egress_rule WHERE id = NEW.rule_id) IS NOT 'activeallow'
+           THEN RAISE(ABORT, 'egress.within|only what is allowed can be narrowed')
+           WHEN NEW.method <> '*' AND (NEW.method GLOB '*[^A-Z]*' OR NEW.method = 'CONNECT')
+           THEN RAISE(ABORT, 'egress.within|a method is a word in capital letters, such as GET')
+           WHEN NEW.path <> '*' AND NEW.path NOT GLOB '/*'
+           THEN RAISE(ABORT, 'egress.within|a path begins with /; * stands for any characters')
+           WHEN NEW.path GLOB '*[?#]*' OR instr(NEW.path, '[') > 0 OR NEW.path GLOB '*[^!-~]*'
+           THEN RAISE(ABORT, 'egress.within|a path has neither query nor brackets; * stands for any characters')
+           WHEN NEW.token_id IS NOT NULL
+            AND (SELECT state FROM token WHERE id = NEW.token_id) IS NOT 'active'
+           THEN RAISE(ABORT, 'token.unknown|there is no such token')
+           WHEN NEW.token_id IS NOT NULL
+            AND NOT EXISTS (SELECT 1 FROM token_host AS h JOIN egress_rule AS r ON r.id = NEW.rule_id
+                             WHERE h.token_id = NEW.token_id
+                               AND (h.suffix = r.suffix OR r.suffix GLOB '*.' || h.suffix))
+           THEN RAISE(ABORT, 'token.host|this token is not for that host, so it is never sent there')
+           WHEN (SELECT count(*) FROM egress_within WHERE rule_id = NEW.rule_id)
+             >= (SELECT value FROM setting WHERE name = 'egress.within')
+           THEN RAISE(ABORT, 'egress.many|a rule says as much of requests as the setting egress.within allows')
+           END;
+END;
+
+CREATE TRIGGER egress_within_moves BEFORE UPDATE ON egress_within
+BEGIN
+    SELECT RAISE(ABORT, 'egress.fixed|a rule never changes: forget it and make another');
+END;
+
+CREATE TRIGGER egress_within_stays BEFORE DELETE ON egress_within
+BEGIN
+    SELECT RAISE(ABORT, 'egress.fixed|a rule is dropped, not deleted');
+END;
+
+CREATE TRIGGER egress_within_audit AFTER INSERT ON egress_within
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'egress_rule', NEW.rule_id, 'narrowed', '',
+            json_object('method', NEW.method, 'path', NEW.path, 'websocket', NEW.websocket,
+                        'token', (SELECT name FROM token WHERE id = NEW.token_id)));
+END;
+
+CREATE VIEW egress_narrowed AS
+SELECT f.id,
+       EXISTS (SELECT 1 FROM egress_within AS w JOIN egress_rule AS r ON r.id = w.rule_id
+                WHERE r.state = 'active' AND r.port IN (0, f.port)
+                  AND r.suffix IN (f.host, '*', host_tail(f.host, 1), host_tail(f.host, 2),
+                                   host_tail(f.host, 3), host_tail(f.host, 4), host_tail(f.host, 5),
+                                   host_tail(f.host, 6), host_tail(f.host, 7), host_tail(f.host, 8))
+                  AND (r.uid = f.uid OR r.pairing_id = f.pairing_id
+                       OR (r.uid IS NULL AND r.pairing_id IS NULL AND f.pairing_id IS NULL))) AS narrowed
+  FROM egress_flow AS f;
+
+CREATE TRIGGER egress_flow_within AFTER INSERT ON egress_flow
+WHEN NEW.surface = 'http' AND NEW.state <> 'refused' AND EXISTS (SELECT 1 FROM egress_within)
+BEGIN
+    SELECT RAISE(ABORT, 'egress.plain|what allows this is for requests within TLS')
+      FROM egress_narrowed WHERE id = NEW.id AND narrowed;
+END;
+
+CREATE TABLE egress_request (
+    id        INTEGER PRIMARY KEY,
+    flow_id   INTEGER NOT NULL REFERENCES egress_flow (id) ON DELETE CASCADE,
+    method    TEXT    NOT NULL CHECK (length(method) <= 32),
+    host      TEXT    NOT NULL CHECK (length(host) <= 253),
+    port      INTEGER NOT NULL CHECK (port BETWEEN 0 AND 65535),
+    path      TEXT    NOT NULL CHECK (length(path) <= 4096),
+    websocket INTEGER NOT NULL DEFAULT 0 CHECK (websocket IN (0, 1)),
+    within_id INTEGER REFERENCES egress_within (id),           -- by which it is allowed, where narrowed
+    token_id  INTEGER REFERENCES token (id),                   -- that goes with it
+    state     TEXT    NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'done', 'refused')),
+    status    INTEGER CHECK (status BETWEEN 100 AND 999),      -- of the answer
+    asked_at  INTEGER NOT NULL,
+    ended_at  INTEGER,
+    code      TEXT,
+    why       TEXT    CHECK (length(why) <= 512),
+    CHECK ((state = 'open') = (ended_at IS NULL)),
+    CHECK ((state = 'refused') = (code IS NOT NULL)),
+    CHECK ((state = 'done') = (status IS NOT NULL))
+) STRICT;
+
+CREATE INDEX egress_request_by_flow ON egress_request (flow_id);
+
+CREATE INDEX egress_request_by_token ON egress_request (token_id, asked_at) WHERE token_id IS NOT NULL;
+
+CREATE INDEX egress_request_refused ON egress_request (ended_at) WHERE state = 'refused';
+
+CREATE VIEW egress_request_ruling AS
+SELECT q.id, q.flow_id, q.host = f.host AND q.port = f.port AS same,
+       (SELECT CASE WHEN max(r.verdict = 'deny') THEN 'denied' WHEN count(*) = 0 THEN 'unknown'
+                    WHEN NOT max(CASE WHEN EXISTS (SELECT 1 FROM egress_within WHERE rule_id = r.id)
+                                      THEN EXISTS (SELECT 1 FROM egress_within AS w
+                                                    WHERE w.rule_id = r.id AND w.method IN ('*', q.method)
+                                                      AND q.path GLOB w.path AND w.websocket >= q.websocket)
+                                      ELSE q.websocket = 0 END)
+                    THEN iif(q.websocket, 'websocket', 'narrower') END
+          FROM egress_rule AS r
+         WHERE r.state = 'active'
+           AND r.suffix IN (q.host, '*', host_tail(q.host, 1), host_tail(q.host, 2), host_tail(q.host, 3),
+                            host_tail(q.host, 4), host_tail(q.host, 5), host_tail(q.host, 6),
+                            host_tail(q.host, 7), host_tail(q.host, 8))
+           AND r.port IN (0, q.port)
+           AND (r.uid = f.uid OR r.pairing_id = f.pairing_id
+                OR (r.uid IS NULL AND r.pairing_id IS NULL
+                    AND (f.pairing_id IS NULL OR r.verdict = 'deny')))) AS held,
+       (SELECT w.id FROM egress_within AS w JOIN egress_rule AS r ON r.id = w.rule_id
+         WHERE r.state = 'active' AND w.method IN ('*', q.method) AND q.path GLOB w.path
+           AND w.websocket >= q.websocket
+           AND r.suffix IN (q.host, '*', host_tail(q.host, 1), host_tail(q.host, 2), host_tail(q.host, 3),
+                            host_tail(q.host, 4), host_tail(q.host, 5), host_tail(q.host, 6),
+                            host_tail(q.host, 7), host_tail(q.host, 8))
+           AND r.port IN (0, q.port)
+           AND (r.uid = f.uid OR r.pairing_id = f.pairing_id
+                OR (r.uid IS NULL AND r.pairing_id IS NULL AND f.pairing_id IS NULL))
+         ORDER BY length(r.suffix) DESC, r.port DESC, r.uid IS NULL, length(w.path) DESC,
+                  w.token_id IS NULL, w.id LIMIT 1) AS within_id
+  FROM egress_request AS q JOIN egress_flow AS f ON f.id = q.flow_id;
+
+CREATE TRIGGER egress_request_born BEFORE INSERT ON egress_request
+BEGIN
+    SELECT CASE
+           WHEN NEW.state NOT IN ('open', 'refused') OR NEW.token_id IS NOT NULL OR NEW.within_id IS NOT NULL
+           THEN RAISE(ABORT, 'egress.transition|a request begins as open or refused')
+           WHEN NEW.state = 'refused'
+            AND (SELECT count(*) FROM egress_request WHERE state = 'refused' AND ended_at > now_ms() - 60000)
+             >= (SELECT value FROM setting WHERE name = 'egress.refused')
+           THEN RAISE(ABORT, 'egress.flood|as many refused requests as are kept were refused in this minute')
+           WHEN NEW.state = 'open' AND (SELECT state FROM egress_flow WHERE id = NEW.flow_id) IS NOT 'open'
+           THEN RAISE(ABORT, 'egress.transition|a request is within an open tunnel')
+           END;
+END;
+
+CREATE TRIGGER egress_request_ruled AFTER INSERT ON egress_request WHEN NEW.state = 'open'
+BEGIN
+    SELECT CASE
+           WHEN held = 'denied' THEN RAISE(ABORT, 'egress.denied|a rule denies this')
+           WHEN held = 'unknown' THEN RAISE(ABORT, 'egress.unknown|no rule allows this')
+           WHEN NOT same AND (SELECT value FROM setting WHERE name = 'egress.inspect_host')
+           THEN RAISE(ABORT, 'egress.fronted|the request is for another host than its tunnel')
+           WHEN held = 'websocket' THEN RAISE(ABORT, 'egress.websocket|no rule allows to go over to another protocol')
+           WHEN held = 'narrower' THEN RAISE(ABORT, 'egress.within|no rule allows this method and path')
+           END
+      FROM egress_request_ruling WHERE id = NEW.id;
+    UPDATE egress_request
+       SET within_id = (SELECT within_id FROM egress_request_ruling WHERE id = NEW.id)
+     WHERE id = NEW.id;
+    UPDATE egress_request
+       SET token_id = (SELECT token_id FROM egress_within WHERE id = egress_request.within_id)
+     WHERE id = NEW.id AND within_id IS NOT NULL;
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    SELECT 'op', 'egress_request', q.id, q.state,
+           coalesce((SELECT host_name FROM pairing WHERE id = f.pairing_id), ''),
+           json_object('flow', q.flow_id, 'uid', f.uid, 'method', q.method, 'host', q.host, 'path', q.path,
+                       'token', (SELECT name FROM token WHERE id = q.token_id))
+      FROM egress_request AS q JOIN egress_flow AS f ON f.id = q.flow_id WHERE q.id = NEW.id;
+END;
+
+CREATE TRIGGER egress_request_token AFTER UPDATE OF token_id ON egress_request WHEN NEW.token_id IS NOT NULL
+BEGIN
+    SELECT CASE
+           WHEN (SELECT state FROM token WHERE id = NEW.token_id) IS NOT 'active'
+           THEN RAISE(ABORT, 'token.dropped|the token of the rule that allows this was dropped')
+           WHEN NEW.method = 'TRACE'
+           THEN RAISE(ABORT, 'token.trace|TRACE has a request told back, and a token would be in it')
+           WHEN NOT EXISTS (SELECT 1 FROM token_host AS h JOIN egress_flow AS f ON f.id = NEW.flow_id
+                             WHERE h.token_id = NEW.token_id AND NEW.host = f.host
+                               AND (h.suffix = f.host OR f.host GLOB '*.' || h.suffix))
+           THEN RAISE(ABORT, 'token.host|the token is not for that host')
+           END;
+END;
+
+CREATE TRIGGER egress_request_moves BEFORE UPDATE ON egress_request
+BEGIN
+    SELECT RAISE(ABORT, 'egress.transition|this request is over')
+     WHERE OLD.state <> 'open' OR (NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'egress_request' AND from_state = OLD.state AND to_state = NEW.state));
+    SELECT RAISE(ABORT, 'egress.fixed|what was asked never changes')
+     WHERE NEW.id IS NOT OLD.id OR NEW.flow_id IS NOT OLD.flow_id OR NEW.method IS NOT OLD.method
+        OR NEW.host IS NOT OLD.host OR NEW.port IS NOT OLD.port OR NEW.path IS NOT OLD.path
+        OR NEW.websocket IS NOT OLD.websocket OR NEW.asked_at IS NOT OLD.asked_at
+        OR (OLD.within_id IS NOT NULL AND NEW.within_id IS NOT OLD.within_id)
+        OR (OLD.token_id IS NOT NULL AND NEW.token_id IS NOT OLD.token_id);
+END;
+
+CREATE TRIGGER egress_request_stays BEFORE DELETE ON egress_request
+WHEN EXISTS (SELECT 1 FROM egress_flow WHERE id = OLD.flow_id)
+BEGIN
+    SELECT RAISE(ABORT, 'retention.kept|a request stays as long as its connection');
+END;
+
+CREATE TRIGGER egress_request_audit_refused AFTER INSERT ON egress_request WHEN NEW.state = 'refused'
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('op', 'egress_request', NEW.id, NEW.state, '',
+            json_object('flow', NEW.flow_id, 'method', NEW.method, 'host', NEW.host, 'path', NEW.path,
+                        'code', NEW.code));
+END;
+
+CREATE TABLE egress_authority (
+    id      INTEGER PRIMARY KEY CHECK (id = 1),
+    pem     TEXT    NOT NULL CHECK (length(pem) BETWEEN 64 AND 16384),
+    made_at INTEGER NOT NULL,
+    ends_at INTEGER NOT NULL
+) STRICT;
+
+CREATE TRIGGER egress_authority_audit_birth AFTER INSERT ON egress_authority
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'egress_authority', NEW.id, 'made', '', json_object('ends_at', NEW.ends_at));
+END;
+
+CREATE TRIGGER egress_authority_audit_move AFTER UPDATE ON egress_authority
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'egress_authority', NEW.id, 'made', '', json_object('ends_at', NEW.ends_at));
+END;
+
+CREATE VIEW egress_may_ask AS
+SELECT w.rule_id AS id, m.what, m.port, m.who, w.method, w.path, iif(w.websocket, 'yes', NULL) AS websocket,
+       (SELECT name FROM token WHERE id = w.token_id) AS token
+  FROM egress_within AS w JOIN egress_may AS m ON m.id = w.rule_id;
+
+CREATE VIEW egress_requests AS
+SELECT q.id, q.asked_at, coalesce('host ' || p.host_name, 'uid ' || f.uid) AS who, q.method,
+       'https://' || q.host || iif(q.port = 443, '', ':' || q.port) || q.path AS what,
+       iif(q.state = 'open' AND f.ended_at IS NOT NULL, 'lost', q.state) AS state, q.status,
+       (SELECT name FROM token WHERE id = q.token_id) AS token, q.code, q.why
+  FROM egress_request AS q JOIN egress_flow AS f ON f.id = q.flow_id
+  LEFT JOIN pairing AS p ON p.id = f.pairing_id;
+
 CREATE TABLE box_line (
     box_id     INTEGER PRIMARY KEY REFERENCES host_box (id),
     up         INTEGER NOT NULL DEFAULT 0 CHECK (up >= 0),
@@ -4476,6 +4721,138 @@ BEGIN
     VALUES ('management', 'host_address', OLD.ord, 'removed', '', json_object('endpoint', OLD.endpoint));
 END;
 
+CREATE TABLE token (
+    id          INTEGER PRIMARY KEY,
+    name        TEXT    NOT NULL CHECK (length(name) BETWEEN 1 AND 64
+                        AND name NOT GLOB '*[^A-Za-z0-9._-]*' AND instr(name, char(0)) = 0),
+    header      TEXT    NOT NULL DEFAULT 'Authorization' CHECK (length(header) BETWEEN 1 AND 64),
+    scheme      TEXT    NOT NULL DEFAULT 'Bearer' CHECK (length(scheme) <= 32),     -- '': the secret alone
+    placeholder TEXT    NOT NULL UNIQUE CHECK (length(placeholder) = 40 AND placeholder GLOB 'bastion-*'),
+    secret      BLOB    CHECK (length(secret) BETWEEN 48 AND 4136),                 -- sealed
+    generation  INTEGER NOT NULL DEFAULT 1 CHECK (generation >= 1),                 -- grows with each secret
+    state       TEXT    NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'dropped')),
+    made_at     INTEGER NOT NULL,
+    made_by_uid INTEGER NOT NULL CHECK (made_by_uid >= 0),
+    rotated_at  INTEGER,
+    dropped_at  INTEGER,
+    CHECK ((state = 'dropped') = (dropped_at IS NOT NULL)),
+    CHECK ((state = 'dropped') = (secret IS NULL))
+) STRICT;
+
+CREATE UNIQUE INDEX token_by_name ON token (name) WHERE state = 'active';
+
+CREATE TABLE token_host (
+    token_id INTEGER NOT NULL REFERENCES token (id),
+    suffix   TEXT    NOT NULL CHECK (length(suffix) BETWEEN 1 AND 253),
+    PRIMARY KEY (token_id, suffix)
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER token_born BEFORE INSERT ON token
+BEGIN
+    SELECT CASE
+           WHEN length(NEW.name) NOT BETWEEN 1 AND 64 OR NEW.name GLOB '*[^A-Za-z0-9._-]*'
+             OR instr(NEW.name, char(0)) > 0
+           THEN RAISE(ABORT, 'token.name|a name is 1 to 64 letters, digits, dots, dashes and underscores')
+           WHEN EXISTS (SELECT 1 FROM token WHERE name = NEW.name AND state = 'active')
+           THEN RAISE(ABORT, 'token.name|there is a token of this name')
+           WHEN length(NEW.header) NOT BETWEEN 1 AND 64 OR NEW.header GLOB '*[^A-Za-z0-9-]*'
+             OR instr(NEW.header, char(0)) > 0
+           THEN RAISE(ABORT, 'token.header|a header has 1 to 64 letters, digits and dashes')
+           WHEN lower(NEW.header) IN ('host', 'connection', 'content-length', 'transfer-encoding', 'upgrade',
+                'te', 'trailer', 'keep-alive', 'expect', 'range', 'if-range', 'accept-encoding', 'content-encoding',
+                'location', 'referer', 'origin', 'user-agent')
+             OR lower(NEW.header) GLOB 'proxy-*' OR lower(NEW.header) GLOB 'sec-*'
+           THEN RAISE(ABORT, 'token.header|this header says something else')
+           WHEN NEW.scheme GLOB '*[^A-Za-z0-9-]*' OR instr(NEW.scheme, char(0)) > 0 OR length(NEW.scheme) > 32
+           THEN RAISE(ABORT, 'token.scheme|a scheme is one word of letters, digits and dashes')
+           WHEN NEW.state <> 'active' OR NEW.generation <> 1 OR NEW.secret IS NULL
+           THEN RAISE(ABORT, 'token.transition|a token begins as active, with its first secret')
+           WHEN (SELECT count(*) FROM token WHERE state = 'active')
+             >= (SELECT value FROM setting WHERE name = 'token.live')
+           THEN RAISE(ABORT, 'token.many|there are as many tokens as the setting token.live allows')
+           END;
+END;
+
+CREATE TRIGGER token_moves BEFORE UPDATE ON token
+BEGIN
+    SELECT RAISE(ABORT, 'token.final|a token that was dropped stays dropped')
+     WHERE OLD.state = 'dropped' OR (NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'token' AND from_state = OLD.state AND to_state = NEW.state));
+    SELECT RAISE(ABORT, 'token.fixed|a token keeps its name, header and placeholder; a new secret is a new generation')
+     WHERE NEW.id IS NOT OLD.id OR NEW.name IS NOT OLD.name OR NEW.header IS NOT OLD.header
+        OR NEW.scheme IS NOT OLD.scheme OR NEW.placeholder IS NOT OLD.placeholder
+        OR NEW.made_at IS NOT OLD.made_at OR NEW.made_by_uid IS NOT OLD.made_by_uid
+        OR NEW.generation <> OLD.generation + (NEW.state = 'active')
+        OR (NEW.rotated_at IS NULL AND NEW.state = 'active');
+END;
+
+CREATE TRIGGER token_stays BEFORE DELETE ON token
+BEGIN
+    SELECT RAISE(ABORT, 'token.kept|a token is dropped, not deleted: requests name it');
+END;
+
+CREATE TRIGGER token_host_born BEFORE INSERT ON token_host
+BEGIN
+    SELECT CASE
+           WHEN host_text(NEW.suffix) IS NOT NEW.suffix
+           THEN RAISE(ABORT, 'token.host|a token is for a name in lower case or an address')
+           WHEN host_tail(NEW.suffix, 8) IS NOT NULL
+           THEN RAISE(ABORT, 'token.host|the name of a host has eight labels at most')
+           -- A name of one label is a whole top-level domain.
+           WHEN NEW.suffix NOT GLOB '*[.:]*'
+           THEN RAISE(ABORT, 'token.host|a token is for one host and those below it, not for all of a domain')
+           WHEN (SELECT state FROM token WHERE id = NEW.token_id) IS NOT 'active'
+             OR EXISTS (SELECT 1 FROM egress_within WHERE token_id = NEW.token_id)
+             OR EXISTS (SELECT 1 FROM egress_request WHERE token_id = NEW.token_id)
+           THEN RAISE(ABORT, 'token.fixed|a token gets no more hosts once it is in use')
+           WHEN (SELECT count(*) FROM token_host WHERE token_id = NEW.token_id)
+             >= (SELECT value FROM setting WHERE name = 'token.hosts')
+           THEN RAISE(ABORT, 'token.many|a token is for as many hosts as the setting token.hosts allows')
+           END;
+END;
+
+CREATE TRIGGER token_host_moves BEFORE UPDATE ON token_host
+BEGIN
+    SELECT RAISE(ABORT, 'token.fixed|the hosts of a token never change');
+END;
+
+CREATE TRIGGER token_host_stays BEFORE DELETE ON token_host
+BEGIN
+    SELECT RAISE(ABORT, 'token.fixed|the hosts of a token never change');
+END;
+
+CREATE TRIGGER token_audit_birth AFTER INSERT ON token
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'token', NEW.id, NEW.state, '',
+            json_object('name', NEW.name, 'header', NEW.header, 'scheme', NEW.scheme));
+END;
+
+CREATE TRIGGER token_host_audit AFTER INSERT ON token_host
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'token', NEW.token_id, 'host', '', json_object('suffix', NEW.suffix));
+END;
+
+CREATE TRIGGER token_audit_move AFTER UPDATE ON token
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'token', NEW.id, iif(NEW.state IS OLD.state, 'rotated', NEW.state), '',
+            json_object('name', NEW.name, 'generation', NEW.generation));
+END;
+
+CREATE TRIGGER token_ends_with_restore AFTER INSERT ON restore
+BEGIN
+    UPDATE token SET state = 'dropped', dropped_at = now_ms(), secret = NULL WHERE state = 'active';
+END;
+
+CREATE VIEW tokens AS
+SELECT t.id, t.name, t.state,
+       (SELECT group_concat(suffix, ' ') FROM token_host WHERE token_id = t.id) AS hosts,
+       t.header, t.scheme, t.placeholder, t.made_at, t.rotated_at, t.dropped_at,
+       (SELECT max(asked_at) FROM egress_request WHERE token_id = t.id) AS used_at
+  FROM token AS t;
+
 CREATE TABLE verb (
     name TEXT PRIMARY KEY CHECK (name GLOB '[a-z]*.[a-z]*'),
     op   TEXT NOT NULL UNIQUE REFERENCES op (name),
@@ -4613,6 +4990,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('egress.accepts', 64, 'rows', 1, 4096, 'connections taken from one listener before others have their turn'),
     ('egress.addresses', 64, 'rows', 1, 256, 'most addresses that a name may have'),
     ('egress.answer_head', 65536, 'bytes', 1024, 1048576, 'longest head of an answer to a plain request'),
+    ('egress.authority_hours', 720, 'hours', 1, 8760, 'how long the certificate lasts that programs trust the lane by'),
     ('egress.cache', 4096, 'rows', 0, 1000000, 'names whose addresses are remembered'),
     ('egress.cache_ms', 60000, 'ms', 0, 86400000, 'longest that the addresses of a name are remembered, whatever their TTL'),
     ('egress.connections', 12000, 'rows', 1, 1000000, 'connections to the lane served at once'),
@@ -4623,7 +5001,10 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('egress.head_ms', 30000, 'ms', 100, 600000, 'how long a head may take to arrive'),
     ('egress.http_port', 0, 'port', 0, 65535, 'TCP port of the lane for HTTP and CONNECT on the loopback address; 0: none'),
     ('egress.idle_ms', 600000, 'ms', 100, 86400000, 'how long a connection may carry nothing'),
+    ('egress.inspect', 0, 'mode', 0, 2, 'which tunnels the lane looks into; 0: none, 1: those whose rule says something of requests, 2: all'),
+    ('egress.inspect_host', 1, 'bool', 0, 1, 'whether a request within TLS has to be for the host of its tunnel'),
     ('egress.keep_days', 30, 'days', 0, 36500, 'how long a connection that is over stays in the list'),
+    ('egress.leaves', 512, 'rows', 1, 4096, 'certificates of hosts that the lane keeps'),
     ('egress.linger_ms', 1000, 'ms', 10, 60000, 'how long a refused client may take to read why'),
     ('egress.live', 11000, 'rows', 1, 1000000, 'connections to the internet open at once'),
     ('egress.live_each', 10000, 'rows', 1, 1000000, 'connections of one user or Host to the internet open at once'),
@@ -4632,9 +5013,12 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('egress.report_ms', 2000, 'ms', 100, 3600000, 'how often the rows of open connections say how much these have carried'),
     ('egress.resolve_ms', 10000, 'ms', 100, 600000, 'how long a name may take to be looked up'),
     ('egress.rules', 10000, 'rows', 1, 1000000, 'rules in force at once'),
+    ('egress.shake_ms', 30000, 'ms', 100, 600000, 'how long a TLS handshake of an inspected tunnel may take'),
     ('egress.socks_port', 0, 'port', 0, 65535, 'TCP port of the lane for SOCKS5 on the loopback address; 0: none'),
     ('egress.stagger_ms', 300, 'ms', 1, 60000, 'how long one address may take before the next is tried beside it'),
     ('egress.total_ms', 86400000, 'ms', 1000, 2592000000, 'how long a connection may last'),
+    ('egress.tunnels', 4096, 'rows', 1, 100000, 'inspected tunnels at once'),
+    ('egress.within', 256, 'rows', 1, 10000, 'what one rule may say of requests'),
     ('grant.bounded', 32, 'rows', 0, 256, 'live grants with bounds of one Host for one op'),
     ('grant.rate_ms', 2592000000, 'ms', 1000, 31536000000, 'longest time that the rate of a grant may count over'),
     ('grant.root_ttl_ms', 2592000000, 'ms', 1000, 2592000000, 'longest life of a grant to run something as root, counted from when it was given'),
@@ -4714,7 +5098,9 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('tls.leaf_ms', 7776000000, 'ms', 60000, 31536000000, 'life of a certificate'),
     ('tls.per_day', 24, 'rows', 2, 100000, 'certificates that one box may ask for in a day'),
     ('tls.renew_ms', 2592000000, 'ms', 1000, 31536000000, 'how long before its end a certificate is renewed'),
-    ('tls.retry_ms', 600000, 'ms', 100, 86400000, 'how long a certificate that could not be renewed waits for the next try');
+    ('tls.retry_ms', 600000, 'ms', 100, 86400000, 'how long a certificate that could not be renewed waits for the next try'),
+    ('token.hosts', 32, 'rows', 1, 1000, 'hosts of one token'),
+    ('token.live', 1000, 'rows', 1, 100000, 'tokens at once');
 
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('act.changed', 75, 409, 'look again with --dry, then ask again'),
@@ -4783,27 +5169,37 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('egress.capability', 126, 403, 'have the anchor approve this Host for egress'),
     ('egress.denied', 126, 403, 'see bastion egress ls for the rule'),
     ('egress.dial', 1, 502, 'check that the server answers, then try again'),
+    ('egress.early', 2, 400, 'wait for the answer to CONNECT before TLS begins'),
+    ('egress.encoded', 1, 502, 'ask for an answer without a content coding'),
     ('egress.exists', 126, 409, 'see bastion egress ls'),
     ('egress.fixed', 126, 409, 'see bastion egress ls'),
     ('egress.flood', 75, 429, 'try again later, or raise the setting egress.refused'),
+    ('egress.fronted', 126, 403, 'ask for the host in a tunnel of its own'),
     ('egress.host', 2, 400, 'name a host to reach'),
     ('egress.internal', 126, 403, 'see bastion egress check HOST:PORT'),
     ('egress.link', 126, 403, 'see bastion egress check HOST:PORT'),
     ('egress.many', 126, 409, 'forget rules, or raise the setting egress.rules'),
     ('egress.network', 126, 403, 'see bastion egress check HOST:PORT'),
+    ('egress.no_authority', 126, 404, 'turn it on: bastion egress inspect rules, with the daemon running'),
     ('egress.obsolete', 126, 403, 'write the address as it is written today'),
     ('egress.own', 126, 403, 'see bastion egress check HOST:PORT'),
     ('egress.own_unknown', 126, 403, 'see the daemon''s messages for the reason'),
+    ('egress.plain', 126, 403, 'use https, or allow the host for plain requests by a rule without --method, --path and --token'),
     ('egress.request', 2, 400, 'send a request that can be read in one way only'),
     ('egress.resolve', 126, 403, 'check the name, and the resolver of this machine'),
     ('egress.suffix', 2, 422, 'for example: bastion egress allow github.com'),
     ('egress.this_machine', 126, 403, 'see bastion egress check HOST:PORT'),
     ('egress.timeout', 75, 504, 'try again'),
+    ('egress.tls', 1, 502, 'have the program trust the lane: bastion egress inspect ca'),
     ('egress.transition', 1, 500, 'this is a fault in bastion: please report it'),
+    ('egress.uninspected', 126, 403, 'turn it on: bastion egress inspect rules'),
     ('egress.unknown', 126, 403, 'have whoever runs the daemon do: bastion egress allow HOST'),
     ('egress.unknown_rule', 126, 404, 'see bastion egress ls'),
     ('egress.unreadable', 126, 403, 'see bastion egress check HOST:PORT'),
+    ('egress.untrusted', 1, 502, 'check the server''s certificate'),
     ('egress.user', 126, 403, 'connect as a process that goes on living'),
+    ('egress.websocket', 126, 403, 'allow it: bastion egress allow HOST --websocket'),
+    ('egress.within', 126, 403, 'see bastion egress ls for what rules say of requests'),
     ('grant.bounds', 2, 422, 'give bounds as schema/bound.sql has them: see bastion help grants'),
     ('grant.many', 75, 429, 'drop a grant that is not needed any more, or wait until one ends'),
     ('grant.rate', 75, 429, 'wait until its rate lets it be used again'),
@@ -4909,6 +5305,20 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('tls.identity', 126, 409, 'have a new certificate made'),
     ('tls.missing', 3, 503, 'have the certificate made: bastion host serve, or bastion pair --replace'),
     ('tls.often', 126, 429, 'wait a day, or raise the setting tls.per_day'),
+    ('token.dropped', 126, 403, 'forget the rule, and allow it with another token'),
+    ('token.final', 126, 409, 'add another token'),
+    ('token.fixed', 126, 409, 'drop it and add another'),
+    ('token.header', 2, 422, 'for example: --header X-Api-Key'),
+    ('token.host', 126, 403, 'see bastion token ls for its hosts'),
+    ('token.kept', 126, 409, 'bastion token rm NAME'),
+    ('token.key', 1, 500, 'this lane holds no key for tokens: see the daemon''s messages'),
+    ('token.many', 126, 409, 'remove tokens, or raise the settings token.live and token.hosts'),
+    ('token.name', 2, 422, 'choose another name'),
+    ('token.scheme', 2, 422, 'for example: --scheme Bearer, --scheme Basic, --scheme none'),
+    ('token.secret', 2, 422, 'give it on standard input: bastion token add NAME --host HOST <FILE'),
+    ('token.trace', 126, 403, 'use another method'),
+    ('token.transition', 1, 500, 'this is a fault in bastion: please report it'),
+    ('token.unknown', 126, 404, 'see bastion token ls'),
     ('tool_grant.final', 126, 409, 'grant it anew: bastion sandbox grants allow'),
     ('tool_grant.fixed', 126, 409, 'grant it anew: bastion sandbox grants allow'),
     ('tool_grant.full', 126, 409, 'revoke some first: bastion sandbox grants'),
@@ -4956,6 +5366,9 @@ INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('egress_flow', 'open', 'done'),
     ('egress_flow', 'open', 'failed'),
     ('egress_flow', 'open', 'lost'),
+    ('egress_request', '', 'open'),
+    ('egress_request', '', 'refused'),
+    ('egress_request', 'open', 'done'),
     ('egress_rule', '', 'active'),
     ('egress_rule', 'active', 'dropped'),
     ('host_order', '', 'waiting'),
@@ -4991,6 +5404,8 @@ INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('session', 'running', 'queued'),
     ('tls_identity', '', 'current'),
     ('tls_identity', 'current', 'past'),
+    ('token', '', 'active'),
+    ('token', 'active', 'dropped'),
     ('tool_grant', '', 'active'),
     ('tool_grant', 'active', 'replaced'),
     ('tool_grant', 'active', 'revoked');
