@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "net/egress/conn.h"
+#include "net/egress/inspect.h"
 #include "net/egress/who.h"
 #include "net/http/unixsock.h"
 
@@ -632,6 +633,7 @@ on_calm(void *ctx)
 
 	proxy->calm = 0;
 	rules_apply(proxy);
+	inspector_look(proxy);
 	prune(proxy);
 }
 
@@ -707,6 +709,7 @@ proxy_fill(struct proxy *proxy, struct refusal *r)
 	if (loop_add(config->loop, proxy->watch, EPOLLIN, on_own, proxy) != 0)
 		return refusal_errno(r, "socket.bind", "cannot watch this machine's addresses");
 	own_refresh(proxy);
+	inspector_look(proxy);
 	return 0;
 }
 
@@ -761,6 +764,7 @@ proxy_free(struct proxy *proxy)
 	listeners_close(proxy);
 	all_end(proxy, "the daemon stops");
 	committer_stop(proxy->committer);
+	inspector_free(proxy->inspector);
 	resolver_free(proxy->resolver);
 	relay_pool_free(proxy->pool);
 	loop_cancel(proxy->config.loop, proxy->timer);

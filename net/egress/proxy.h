@@ -19,12 +19,23 @@ struct proxy_who {
 	int64_t id;
 };
 
+/* Which tunnels are looked into (inspect.h). */
+enum proxy_inspect {
+	PROXY_INSPECT_SETTING, /* as the setting egress.inspect says; its authority is a row */
+	PROXY_INSPECT_NONE,
+	PROXY_INSPECT_RULES, /* those whose rule says something of requests */
+	PROXY_INSPECT_ALL
+};
+
 struct proxy_config {
 	const struct home *home;
 	struct loop *loop;
 	struct store *db; /* for reading, in ROLE_EGRESS */
 	const struct store_keys *keys;
 	const char *servers; /* of names, as resolver_config has them; NULL: the machine's */
+	enum proxy_inspect inspect;
+	const struct key *tokens; /* opens what KEY_TOKEN seals; NULL: no token is sent */
+	const char *roots;        /* a PEM file of authorities of servers; NULL: the machine's */
 };
 
 /**
@@ -50,6 +61,14 @@ int proxy_listen_unix(
  * has connections from elsewhere (a sandbox, a tunnel, a connection that was dialled).
  */
 void proxy_take(struct proxy *proxy, int fd, enum proxy_speaks speaks, const struct proxy_who *who);
+
+/**
+ * proxy_authority(proxy, r):
+ * Return the certificate, PEM, that programs of an inspected lane are to trust, which is made at
+ * the first call and lives as long as ${proxy} or until it ends (setting egress.authority_hours);
+ * or NULL with ${r}: egress.no_authority where the lane looks into nothing.
+ */
+const char *proxy_authority(struct proxy *proxy, struct refusal *r);
 
 /**
  * proxy_wake(proxy):
