@@ -21,6 +21,19 @@ static const char RULES[] = "SELECT id, verdict, what, port, who, made_at FROM e
 static const char LAST[] =
     "SELECT id, asked_at, who, surface, what, state, dialled, up, down, took_ms, code"
     "  FROM (SELECT * FROM egress_log ORDER BY id DESC LIMIT :n) ORDER BY id";
+static const char WITHIN[] = "SELECT id, what, port, who, method, path, websocket, token"
+			     "  FROM egress_may_ask ORDER BY id, path";
+static const char REQUESTS[] =
+    "SELECT id, asked_at, who, method, what, state, status, token, code"
+    "  FROM (SELECT * FROM egress_requests ORDER BY id DESC LIMIT :n) ORDER BY id";
+static const char INSPECT[] =
+    "SELECT CASE value WHEN 0 THEN 'none' WHEN 1 THEN 'those whose rule says something of requests'"
+    "  ELSE 'all' END AS tunnels, (SELECT ends_at FROM egress_authority) AS trusted_until_at"
+    "  FROM setting WHERE name = 'egress.inspect'";
+static const char INSPECT_SET[] = "UPDATE setting SET value = :mode WHERE name = 'egress.inspect'";
+static const char AUTHORITY[] =
+    "SELECT pem FROM egress_authority WHERE ends_at > now_ms()"
+    "   AND (SELECT value FROM setting WHERE name = 'egress.inspect') > 0";
 static const char LIVE[] = "SELECT id, who, surface, what, state, up, down, took_ms, asked_at"
 			   "  FROM live_flows ORDER BY up + down DESC, took_ms DESC LIMIT :n";
 static const char PREVIOUS[] = "SELECT coalesce(max(id), 0) FROM egress_flow";
@@ -36,6 +49,8 @@ struct options {
 	bool follow;
 	int64_t uid, n;
 	const char *host;
+	struct egress_within within;
+	bool narrow;
 };
 
 static int
@@ -55,7 +70,20 @@ egress_option(void *ctx, int val, const char *arg)
 {
 	struct options *o = ctx;
 
+	o->narrow = o->narrow || strchr("mptw", val) != NULL;
 	switch (val) {
+	case 'm':
+		o->within.method = arg;
+		return 0;
+	case 'p':
+		o->within.path = arg;
+		return 0;
+	case 't':
+		o->within.token = arg;
+		return 0;
+	case 'w':
+		o->within.websocket = true;
+		return 0;
 	case 'f':
 		o->follow = true;
 		return 0;
@@ -97,7 +125,8 @@ rule(struct cli *cli, const char *verdict, const char *what, const struct option
 	struct egress_rule asked = {.deny = strcmp(verdict, "deny") == 0,
 	    .uid = o->uid,
 	    .host = o->host,
-	    .by_uid = getuid()};
+	    .by_uid = getuid(),
+	    .within = o->narrow ? &o->within : NULL};
 	struct authority a;
 	int64_t id;
 
@@ -136,6 +165,71 @@ forget(struct cli *cli, const char *what)
 	else
 		printf("%" PRId64 " rule%s forgotten.\n", count, count == 1 ? "" : "s");
 	return 0;
+}
+
+/*
+ * Looking into tunnels.
+ */
+
+static int
+inspect_show(struct cli *cli)
+{
+	struct stmt *q;
+
+	if (cli_open(cli, ROLE_READER) != 0 || (q = store_sql(cli->db, INSPECT)) == NULL)
+		return cli_refuse(cli);
+	return cli_show(cli, q) >= 0 ? 0 : cli_refuse(cli);
+}
+
+/* The certificate, as every program takes it. */
+static int
+inspect_ca(struct cli *cli)
+{
+	struct stmt *q;
+
+	if (cli_open(cli, ROLE_READER) != 0 || (q = store_sql(cli->db, AUTHORITY)) == NULL)
+		return cli_refuse(cli);
+	if (stmt_step(q) != 1) {
+		refusal_set(&cli->refusal, "egress.no_authority",
+		    "the lane looks into no tunnels, so nobody has to trust it");
+		return cli_refuse(cli);
+	}
+	fputs(stmt_get_text(q, 0), stdout);
+	stmt_done(q);
+	return 0;
+}
+
+static int
+inspect_set(struct cli *cli, int64_t mode)
+{
+	struct stmt *q;
+
+	if (cli_open(cli, ROLE_PERSON) != 0)
+		return cli_refuse(cli);
+	if ((q = store_sql(cli->db, INSPECT_SET)) != NULL)
+		stmt_int(q, ":mode", mode);
+	if (stmt_run_alone(q) != 0)
+		return cli_refuse(cli);
+	if (cli->mode == CLI_TABLE && mode != 0)
+		printf("Programs trust it with the file that this writes:\n"
+		       "    bastion egress inspect ca >bastion-ca.pem\n");
+	return 0;
+}
+
+static int
+inspect(struct cli *cli, const char *what)
+{
+	static const char *const modes[] = {"off", "rules", "all"};
+	int64_t i;
+
+	if (what == NULL)
+		return inspect_show(cli);
+	if (strcmp(what, "ca") == 0)
+		return inspect_ca(cli);
+	for (i = 0; i < 3; i++)
+		if (strcmp(what, modes[i]) == 0)
+			return inspect_set(cli, i);
+	return cli_usage(cli, "say off, rules, all or ca");
 }
 
 /*
@@ -346,16 +440,24 @@ check(struct cli *cli, const char *what, const struct options *o)
  *
  * usage: bastion egress [ls] [--json]
  *        bastion egress allow | deny WHAT[:PORT] [--user USER | --host HOST] [--json]
- *        bastion egress forget ID | WHAT [--json]
- *        bastion egress check HOST[:PORT] [--user USER] [--json]
- *        bastion egress tail [-n N] [--follow] [--json]
- *        bastion egress top [-n N] [--json]
+ *        bastion egress allow WHAT[:PORT] [--method METHOD] [--path PATH] [--token NAME]
+ * [--websocket] … bastion egress within | requests [-n N] [--json] bastion egress inspect [off |
+ * rules | all | ca] bastion egress forget ID | WHAT [--json] bastion egress check HOST[:PORT]
+ * [--user USER] [--json] bastion egress tail [-n N] [--follow] [--json] bastion egress top [-n N]
+ * [--json]
  *
  * Who may reach what through the internet lane. WHAT is a name with all names below it, an address,
  * or * for everything public; a deny wins over every allow, and what no rule allows is refused. A
  * rule is for every user of this machine, or for the one of --user. What is this machine, its
  * networks and the metadata services of clouds is reached by no rule: check says for a destination
  * what each of its addresses is and what the lane would do.
+ *
+ * A rule with --method, --path, --token or --websocket allows requests within TLS alone, and of
+ * them those with that method and path (* stands for any characters); more of the same make more. A
+ * token goes along with what its rule allows; see bastion token. For that the lane looks into the
+ * tunnels of such rules once inspect is set to rules, into every tunnel with all: programs must
+ * then trust the certificate that inspect ca writes. within lists what rules say of requests,
+ * requests the last ones that were seen.
  *
  * The lane is the socket egress.sock (HTTP, CONNECT, SOCKS5), and where the settings
  * egress.http_port and egress.socks_port name ports, those of the loopback address. tail lists the
@@ -366,7 +468,9 @@ verb_egress(struct cli *cli, int argc, char **argv)
 {
 	static const struct option longopts[] = {{"follow", no_argument, NULL, 'f'},
 	    {"user", required_argument, NULL, 'u'}, {"host", required_argument, NULL, 'H'},
-	    {"lines", required_argument, NULL, 'n'}, {NULL, 0, NULL, 0}};
+	    {"lines", required_argument, NULL, 'n'}, {"method", required_argument, NULL, 'm'},
+	    {"path", required_argument, NULL, 'p'}, {"token", required_argument, NULL, 't'},
+	    {"websocket", no_argument, NULL, 'w'}, {NULL, 0, NULL, 0}};
 	struct options o = {.uid = -1, .n = LIST_DEFAULT};
 	int first, words;
 	const char *what;
@@ -377,12 +481,18 @@ verb_egress(struct cli *cli, int argc, char **argv)
 	what = words > 0 ? argv[first] : "ls";
 	if (words <= 1 && strcmp(what, "ls") == 0)
 		return show(cli, RULES, 0, "Nothing is allowed: bastion egress allow github.com");
+	if (words == 1 && strcmp(what, "within") == 0)
+		return show(cli, WITHIN, 0, "No rule says anything of requests.");
+	if (words == 1 && strcmp(what, "requests") == 0)
+		return show(cli, REQUESTS, o.n, "No request was seen within TLS yet.");
 	if (words == 1 && strcmp(what, "tail") == 0)
 		return o.follow ? follow(cli) : show(cli, LAST, o.n, "Nothing was asked for yet.");
 	if (words == 1 && strcmp(what, "top") == 0)
 		return show(cli, LIVE, o.n, "Nothing is connected.");
 	if (words == 2 && (strcmp(what, "allow") == 0 || strcmp(what, "deny") == 0))
 		return rule(cli, what, argv[first + 1], &o);
+	if (words <= 2 && strcmp(what, "inspect") == 0)
+		return inspect(cli, words == 2 ? argv[first + 1] : NULL);
 	if (words == 2 && strcmp(what, "forget") == 0)
 		return forget(cli, argv[first + 1]);
 	if (words == 2 && strcmp(what, "check") == 0)

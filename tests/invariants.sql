@@ -128,6 +128,8 @@ WITH thing (entity, id, state) AS (
      UNION ALL SELECT 'quarantine', id, state FROM quarantine
      UNION ALL SELECT 'tls_identity', id, state FROM tls_identity
      UNION ALL SELECT 'egress_rule', id, state FROM egress_rule
+     UNION ALL SELECT 'token', id, state FROM token
+     UNION ALL SELECT 'egress_request', id, state FROM egress_request
      UNION ALL SELECT 'egress_flow', id, state FROM egress_flow
      UNION ALL SELECT 'call', id, state FROM call)
 SELECT 'state that no move leads to' AS name, entity || ' ' || id || ' is ' || state AS detail
@@ -161,6 +163,8 @@ WITH ended (entity, id, state, is_final, at) AS (
      UNION ALL SELECT 'quarantine', id, state, state <> 'held', ended_at FROM quarantine
      UNION ALL SELECT 'tls_identity', id, state, state = 'past', ended_at FROM tls_identity
      UNION ALL SELECT 'egress_rule', id, state, state = 'dropped', dropped_at FROM egress_rule
+     UNION ALL SELECT 'token', id, state, state = 'dropped', dropped_at FROM token
+     UNION ALL SELECT 'egress_request', id, state, state <> 'open', ended_at FROM egress_request
      UNION ALL SELECT 'egress_flow', id, state, state NOT IN ('asked', 'open'), ended_at FROM egress_flow
      UNION ALL SELECT 'call', id, state, state NOT IN ('asked', 'sent'), finished_at FROM call)
 SELECT 'end and its time disagree' AS name, entity || ' ' || id || ' is ' || state AS detail

@@ -28,6 +28,8 @@
 
 int rig_http, rig_socks;
 char rig_unix[108];
+enum proxy_inspect rig_inspect;
+char rig_roots[128], rig_pem[16384];
 
 static pthread_t rig_thread, names_thread;
 static struct loop *loop;
@@ -194,7 +196,13 @@ static void *
 rig_serve(void *ctx)
 {
 	struct scratch *s = ctx;
-	struct proxy_config config = {.home = &s->home, .keys = &s->keys, .servers = servers};
+	struct proxy_config config = {.home = &s->home,
+	    .keys = &s->keys,
+	    .servers = servers,
+	    .inspect = rig_inspect,
+	    .tokens = s->key,
+	    .roots = rig_roots[0] != '\0' ? rig_roots : NULL};
+	const char *pem;
 	struct refusal r = {0};
 	struct store *db = NULL;
 	char ok = 0;
@@ -209,6 +217,8 @@ rig_serve(void *ctx)
 		ok = 1;
 	else
 		print_error("%s: %s\n", r.code, r.why);
+	pem = ok ? proxy_authority(proxy, &r) : NULL;
+	snprintf(rig_pem, sizeof(rig_pem), "%s", pem != NULL ? pem : "");
 	if (write(ready[1], &ok, 1) == 1 && ok)
 		loop_run(loop);
 	proxy_free(proxy);

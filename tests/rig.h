@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "net/egress/proxy.h"
 #include "tests/scratch.h"
 
 #define RIG_TEXT_MAX 262144
@@ -21,6 +22,11 @@ void rig_stop(struct scratch *s);
  * rig_awaken(): tell it that the database changed, as its actor does.
  */
 void rig_awaken(void);
+
+/* How it looks into tunnels, from the next rig_start on, and what it is trusted by then. */
+extern enum proxy_inspect rig_inspect;
+extern char rig_roots[128]; /* a PEM file, or "" */
+extern char rig_pem[16384];
 
 /* Where it listens, after rig_start. */
 extern int rig_http, rig_socks;

@@ -113,10 +113,12 @@ take_keys(struct running *me, const struct control_order *order, struct refusal 
 	if (me->actor->secret == SECRET_NONE)
 		return 0;
 	home_path(&me->home, "bastion.key", path);
-	me->key = me->actor->secret == SECRET_WIRE ? key_load_wire(path, r) : key_load(path, r);
+	me->key = me->actor->secret == SECRET_WIRE    ? key_load_wire(path, r)
+		  : me->actor->secret == SECRET_TOKEN ? key_load_token(path, r)
+						      : key_load(path, r);
 	if ((me->env.wire = me->key) == NULL)
 		return -1;
-	if (me->actor->secret == SECRET_WIRE)
+	if (me->actor->secret != SECRET_MACHINE)
 		return 0;
 	key_public(me->key, KEY_IDENTITY, identity);
 	if (memcmp(identity, order->identity, sizeof(identity)) != 0)

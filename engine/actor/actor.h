@@ -14,6 +14,7 @@ struct key;
 enum actor_secret {
 	SECRET_NONE,   /* may check seals, cannot make one */
 	SECRET_WIRE,   /* opens the keys of certificates too, and nothing else */
+	SECRET_TOKEN,  /* opens tokens, and nothing else */
 	SECRET_MACHINE /* holds the machine's key */
 };
 
@@ -23,7 +24,7 @@ struct actor_env {
 	struct loop *loop;
 	struct store *db;       /* in the actor's role, its bell already in the loop */
 	struct store_keys keys; /* keys.secret only with SECRET_MACHINE */
-	const struct key *wire; /* opens what KEY_WIRE seals; NULL with SECRET_NONE */
+	const struct key *wire; /* opens what KEY_WIRE or KEY_TOKEN seals; NULL with SECRET_NONE */
 	int64_t instance_id;
 	void *ctx; /* the actor's own */
 };

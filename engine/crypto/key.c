@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +29,7 @@ enum {
 	ID_GRANT = 2,
 	ID_COLUMN = 3,
 	ID_WIRE = 4,
+	ID_TOKEN = 5,
 };
 
 struct pair {
@@ -40,8 +40,9 @@ struct pair {
 struct key {
 	uint8_t master[MASTER_SIZE];        /* wiped once the others are derived */
 	struct pair pair[PAIRS];            /* by enum key_which */
-	uint8_t column[2][KEY_COLUMN_SIZE]; /* by enum key_sealer */
-	bool wire;                          /* holds the column key of KEY_WIRE and nothing else */
+	uint8_t column[3][KEY_COLUMN_SIZE]; /* by enum key_sealer */
+	enum key_sealer
+	    only; /* KEY_COLUMN: holds all; else the key of that sealer and nothing else */
 };
 
 /* Fill ${fd} with a new key, durably. */
@@ -177,13 +178,17 @@ derive_pair(struct pair *pair, uint64_t id, const uint8_t master[MASTER_SIZE])
 static void
 derive(struct key *key)
 {
-	crypto_kdf_derive_from_key(
-	    key->column[KEY_WIRE], KEY_COLUMN_SIZE, ID_WIRE, CONTEXT, key->master);
-	if (!key->wire) {
+	static const uint64_t ids[] = {
+	    [KEY_COLUMN] = ID_COLUMN, [KEY_WIRE] = ID_WIRE, [KEY_TOKEN] = ID_TOKEN};
+	size_t i;
+
+	for (i = 0; i < sizeof(ids) / sizeof(ids[0]); i++)
+		if (key->only == KEY_COLUMN || key->only == i)
+			crypto_kdf_derive_from_key(
+			    key->column[i], KEY_COLUMN_SIZE, ids[i], CONTEXT, key->master);
+	if (key->only == KEY_COLUMN) {
 		derive_pair(&key->pair[KEY_IDENTITY], ID_IDENTITY, key->master);
 		derive_pair(&key->pair[KEY_GRANT], ID_GRANT, key->master);
-		crypto_kdf_derive_from_key(
-		    key->column[KEY_COLUMN], KEY_COLUMN_SIZE, ID_COLUMN, CONTEXT, key->master);
 	}
 	sodium_memzero(key->master, sizeof(key->master));
 }
@@ -206,7 +211,7 @@ open_file(const char *path, struct refusal *r)
 }
 
 static struct key *
-load(const char *path, bool wire, struct refusal *r)
+load(const char *path, enum key_sealer only, struct refusal *r)
 {
 	struct key *key;
 	int fd;
@@ -227,7 +232,7 @@ load(const char *path, bool wire, struct refusal *r)
 		return NULL;
 	}
 	memset(key, 0, sizeof(*key));
-	key->wire = wire;
+	key->only = only;
 	if (read_master(fd, key->master, r) == -1) {
 		key_free(key);
 		close(fd);
@@ -242,13 +247,19 @@ load(const char *path, bool wire, struct refusal *r)
 struct key *
 key_load(const char *path, struct refusal *r)
 {
-	return load(path, false, r);
+	return load(path, KEY_COLUMN, r);
 }
 
 struct key *
 key_load_wire(const char *path, struct refusal *r)
 {
-	return load(path, true, r);
+	return load(path, KEY_WIRE, r);
+}
+
+struct key *
+key_load_token(const char *path, struct refusal *r)
+{
+	return load(path, KEY_TOKEN, r);
 }
 
 void
@@ -312,7 +323,7 @@ key_sign(const struct key *key, enum key_which which, const char *domain, const 
 	size_t size;
 	uint8_t *buf;
 
-	if (key->wire || (buf = frame(domain, msg, len, &size)) == NULL)
+	if (key->only != KEY_COLUMN || (buf = frame(domain, msg, len, &size)) == NULL)
 		return -1;
 	crypto_sign_detached(sig, NULL, buf, size, key->pair[which].secret);
 	unframe(buf, size);
@@ -337,5 +348,5 @@ key_verify(const uint8_t pk[KEY_PUBLIC_SIZE], const char *domain, const void *ms
 const uint8_t *
 key_sealer(const struct key *key, enum key_sealer sealer)
 {
-	return key->wire && sealer != KEY_WIRE ? NULL : key->column[sealer];
+	return key->only != KEY_COLUMN && sealer != key->only ? NULL : key->column[sealer];
 }

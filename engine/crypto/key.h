@@ -21,6 +21,7 @@
  *   3  column    XChaCha20-Poly1305 key of sealed columns (seal.h)
  *   4  wire      the same, of the keys of TLS certificates alone: whoever serves the network has
  * this one and no other
+ *   5  token     the same, of tokens alone: that of the internet lane, which has no other
  */
 enum key_which {
 	KEY_IDENTITY,
@@ -31,6 +32,7 @@ enum key_which {
 enum key_sealer {
 	KEY_COLUMN, /* who holds the machine's secret */
 	KEY_WIRE,   /* who serves the network as well */
+	KEY_TOKEN,  /* who sends tokens to the hosts they are for */
 };
 
 /* Derived keys in guarded memory that is not swapped, not dumped, and read-only. */
@@ -64,6 +66,12 @@ struct key *key_load(const char *path, struct refusal *r);
 struct key *key_load_wire(const char *path, struct refusal *r);
 
 /**
+ * key_load_token(path, r):
+ * As key_load_wire, with the key of KEY_TOKEN alone.
+ */
+struct key *key_load_token(const char *path, struct refusal *r);
+
+/**
  * key_free(key):
  * Wipe and free ${key}.  ${key} may be NULL.
  */
@@ -80,7 +88,7 @@ void key_public(const struct key *key, enum key_which which, uint8_t pk[KEY_PUBL
  * Sign (Ed25519, RFC 8032) the bytes ${domain}, 0x0a, ${msg}[0..${len}) with the key ${which}, so
  * that a signature made for one purpose serves no other.  ${domain} is 1 to KEY_DOMAIN_MAX
  * printable ASCII characters, a constant of the caller.  Store 64 bytes in ${sig}.  Return 0; or
- * -1 if ${domain} is none, ${key} is of key_load_wire, or memory ran out.
+ * -1 if ${domain} is none, ${key} is of key_load_wire or key_load_token, or memory ran out.
  */
 int key_sign(const struct key *key, enum key_which which, const char *domain, const void *msg,
     size_t len, uint8_t sig[KEY_SIGN_SIZE]) __attribute__((warn_unused_result));

@@ -75,6 +75,8 @@ static const struct library_symbol crypto_symbols[] = {
     {"X509_STORE_CTX_set0_trusted_stack",
 	offsetof(struct openssl_crypto, X509_STORE_CTX_set0_trusted_stack)},
     {"X509_STORE_CTX_set_error", offsetof(struct openssl_crypto, X509_STORE_CTX_set_error)},
+    {"X509_VERIFY_PARAM_clear_flags",
+	offsetof(struct openssl_crypto, X509_VERIFY_PARAM_clear_flags)},
     {"X509_VERIFY_PARAM_set1_host", offsetof(struct openssl_crypto, X509_VERIFY_PARAM_set1_host)},
     {"X509_VERIFY_PARAM_set1_ip_asc",
 	offsetof(struct openssl_crypto, X509_VERIFY_PARAM_set1_ip_asc)},

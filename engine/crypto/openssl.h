@@ -77,6 +77,7 @@ struct openssl_crypto {
 	typeof(&X509_STORE_CTX_get0_untrusted) X509_STORE_CTX_get0_untrusted;
 	typeof(&X509_STORE_CTX_set0_trusted_stack) X509_STORE_CTX_set0_trusted_stack;
 	typeof(&X509_STORE_CTX_set_error) X509_STORE_CTX_set_error;
+	typeof(&X509_VERIFY_PARAM_clear_flags) X509_VERIFY_PARAM_clear_flags;
 	typeof(&X509_VERIFY_PARAM_set1_host) X509_VERIFY_PARAM_set1_host;
 	typeof(&X509_VERIFY_PARAM_set1_ip_asc) X509_VERIFY_PARAM_set1_ip_asc;
 	typeof(&X509_VERIFY_PARAM_set_auth_level) X509_VERIFY_PARAM_set_auth_level;

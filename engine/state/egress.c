@@ -11,6 +11,14 @@ static const char OPPOSITE[] =
 static const char MAKE[] =
     "INSERT INTO egress_rule (verdict, uid, pairing_id, suffix, port, made_at, made_by_uid)"
     " VALUES (:verdict, :uid, :pairing, :suffix, :port, now_ms(), :by)";
+static const char NARROWED[] =
+    "SELECT id FROM egress_rule AS r WHERE state = 'active' AND suffix = :suffix AND port = :port"
+    "  AND verdict = :verdict AND uid IS :uid AND pairing_id IS :pairing"
+    "  AND EXISTS (SELECT 1 FROM egress_within WHERE rule_id = r.id)";
+static const char NARROW[] =
+    "INSERT INTO egress_within (rule_id, method, path, websocket, token_id, made_at, made_by_uid)"
+    " VALUES (:rule, coalesce(:method, '*'), coalesce(:path, '*'), :websocket, :token, now_ms(), :by)";
+static const char TOKEN[] = "SELECT id FROM token WHERE name = :name AND state = 'active'";
 static const char COUNT[] =
     "SELECT count(*) FROM egress_rule WHERE state = 'active' AND iif(:id = 0, suffix = :suffix,"
     " id = :id)";
@@ -54,17 +62,56 @@ pairing_find(struct store *db, const char *host, int64_t *id)
 }
 
 static int
-rule_make(struct store *db, const struct egress_rule *rule)
+rule_narrow(struct store *db, const struct egress_rule *rule, int64_t id)
+{
+	const struct egress_within *within = rule->within;
+	int64_t token = 0;
+	struct stmt *q;
+
+	if (within->token != NULL) {
+		if ((q = store_sql(db, TOKEN)) == NULL)
+			return -1;
+		stmt_text(q, ":name", within->token);
+		if ((token = stmt_value(q, 0)) == 0)
+			return refusal_set(
+			    store_refusal(db), "token.unknown", "no live token has this name");
+	}
+	if ((q = store_sql(db, NARROW)) == NULL)
+		return -1;
+	stmt_int(q, ":rule", id);
+	stmt_text(q, ":method", within->method);
+	stmt_text(q, ":path", within->path);
+	stmt_int(q, ":websocket", within->websocket);
+	if (token != 0)
+		stmt_int(q, ":token", token);
+	stmt_int(q, ":by", rule->by_uid);
+	return stmt_run_one(q);
+}
+
+static int
+rule_make(struct store *db, const struct egress_rule *rule, int64_t *id)
 {
 	struct stmt *q;
 	int64_t pairing;
 
+	*id = 0;
 	if (pairing_find(db, rule->host, &pairing) != 0 ||
-	    rule_bind(q = store_sql(db, OPPOSITE), rule, pairing) != 0 || stmt_run(q) != 0 ||
-	    rule_bind(q = store_sql(db, MAKE), rule, pairing) != 0)
+	    rule_bind(q = store_sql(db, OPPOSITE), rule, pairing) != 0 || stmt_run(q) != 0)
 		return -1;
-	stmt_int(q, ":by", rule->by_uid);
-	return stmt_run_one(q);
+	if (rule->within != NULL) {
+		if (rule_bind(q = store_sql(db, NARROWED), rule, pairing) != 0)
+			return -1;
+		*id = stmt_value(q, 0);
+	}
+	if (*id == 0) {
+		if (rule_bind(q = store_sql(db, MAKE), rule, pairing) != 0)
+			return -1;
+		stmt_int(q, ":by", rule->by_uid);
+		if (stmt_run_one(q) != 0)
+			return -1;
+		*id = store_last_id(db);
+	}
+	return rule->within == NULL ? 0 : rule_narrow(db, rule, *id);
 }
 
 int
@@ -72,10 +119,7 @@ egress_rule_make(struct store *db, const struct egress_rule *rule, int64_t *id)
 {
 	if (store_begin(db) != 0)
 		return -1;
-	if (rule_make(db, rule) != 0)
-		return store_rollback(db);
-	*id = store_last_id(db);
-	return store_commit(db);
+	return rule_make(db, rule, id) == 0 ? store_commit(db) : store_rollback(db);
 }
 
 static struct stmt *

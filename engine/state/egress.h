@@ -8,6 +8,13 @@
 #include "engine/address.h"
 #include "engine/store/store.h"
 
+/* What an allow says of requests within TLS. */
+struct egress_within {
+	const char *method, *path; /* NULL: any */
+	bool websocket;            /* they may go over to another protocol */
+	const char *token;         /* the name of one that goes along, or NULL */
+};
+
 /* A rule as it is asked for. */
 struct egress_rule {
 	bool deny;
@@ -16,13 +23,15 @@ struct egress_rule {
 	const char *suffix;
 	int64_t port; /* 0: any */
 	int64_t by_uid;
+	const struct egress_within *within; /* or NULL: everything */
 };
 
 /**
  * egress_rule_make(db, rule, id):
- * Make a rule, in place of the opposite of it where there is one, and store its id in ${*id}.  One
- * durable transaction.  Return 0, or -1 with the refusal of ${db}: egress.suffix, egress.exists,
- * egress.many, pairing.unknown, pairing.inactive.
+ * Make a rule, in place of the opposite of it where there is one, and store its id in ${*id}.  With
+ * within, a rule that is narrowed already allows that as well.  One durable transaction.  Return 0,
+ * or -1 with the refusal of ${db}: egress.suffix, egress.exists, egress.many, egress.within,
+ * token.unknown, token.host, pairing.unknown, pairing.inactive.
  */
 int egress_rule_make(struct store *db, const struct egress_rule *rule, int64_t *id);
 

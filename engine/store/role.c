@@ -113,6 +113,11 @@ static const struct {
     {"contain_process", INS, BIT(ROLE_WORKER)},
     {"quarantine", UPD, BIT(ROLE_PERSON) | BIT(ROLE_KEEPER)},
     {"egress_rule", INS | UPD, BIT(ROLE_PERSON)},
+    {"egress_within", INS, BIT(ROLE_PERSON)},
+    {"egress_request", INS | UPD | DEL, BIT(ROLE_EGRESS)},
+    {"egress_authority", INS | UPD, BIT(ROLE_EGRESS)},
+    {"token", INS | UPD, BIT(ROLE_PERSON)},
+    {"token_host", INS, BIT(ROLE_PERSON)},
     {"egress_flow", INS | UPD | DEL, BIT(ROLE_EGRESS)},
     {"own_address", INS | DEL, BIT(ROLE_EGRESS)},
     {"process", INS, OURS},
@@ -133,6 +138,7 @@ static const struct {
     {"mcp_token", "digest", BIT(ROLE_PERSON) | BIT(ROLE_NET)},
     {"tls_authority", "key", BIT(ROLE_PERSON) | BIT(ROLE_LINK)},
     {"tls_identity", "key", BIT(ROLE_PERSON) | BIT(ROLE_LINK) | BIT(ROLE_NET)},
+    {"token", "secret", BIT(ROLE_PERSON) | BIT(ROLE_EGRESS)},
 };
 
 /* PRAGMAs that only look; some take the name of a table, for the others an argument would be a

@@ -1,4 +1,5 @@
 /* chunk.c: one state for each byte, so that nothing depends on how it came in. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -90,8 +91,8 @@ frame_byte(struct chunk *k, char c)
 	}
 }
 
-long
-chunk_feed(struct chunk *k, const char *in, size_t len, char *out, size_t *out_len)
+static long
+walk(struct chunk *k, const char *in, size_t len, bool framed, char *out, size_t *out_len)
 {
 	size_t at = 0, n = 0, piece;
 
@@ -102,18 +103,34 @@ chunk_feed(struct chunk *k, const char *in, size_t len, char *out, size_t *out_l
 			continue;
 		}
 		piece = len - at < k->left ? len - at : (size_t)k->left;
-		n += (size_t)sprintf(out + n, "%zx\r\n", piece);
+		if (framed)
+			n += (size_t)sprintf(out + n, "%zx\r\n", piece);
 		memcpy(out + n, in + at, piece);
-		memcpy(out + n + piece, "\r\n", 2);
-		n += piece + 2;
+		n += piece;
+		if (framed) {
+			memcpy(out + n, "\r\n", 2);
+			n += 2;
+		}
 		at += piece;
 		if ((k->left -= piece) == 0)
 			k->state = CHUNK_DATA_CR;
 	}
-	if (k->state == CHUNK_DONE) {
+	if (framed && k->state == CHUNK_DONE) {
 		memcpy(out + n, "0\r\n\r\n", 5);
 		n += 5;
 	}
 	*out_len = n;
 	return (long)at;
+}
+
+long
+chunk_feed(struct chunk *k, const char *in, size_t len, char *out, size_t *out_len)
+{
+	return walk(k, in, len, true, out, out_len);
+}
+
+long
+chunk_data(struct chunk *k, const char *in, size_t len, char *out, size_t *out_len)
+{
+	return walk(k, in, len, false, out, out_len);
 }

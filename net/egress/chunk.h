@@ -39,4 +39,10 @@ struct chunk {
  */
 long chunk_feed(struct chunk *chunk, const char *in, size_t len, char *out, size_t *out_len);
 
+/**
+ * chunk_data(chunk, in, len, out, out_len):
+ * As chunk_feed, but write the data alone; ${out} has room for ${len}.
+ */
+long chunk_data(struct chunk *chunk, const char *in, size_t len, char *out, size_t *out_len);
+
 #endif

@@ -10,10 +10,12 @@
 #include <unistd.h>
 
 #include "net/egress/conn.h"
+#include "net/egress/inspect.h"
 
-#define READ_SIZE   65536
-#define LINGER_MOST (1 << 20) /* bytes that a refused client may still send */
-#define TOUCH_MS    1000      /* how exactly it is known when something moved */
+#define READ_SIZE    65536
+#define LINGER_MOST  (1 << 20) /* bytes that a refused client may still send */
+#define TOUCH_MS     1000      /* how exactly it is known when something moved */
+#define REFUSAL_TEXT (REFUSAL_WHY_MAX + REFUSAL_CODE_MAX + 160)
 
 enum { SOCKS_VERSION = 5, SOCKS_CONNECT = 1, SOCKS_IPV4 = 1, SOCKS_NAME = 3, SOCKS_IPV6 = 4 };
 enum { SOCKS_OK = 0, SOCKS_FAILED = 1, SOCKS_REFUSED = 2, SOCKS_NO_COMMAND = 7 };
@@ -41,6 +43,7 @@ server_close(struct conn *c)
 	c->again = 0;
 	half_end(&c->up, c->proxy->pool);
 	half_end(&c->down, c->proxy->pool);
+	inspect_end(c->inspect);
 	if (c->server == -1)
 		return;
 	loop_del(c->proxy->config.loop, c->server);
@@ -149,8 +152,17 @@ socks_say(const struct conn *c, char reply)
 	client_say(c, bytes, sizeof(bytes));
 }
 
-static void
-http_say(const struct conn *c, int status, const char *text)
+void
+conn_established(const struct conn *c)
+{
+	if (c->socks)
+		socks_say(c, SOCKS_OK);
+	else if (!c->caught)
+		client_say(c, ESTABLISHED, sizeof(ESTABLISHED) - 1);
+}
+
+static size_t
+http_write(int status, const char *text, char answer[CONN_ANSWER_MAX])
 {
 	static const struct {
 		int status;
@@ -158,20 +170,17 @@ http_say(const struct conn *c, int status, const char *text)
 	} reasons[] = {{400, "Bad Request"}, {403, "Forbidden"}, {502, "Bad Gateway"},
 	    {503, "Service Unavailable"}, {504, "Gateway Timeout"}};
 	const char *reason = "Refused";
-	char answer[REFUSAL_WHY_MAX * 4];
 	size_t i;
-	int n;
 
 	for (i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
 		if (reasons[i].status == status)
 			reason = reasons[i].reason;
-	n = snprintf(answer, sizeof(answer),
+	return (size_t)snprintf(answer, CONN_ANSWER_MAX,
 	    "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %zu\r\n"
 	    "Connection: close\r\n%s%s%s\r\n%s\n",
 	    status, reason, strlen(text) + 1,
 	    status == 502 ? "" : "X-Bastion-Refused: ", status == 502 ? "" : text,
 	    status == 502 ? "" : "\r\n", text);
-	client_say(c, answer, (size_t)n);
 }
 
 /* One line for the header, the body and a person. */
@@ -198,44 +207,57 @@ refusal_text(const struct conn *c, const struct refusal *refusal, char *text, si
 	return status;
 }
 
-static void
-refusal_tell(const struct conn *c, const struct refusal *refusal, const char *text)
+size_t
+conn_answer(const struct conn *c, const struct refusal *refusal, char out[CONN_ANSWER_MAX])
 {
-	const struct proxy_config *config = &c->proxy->config;
-	const char *advice = strstr(text, "]; ");
+	char text[REFUSAL_TEXT];
+	int status = refusal_text(c, refusal, text, sizeof(text));
 
-	if (config->refused != NULL && c->surface != NULL && c->to.host.text[0] != '\0')
-		config->refused(config->ctx, &c->to, refusal, advice != NULL ? advice + 3 : "");
+	return http_write(status, text, out);
 }
 
-/* Who knows of no lane hears that the connection failed; on the port of HTTP, also why. */
+/* The owner of the lane, where it wants to know. */
 static void
-caught_say(const struct conn *c, int status, const char *text)
+refusal_tell(const struct conn *c, const struct refusal *refusal)
+{
+	const struct proxy_config *config = &c->proxy->config;
+	char text[REFUSAL_TEXT];
+	const char *advice;
+
+	if (config->refused == NULL || c->surface == NULL || c->to.host.text[0] == '\0')
+		return;
+	refusal_text(c, refusal, text, sizeof(text));
+	advice = strstr(text, "]; ");
+	config->refused(config->ctx, &c->to, refusal, advice != NULL ? advice + 3 : "");
+}
+
+static void
+conn_say(const struct conn *c, const struct refusal *refusal)
 {
 	static const struct linger at_once = {.l_onoff = 1};
+	char text[REFUSAL_TEXT], answer[CONN_ANSWER_MAX];
+	int status = refusal_text(c, refusal, text, sizeof(text));
 
-	if (c->to.port == 80)
-		http_say(c, status, text);
-	else if (setsockopt(c->client, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)) == -1)
-		return;
+	/* Who knows of no lane hears that the connection failed; on the port of HTTP, also why. */
+	if (c->caught && c->to.port != 80)
+		setsockopt(c->client, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+	else if (!c->socks)
+		client_say(c, answer, http_write(status, text, answer));
+	else
+		socks_say(c, status == 400 || status == 403 ? SOCKS_REFUSED : SOCKS_FAILED);
 }
 
 void
 conn_refuse(struct conn *c, const struct refusal *refusal)
 {
-	char text[REFUSAL_WHY_MAX + REFUSAL_CODE_MAX + 160];
-	int status;
-
 	if (c->closing || c->phase == LINGERING)
 		return;
-	status = refusal_text(c, refusal, text, sizeof(text));
-	refusal_tell(c, refusal, text);
-	if (c->caught)
-		caught_say(c, status, text);
-	else if (!c->socks)
-		http_say(c, status, text);
-	else
-		socks_say(c, status == 400 || status == 403 ? SOCKS_REFUSED : SOCKS_FAILED);
+	refusal_tell(c, refusal);
+	if (c->inspect != NULL) {
+		inspect_refuse(c->inspect, refusal);
+		return;
+	}
+	conn_say(c, refusal);
 	why_set(c, refusal);
 	if (!c->busy && c->surface != NULL && (c->flow == FLOW_NONE || c->flow == FLOW_ASKED))
 		flow_submit(c, JOB_REFUSE);
@@ -470,10 +492,13 @@ on_dialled(void *ctx, int fd, size_t which, bool readable, int error)
 		return;
 	}
 	address_text(&c->addresses[which], c->dialled);
-	relay_begin(c, fd, readable);
+	if (c->inspect != NULL)
+		inspect_dialled(c->inspect, fd);
+	else
+		relay_begin(c, fd, readable);
 }
 
-static void
+void
 conn_dial(struct conn *c)
 {
 	struct dial_how how = {.done = on_dialled, .ctx = c, .stagger_ms = c->proxy->stagger_ms};
@@ -602,6 +627,19 @@ conn_catch(struct conn *c, const struct authority *to)
 	conn_go(c);
 }
 
+/* Its row is open: the destination is dialled, or what is for it looked into first. */
+static void
+conn_open(struct conn *c)
+{
+	struct refusal why;
+	int wanted = c->head.out != NULL ? 0 : inspect_wanted(c, &why);
+
+	if (wanted == -1 || (wanted == 1 && inspect_begin(c, &why) != 0))
+		conn_refuse(c, &why);
+	else if (wanted == 0)
+		conn_dial(c);
+}
+
 void
 conn_decided(struct conn *c)
 {
@@ -617,7 +655,7 @@ conn_decided(struct conn *c)
 	else if (c->flow == FLOW_OVER)
 		conn_refuse(c, c->why);
 	else if (c->flow == FLOW_OPEN)
-		conn_dial(c);
+		conn_open(c);
 	else
 		conn_look_up(c);
 }

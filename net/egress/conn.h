@@ -55,7 +55,8 @@ struct proxy {
 	struct classes *classes;
 	struct own own;
 	struct resolver *resolver;
-	struct refusal no_names; /* why, where there is no resolver */
+	struct inspector *inspector; /* NULL until something is looked into */
+	struct refusal no_names;     /* why, where there is no resolver */
 	struct relay_pool *pool;
 	struct listener *listeners;
 	struct proxy_user *users;
@@ -107,6 +108,7 @@ struct conn {
 	struct dial *dial;
 	struct half up, down;
 	struct chunk *chunk;
+	struct inspect *inspect; /* NULL: nobody looks into it */
 
 	/* For the committer's thread, while ${busy}. */
 	enum flow_job what;
@@ -140,6 +142,26 @@ void conn_ask_again(struct conn *conn);
  * Say why, on the surface's wire, and end.
  */
 void conn_refuse(struct conn *conn, const struct refusal *refusal);
+
+/**
+ * conn_answer(conn, refusal, out, size):
+ * Write what is said to a client over HTTP.  Return its length.
+ */
+#define CONN_ANSWER_MAX (REFUSAL_WHY_MAX * 4)
+size_t conn_answer(
+    const struct conn *conn, const struct refusal *refusal, char out[CONN_ANSWER_MAX]);
+
+/**
+ * conn_established(conn):
+ * Tell the client that its tunnel stands.
+ */
+void conn_established(const struct conn *conn);
+
+/**
+ * conn_dial(conn):
+ * Dial the addresses of its row.
+ */
+void conn_dial(struct conn *conn);
 
 /**
  * conn_expire(conn):

@@ -36,8 +36,11 @@ serve_socket(struct actor_env *env)
 static int
 egress_start(struct actor_env *env, struct refusal *r)
 {
-	const struct proxy_config config = {
-	    .home = env->home, .loop = env->loop, .db = env->db, .keys = &env->keys};
+	const struct proxy_config config = {.home = env->home,
+	    .loop = env->loop,
+	    .db = env->db,
+	    .keys = &env->keys,
+	    .tokens = env->wire};
 
 	/*
 	 * Two threads take and give back the same small pieces all the time: one arena that keeps
@@ -82,7 +85,7 @@ egress_stop(struct actor_env *env)
 const struct actor actor_egress = {
     .name = "egress",
     .role = ROLE_EGRESS,
-    .secret = SECRET_NONE,
+    .secret = SECRET_TOKEN,
     .box = true,
     .filtered = true,
     .start = egress_start,

@@ -459,7 +459,8 @@ void
 head_free(struct head *h)
 {
 	free(h->out);
-	h->out = NULL;
+	free(h->path);
+	h->out = h->path = NULL;
 }
 
 /*
@@ -559,4 +560,251 @@ head_answer_free(struct head_answer *a)
 {
 	free(a->out);
 	a->out = NULL;
+}
+
+/*
+ * Within a tunnel.
+ */
+
+/* Take a character off ${p}, undoing percent encoding once. */
+static char
+path_char(struct piece *p)
+{
+	static const char digits[] = "0123456789abcdef";
+	const char *high, *low;
+	char c = *p->at;
+
+	if (c == '%' && p->len >= 3 && p->at[1] != '\0' && p->at[2] != '\0' &&
+	    (high = strchr(digits, p->at[1] | 0x20)) != NULL &&
+	    (low = strchr(digits, p->at[2] | 0x20)) != NULL) {
+		c = (char)((high - digits) << 4 | (low - digits));
+		p->at += 2;
+		p->len -= 2;
+	}
+	p->at++;
+	p->len--;
+	return c;
+}
+
+/* Whether some server would climb on it: a segment of dots, however it is written. */
+static bool
+path_climbs(struct piece path)
+{
+	bool dots = true;
+	size_t n = 0;
+
+	while (path.len > 0) {
+		char c = path_char(&path);
+
+		if (c == '/' || c == '\\' || c == ';') {
+			if (dots && (n == 1 || n == 2))
+				return true;
+			/* What is behind a ; belongs to the segment, and is no segment of dots. */
+			dots = c != ';';
+			n = 0;
+		} else {
+			dots = dots && c == '.';
+			n++;
+		}
+	}
+	return dots && (n == 1 || n == 2);
+}
+
+static int
+within_target(const struct line *line, struct head *h, struct refusal *r)
+{
+	struct piece rest = line->target, path = piece_until(&rest, '?');
+
+	if (memchr(line->target.at, '#', line->target.len) != NULL ||
+	    (*path.at != '/' && !(piece_is(&path, "*") && strcmp(h->method, "OPTIONS") == 0)))
+		return refuse(r, "its target is not a path");
+	if (path.len > HEAD_PATH_MAX)
+		return refuse(r, "its path is too long");
+	if (path_climbs(path))
+		return refuse(r, "its path has a segment of dots");
+	if ((h->path = strndup(path.at, path.len)) == NULL)
+		return refusal_set(r, "http.memory", "there is no memory for the request");
+	return 0;
+}
+
+static bool
+hop_named(const struct lines *l, const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < l->nhops; i++)
+		if (piece_is(&l->hops[i], name))
+			return true;
+	return false;
+}
+
+static int
+within_read(
+    const struct lines *l, const struct authority *tunnel, struct head *h, struct refusal *r)
+{
+	struct line line = {.absolute = false};
+	const struct field *host, *upgrade;
+	size_t n;
+	bool old;
+
+	if (line_read(l, h, &line, r) != 0)
+		return -1;
+	if (h->connect)
+		return refuse(r, "it is a CONNECT within a tunnel");
+	host = field_find(l, "host", &n);
+	if (n > 1)
+		return refuse(r, "it has more than one Host");
+	h->to = *tunnel;
+	if (host != NULL && authority_parse(host->value.at, host->value.len, 443, &h->to, r) != 0)
+		return -1;
+	old = line.version.at[7] == '0';
+	if (within_target(&line, h, r) != 0 || body_read(l, old, h, r) != 0)
+		return -1;
+	h->keep = !old && !hop_named(l, "close");
+	upgrade = field_find(l, "upgrade", &n);
+	h->websocket = n == 1 && piece_is(&upgrade->value, "websocket") && hop_named(l, "upgrade");
+	if (h->websocket && (old || h->body != HEAD_NO_BODY || strcmp(h->method, "GET") != 0))
+		return refuse(r, "it goes over to another protocol by something else than a GET");
+	return 0;
+}
+
+int
+head_within_read(const char *bytes, size_t len, size_t most, const struct authority *tunnel,
+    struct head *h, struct refusal *r)
+{
+	const char *why;
+	struct lines l;
+	int rc;
+
+	memset(h, 0, sizeof(*h));
+	rc = lines_take(&l, bytes, len, most, &why) == 0 ? within_read(&l, tunnel, h, r)
+							 : refuse(r, why);
+	free(l.fields);
+	if (rc != 0)
+		head_free(h);
+	return rc;
+}
+
+static int
+within_write(const struct lines *l, struct head *h, const char *header)
+{
+	const char *const plain[] = {"host", "content-length", "transfer-encoding", NULL};
+	const char *const secret[] = {"host", "content-length", "transfer-encoding",
+	    "accept-encoding", "range", "if-range", "sec-websocket-extensions", header, NULL};
+	char to[AUTHORITY_TEXT_MAX + 1];
+	FILE *out;
+
+	if ((out = open_memstream(&h->out, &h->out_len)) == NULL)
+		return -1;
+	authority_text(&h->to, 443, to, sizeof(to));
+	fprintf(out, "%.*s\r\nHost: %s\r\n", (int)l->first.len, l->first.at, to);
+	fields_write(out, l, header == NULL ? plain : secret);
+	if (header != NULL)
+		fputs("Accept-Encoding: identity\r\n", out);
+	if (h->body == HEAD_CHUNKED)
+		fputs("Transfer-Encoding: chunked\r\n", out);
+	if (h->body == HEAD_LENGTH)
+		fprintf(out, "Content-Length: %llu\r\n", (unsigned long long)h->length);
+	fputs(h->websocket ? "Connection: Upgrade\r\nUpgrade: websocket\r\n"
+	      : h->keep    ? "Connection: keep-alive\r\n"
+			   : "Connection: close\r\n",
+	    out);
+	return fclose(out) == 0 ? 0 : -1;
+}
+
+int
+head_within_write(const char *bytes, size_t len, size_t most, struct head *h, const char *header,
+    struct refusal *r)
+{
+	const char *why = "there is no memory for it";
+	struct lines l;
+	int rc = lines_take(&l, bytes, len, most, &why) == 0 ? within_write(&l, h, header) : -1;
+
+	free(l.fields);
+	return rc == 0 ? 0 : refuse(r, why);
+}
+
+long
+head_field(const char *bytes, size_t len, size_t most, const char *name, const char **value)
+{
+	const struct field *found = NULL;
+	const char *why;
+	struct lines l;
+	size_t n;
+	long rc = -1;
+
+	if (lines_take(&l, bytes, len, most, &why) == 0 &&
+	    (found = field_find(&l, name, &n)) != NULL) {
+		*value = found->value.at;
+		rc = (long)found->value.len;
+	}
+	free(l.fields);
+	return rc;
+}
+
+static int
+within_answer_write(const struct lines *l, const struct head *h, struct head_answer *a)
+{
+	static const char *const framing[] = {
+	    "x-bastion-refused", "content-length", "transfer-encoding", NULL};
+	/* To HEAD, and of 304, it says how long the body would be. */
+	static const char *const none[] = {"x-bastion-refused", "transfer-encoding", NULL};
+	bool told = a->body == HEAD_NO_BODY && (a->status == 304 || strcmp(h->method, "HEAD") == 0);
+	FILE *out;
+
+	if ((out = open_memstream(&a->out, &a->out_len)) == NULL)
+		return -1;
+	fprintf(out, "%.*s\r\n", (int)l->first.len, l->first.at);
+	fields_write(out, l, told ? none : framing);
+	if (a->body == HEAD_CHUNKED)
+		fputs("Transfer-Encoding: chunked\r\n", out);
+	if (a->body == HEAD_LENGTH && a->sized)
+		fprintf(out, "Content-Length: %llu\r\n", (unsigned long long)a->length);
+	fputs(a->over           ? "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+	      : a->status < 200 ? "\r\n"
+	      : a->keep         ? "Connection: keep-alive\r\n\r\n"
+				: "Connection: close\r\n\r\n",
+	    out);
+	return fclose(out) == 0 ? 0 : -1;
+}
+
+static int
+within_answer(const struct lines *l, const struct head *h, struct head_answer *a, struct refusal *r)
+{
+	const struct field *coding;
+	size_t n;
+	int chunked = coding_read(l);
+
+	if (status_read(&l->first, a) != 0)
+		return refuse_answer(r, "its first line is none of HTTP/1");
+	if ((a->over = a->status == 101) && !h->websocket)
+		return refuse_answer(r, "it goes over to another protocol, which was not asked");
+	if (answer_body(l, strcmp(h->method, "HEAD") == 0, a) != 0)
+		return refuse_answer(r, "its Content-Length is not one plain number");
+	if (a->body != HEAD_NO_BODY && (chunked == -1 || (chunked == 1 && l->first.at[7] == '0')))
+		return refuse_answer(r, "its Transfer-Encoding is another than chunked");
+	coding = field_find(l, "content-encoding", &n);
+	a->coded = n > 1 || (n == 1 && !piece_is(&coding->value, "identity"));
+	a->keep = h->keep && l->first.at[7] == '1' && !hop_named(l, "close") &&
+		  (a->body != HEAD_LENGTH || a->sized);
+	return within_answer_write(l, h, a) == 0
+		   ? 0
+		   : refusal_set(r, "http.memory", "there is no memory for the answer");
+}
+
+int
+head_within_answer(const char *bytes, size_t len, size_t most, const struct head *h,
+    struct head_answer *a, struct refusal *r)
+{
+	const char *why;
+	struct lines l;
+	int rc;
+
+	memset(a, 0, sizeof(*a));
+	rc = lines_take(&l, bytes, len, most, &why) == 0 ? within_answer(&l, h, a, r)
+							 : refuse_answer(r, why);
+	free(l.fields);
+	if (rc != 0)
+		head_answer_free(a);
+	return rc;
 }

@@ -21,6 +21,11 @@ struct head {
 	uint64_t length; /* of the body, where ${body} is HEAD_LENGTH */
 	char *out;       /* the head for the destination, malloc'ed; NULL for CONNECT */
 	size_t out_len;
+
+	/* Of a request within a tunnel. */
+	char *path;     /* without the query, malloc'ed */
+	bool keep;      /* another may follow on the connection */
+	bool websocket; /* it asks to go over to that */
 };
 
 /* An answer to a plain request. */
@@ -31,6 +36,10 @@ struct head_answer {
 	uint64_t length;
 	char *out; /* malloc'ed */
 	size_t out_len;
+
+	/* Within a tunnel. */
+	bool keep, over; /* another may follow; it goes over to another protocol (101) */
+	bool coded;      /* its body has a content coding */
 };
 
 /**
@@ -68,5 +77,45 @@ void head_free(struct head *head);
 int head_answer_read(const char *bytes, size_t len, size_t fields, bool to_head,
     struct head_answer *answer, struct refusal *refusal);
 void head_answer_free(struct head_answer *answer);
+
+/*
+ * Within a tunnel that is looked into (inspect.h) requests follow one another, so they are read as
+ * strictly and framed anew.
+ */
+
+#define HEAD_PATH_MAX 4096
+
+/**
+ * head_within_read(bytes, len, fields, tunnel, head, refusal):
+ * As head_read, for a request within the tunnel to ${tunnel}, which it is for where it has no Host:
+ * its target is a path, which does not climb ("..", also where percent encoding hides it) since a
+ * server could read another path than a rule does.  ${head}->out stays NULL.
+ */
+int head_within_read(const char *bytes, size_t len, size_t fields, const struct authority *tunnel,
+    struct head *head, struct refusal *refusal);
+
+/**
+ * head_within_write(bytes, len, fields, head, header, refusal):
+ * Write the request that head_within_read has read into ${head}->out, but for the empty line at its
+ * end.  Where ${header} is not NULL, no field of that name goes along, since the caller adds it,
+ * nor does what would have a secret come back in a form that cannot be recognised: content codings,
+ * ranges and extensions are not asked for.
+ */
+int head_within_write(const char *bytes, size_t len, size_t fields, struct head *head,
+    const char *header, struct refusal *refusal);
+
+/**
+ * head_field(bytes, len, fields, name, value):
+ * Return the length of the first field ${name} of a head, and where it is in ${*value}; or -1.
+ */
+long head_field(const char *bytes, size_t len, size_t fields, const char *name, const char **value);
+
+/**
+ * head_within_answer(bytes, len, fields, head, answer, refusal):
+ * Read the head of the answer to ${head} and write it anew, with one framing.  101 is taken where
+ * it was asked for.
+ */
+int head_within_answer(const char *bytes, size_t len, size_t fields, const struct head *head,
+    struct head_answer *answer, struct refusal *refusal);
 
 #endif

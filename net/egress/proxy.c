@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "net/egress/conn.h"
+#include "net/egress/inspect.h"
 #include "net/egress/who.h"
 #include "net/http/unixsock.h"
 
@@ -713,6 +714,7 @@ on_calm(void *ctx)
 
 	proxy->calm = 0;
 	rules_apply(proxy);
+	inspector_look(proxy);
 	prune(proxy);
 }
 
@@ -790,6 +792,7 @@ proxy_fill(struct proxy *proxy, struct refusal *r)
 	committer_brief(proxy->committer);
 	committer_quiet(proxy->committer);
 	own_refresh(proxy);
+	inspector_look(proxy);
 	return 0;
 }
 
@@ -844,6 +847,7 @@ proxy_free(struct proxy *proxy)
 	listeners_close(proxy);
 	all_end(proxy, "the lane closes");
 	committer_stop(proxy->committer);
+	inspector_free(proxy->inspector);
 	resolver_free(proxy->resolver);
 	relay_pool_free(proxy->pool);
 	loop_cancel(proxy->config.loop, proxy->timer);

@@ -21,6 +21,14 @@ struct proxy_who {
 	int64_t run; /* the run (sandbox_run) that it comes out of; 0: none */
 };
 
+/* Which tunnels are looked into (inspect.h). */
+enum proxy_inspect {
+	PROXY_INSPECT_SETTING, /* as the setting egress.inspect says; its authority is a row */
+	PROXY_INSPECT_NONE,
+	PROXY_INSPECT_RULES, /* those whose rule says something of requests */
+	PROXY_INSPECT_ALL
+};
+
 struct proxy_config {
 	const struct home *home;
 	struct loop *loop;
@@ -36,6 +44,9 @@ struct proxy_config {
 	void (*refused)(
 	    void *ctx, const struct authority *to, const struct refusal *why, const char *advice);
 	void *ctx;
+	enum proxy_inspect inspect;
+	const struct key *tokens; /* opens what KEY_TOKEN seals; NULL: no token is sent */
+	const char *roots;        /* a PEM file of authorities of servers; NULL: the machine's */
 };
 
 /**
@@ -89,6 +100,14 @@ void proxy_answered(struct proxy *proxy, const struct authority *to);
  * Return how many there are.
  */
 size_t proxy_connections(const struct proxy *proxy);
+
+/**
+ * proxy_authority(proxy, r):
+ * Return the certificate, PEM, that programs of an inspected lane are to trust, which is made at
+ * the first call and lives as long as ${proxy} or until it ends (setting egress.authority_hours);
+ * or NULL with ${r}: egress.no_authority where the lane looks into nothing.
+ */
+const char *proxy_authority(struct proxy *proxy, struct refusal *r);
 
 /**
  * proxy_wake(proxy):

@@ -13,13 +13,16 @@
 /* Finite fields, which are on by default, cost a server ten times as much. */
 #define GROUPS "X25519:P-256"
 #define LEVEL  2
+/* Chains of the web: longer, and of more bytes. */
+#define WEB_DEPTH 10
+#define WEB_CHAIN 131072
 
 struct tls_end {
 	const struct openssl_crypto *c;
 	const struct openssl_ssl *s;
 	SSL_CTX *ctx;
 	OPENSSL_STACK *cas; /* of X509 */
-	bool server, pinned, has_own;
+	bool server, pinned, has_own, web;
 	uint8_t pin[CERT_FP_SIZE];
 	struct cert_blob cert, key; /* for tls_end_apply; empty without */
 };
@@ -225,6 +228,26 @@ set_common(struct tls_end *end, SSL_CTX *ctx)
 		   : -1;
 }
 
+/* The same trust and checks as every program of this machine has. */
+static int
+set_web(struct tls_end *end, const char *roots)
+{
+	const struct openssl_ssl *s = end->s;
+	X509_VERIFY_PARAM *param = s->SSL_CTX_get0_param(end->ctx);
+
+	end->web = true;
+	s->SSL_CTX_ctrl(end->ctx, SSL_CTRL_SET_MAX_CERT_LIST, WEB_CHAIN, NULL);
+	s->SSL_CTX_set_verify_depth(end->ctx, WEB_DEPTH);
+	s->SSL_CTX_set_cert_verify_callback(end->ctx, NULL, NULL);
+	end->c->X509_VERIFY_PARAM_clear_flags(param, X509_V_FLAG_X509_STRICT);
+	end->c->X509_VERIFY_PARAM_set_hostflags(
+	    param, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT | X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+	return (roots != NULL ? s->SSL_CTX_load_verify_locations(end->ctx, roots, NULL)
+			      : s->SSL_CTX_set_default_verify_paths(end->ctx)) == 1
+		   ? 0
+		   : -1;
+}
+
 static struct tls_end *
 end_new(const struct tls_config *config, bool server, struct refusal *r)
 {
@@ -305,12 +328,17 @@ tls_client_end(const struct tls_config *config, struct refusal *r)
 {
 	struct tls_end *end;
 
-	if (config->ncas == 0 && config->pin == NULL) {
+	if (config->ncas == 0 && config->pin == NULL && !config->web) {
 		refusal_set(r, "tls.config", "a client trusts somebody");
 		return NULL;
 	}
 	if ((end = end_new(config, false, r)) == NULL)
 		return NULL;
+	if (config->web && set_web(end, config->roots) == -1) {
+		refusal_set(r, "tls.config", "the authorities of this machine cannot be read");
+		tls_end_free(end);
+		return NULL;
+	}
 	end->s->SSL_CTX_set_verify(end->ctx, SSL_VERIFY_PEER, NULL);
 	end->s->SSL_CTX_set_alpn_protos(end->ctx, ALPN, sizeof(ALPN) - 1);
 	return end;
@@ -336,6 +364,12 @@ tls_end_free(struct tls_end *end)
 	cert_blob_free(&end->cert);
 	cert_blob_free(&end->key);
 	free(end);
+}
+
+bool
+tls_end_is_web(const struct tls_end *end)
+{
+	return end->web;
 }
 
 int

@@ -29,6 +29,13 @@ struct tls_config {
 	/* Of a client: trust the authority with this SHA-256, wherever it comes from; or NULL. */
 	const uint8_t *pin;
 	enum tls_ask ask; /* of a server */
+
+	/*
+	 * Of a client, instead of cas and pin: trust what this machine trusts, or the authorities
+	 * in the PEM file ${roots}; chains of any shape, wildcards among them, as the web has them.
+	 */
+	bool web;
+	const char *roots;
 };
 
 /* Who is at the other end, by certificate. */
@@ -53,6 +60,12 @@ struct tls_end *tls_client_end(const struct tls_config *config, struct refusal *
  * Free ${end} once the last connection that uses it is gone.  May be NULL.
  */
 void tls_end_free(struct tls_end *end);
+
+/**
+ * tls_end_is_web(end):
+ * Whether ${end} is a client of the web, which does not read certificates as strictly as ours.
+ */
+bool tls_end_is_web(const struct tls_end *end);
 
 /**
  * tls_end_apply(end, ctx, r):

@@ -497,7 +497,7 @@ open_conn(struct tls_conn *c)
 	struct tls_peer *peer;
 	int theirs;
 
-	peer = tls_peer_of(c->ssl, &r);
+	peer = tls_end_is_web(c->end) ? NULL : tls_peer_of(c->ssl, &r);
 	if (r.code[0] != '\0') {
 		end(c, &r);
 		return;
