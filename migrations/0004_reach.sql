@@ -3444,6 +3444,213 @@ BEGIN
        AND kind = (SELECT kind FROM refusal_kind WHERE code = NEW.code);
 END;
 
+CREATE TABLE remote_listen (
+    id      INTEGER PRIMARY KEY CHECK (id = 1),
+    address TEXT    NOT NULL,
+    port    INTEGER NOT NULL CHECK (port BETWEEN 1 AND 65535),
+    set_at  INTEGER NOT NULL
+) STRICT;
+
+CREATE TRIGGER remote_listen_is_one BEFORE INSERT ON remote_listen
+BEGIN
+    SELECT RAISE(ABORT, 'listen.invalid|this is no address to listen on: * or an IP address, and a port')
+     WHERE NEW.address <> '*'
+       AND (endpoint_text(NEW.address || ':1') IS NOT NEW.address || ':1'
+            OR (NEW.address NOT GLOB '[[]*' AND NEW.address GLOB '*[^0-9.]*'));
+    SELECT RAISE(ABORT, 'remote.role|sessions run on a box, and a Host runs none')
+     WHERE (SELECT role FROM box) IS NOT 'box';
+    SELECT RAISE(ABORT, 'remote.port|this machine listens for its Hosts on this port')
+     WHERE EXISTS (SELECT 1 FROM listen WHERE port = NEW.port);
+END;
+
+CREATE TRIGGER remote_listen_no_update BEFORE UPDATE ON remote_listen
+BEGIN
+    SELECT RAISE(ABORT, 'remote.fixed|where this machine listens is replaced, never edited');
+END;
+
+CREATE TRIGGER remote_listen_audit_birth AFTER INSERT ON remote_listen
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'remote_listen', NEW.id, 'added', '',
+            json_object('address', NEW.address, 'port', NEW.port));
+END;
+
+CREATE TRIGGER remote_listen_audit_end AFTER DELETE ON remote_listen
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'remote_listen', OLD.id, 'removed', '',
+            json_object('address', OLD.address, 'port', OLD.port));
+END;
+
+CREATE TABLE remote_credential (
+    id         INTEGER PRIMARY KEY,
+    name       TEXT    NOT NULL CHECK (length(name) BETWEEN 1 AND 64 AND name GLOB '[A-Za-z0-9]*'
+                       AND name NOT GLOB '*[^A-Za-z0-9._-]*' AND instr(name, char(0)) = 0),
+    selector   TEXT    NOT NULL UNIQUE CHECK (length(selector) = 16
+                       AND selector NOT GLOB '*[^0-9a-f]*'),   -- its row is found by that; no secret
+    digest     BLOB    CHECK (length(digest) = 32),            -- of the secret; gone with its time
+    by_uid     INTEGER NOT NULL CHECK (by_uid >= 0),           -- whose sessions; who made it, by the kernel's word
+    verbs      TEXT    NOT NULL CHECK (json_valid(verbs) AND json_type(verbs) = 'array'
+                       AND json_array_length(verbs) BETWEEN 1 AND 8),
+    roots      TEXT    NOT NULL CHECK (json_valid(roots) AND json_type(roots) = 'array'
+                       AND json_array_length(roots) BETWEEN 1 AND 16 AND length(roots) <= 16384),
+    state      TEXT    NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'rotated', 'revoked', 'expired')),
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL CHECK (expires_at > created_at),
+    ended_at   INTEGER,
+    CHECK ((state = 'active') = (ended_at IS NULL)),
+    CHECK ((state = 'active') = (digest IS NOT NULL))
+) STRICT;
+
+CREATE UNIQUE INDEX remote_credential_live ON remote_credential (name) WHERE state = 'active';
+
+CREATE INDEX remote_credential_due ON remote_credential (expires_at) WHERE state = 'active';
+
+CREATE TRIGGER remote_credential_born BEFORE INSERT ON remote_credential
+BEGIN
+    SELECT RAISE(ABORT, 'remote.role|sessions run on a box, and a Host runs none')
+     WHERE (SELECT role FROM box) IS NOT 'box';
+    SELECT RAISE(ABORT, 'remote.name|a name is 1 to 64 letters, digits, dots, dashes and underscores')
+     WHERE length(NEW.name) NOT BETWEEN 1 AND 64 OR NEW.name NOT GLOB '[A-Za-z0-9]*'
+        OR NEW.name GLOB '*[^A-Za-z0-9._-]*' OR instr(NEW.name, char(0)) > 0;
+    SELECT RAISE(ABORT, 'remote.exists|a credential of this name is live')
+     WHERE EXISTS (SELECT 1 FROM remote_credential WHERE name = NEW.name AND state = 'active');
+    SELECT RAISE(ABORT, 'remote.verbs|the verbs are run, command, list, attach, send, cancel, each once')
+     WHERE EXISTS (SELECT 1 FROM json_each(NEW.verbs)
+                    WHERE type <> 'text'
+                       OR value NOT IN ('run', 'command', 'list', 'attach', 'send', 'cancel'))
+        OR (SELECT count(DISTINCT value) FROM json_each(NEW.verbs)) <> json_array_length(NEW.verbs);
+    SELECT RAISE(ABORT, 'remote.roots|a root is the whole path of a folder, without . and .. in it')
+     WHERE EXISTS (SELECT 1 FROM json_each(NEW.roots)
+                    WHERE type <> 'text' OR length(CAST(value AS BLOB)) > 4095
+                       OR instr(value, char(0)) > 0 OR value NOT GLOB '/*'
+                       OR (value <> '/' AND value || '/' GLOB '*//*')
+                       OR value || '/' GLOB '*/./*' OR value || '/' GLOB '*/../*');
+    SELECT RAISE(ABORT, 'remote.ttl|a credential lasts no longer than the setting remote.ttl_max_ms')
+     WHERE NEW.expires_at > now_ms() + (SELECT value FROM setting WHERE name = 'remote.ttl_max_ms')
+        OR NEW.expires_at <= now_ms();
+    SELECT RAISE(ABORT, 'remote.transition|a credential begins as active') WHERE NEW.state <> 'active';
+END;
+
+CREATE TRIGGER remote_credential_moves BEFORE UPDATE ON remote_credential
+BEGIN
+    SELECT RAISE(ABORT, 'remote.final|a credential that is over stays over')
+     WHERE NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'remote_credential' AND from_state = OLD.state AND to_state = NEW.state);
+    SELECT RAISE(ABORT, 'remote.fixed|a credential keeps what it allows, and for how long')
+     WHERE NEW.id IS NOT OLD.id OR NEW.name IS NOT OLD.name OR NEW.selector IS NOT OLD.selector
+        OR NEW.by_uid IS NOT OLD.by_uid OR NEW.verbs IS NOT OLD.verbs OR NEW.roots IS NOT OLD.roots
+        OR NEW.created_at IS NOT OLD.created_at OR NEW.expires_at IS NOT OLD.expires_at
+        OR NEW.digest IS NOT NULL;
+END;
+
+CREATE TRIGGER remote_credential_stays BEFORE DELETE ON remote_credential
+BEGIN
+    SELECT RAISE(ABORT, 'remote.kept|a credential is revoked, not deleted');
+END;
+
+CREATE TRIGGER remote_credential_audit_birth AFTER INSERT ON remote_credential
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'remote_credential', NEW.id, NEW.state, '',
+            json_object('name', NEW.name, 'uid', NEW.by_uid, 'verbs', json(NEW.verbs),
+                        'roots', json(NEW.roots), 'expires_at', NEW.expires_at));
+END;
+
+CREATE TRIGGER remote_credential_audit_move AFTER UPDATE OF state ON remote_credential
+WHEN NEW.state IS NOT OLD.state
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'remote_credential', NEW.id, NEW.state, '', json_object('name', NEW.name));
+END;
+
+CREATE TABLE remote_try (
+    id            INTEGER PRIMARY KEY,
+    at            INTEGER NOT NULL,
+    origin        TEXT    NOT NULL CHECK (length(origin) BETWEEN 1 AND 64),
+    credential_id INTEGER REFERENCES remote_credential (id),   -- NULL: of none that lives
+    result        TEXT    NOT NULL CHECK (result IN ('ok', 'wrong')),
+    CHECK (result = 'wrong' OR credential_id IS NOT NULL)
+) STRICT;
+
+CREATE INDEX remote_try_by_origin ON remote_try (origin, id);
+
+CREATE INDEX remote_try_by_credential ON remote_try (credential_id, id);
+
+CREATE VIEW remote_held AS
+SELECT origin, tries, until_at FROM (
+    SELECT t.origin, count(*) AS tries,
+           max(t.at) + min((SELECT value FROM setting WHERE name = 'remote.hold_cap_ms'),
+                           (SELECT value FROM setting WHERE name = 'remote.hold_ms')
+                           << max(0, min(count(*)
+                                         - (SELECT value FROM setting WHERE name = 'remote.tries'), 20)))
+             AS until_at
+      FROM remote_try AS t
+     WHERE t.result = 'wrong'
+       AND t.at > now_ms() - (SELECT value FROM setting WHERE name = 'remote.window_ms')
+       AND t.id > coalesce((SELECT max(id) FROM remote_try
+                             WHERE origin = t.origin AND result = 'ok'), 0)
+     GROUP BY t.origin)
+ WHERE tries >= (SELECT value FROM setting WHERE name = 'remote.tries') AND until_at > now_ms();
+
+CREATE TRIGGER remote_try_is_heard BEFORE INSERT ON remote_try
+BEGIN
+    SELECT RAISE(ABORT, 'remote.held|too many wrong secrets came from there')
+     WHERE EXISTS (SELECT 1 FROM remote_held WHERE origin = NEW.origin);
+    SELECT RAISE(ABORT, 'remote.token|no live credential has this secret')
+     WHERE NEW.result = 'ok'
+       AND NOT EXISTS (SELECT 1 FROM remote_credential WHERE id = NEW.credential_id
+                          AND state = 'active' AND expires_at > now_ms());
+END;
+
+CREATE TRIGGER remote_try_no_update BEFORE UPDATE ON remote_try
+BEGIN
+    SELECT RAISE(ABORT, 'remote.kept|what was tried never changes');
+END;
+
+CREATE TRIGGER remote_try_stays BEFORE DELETE ON remote_try
+WHEN OLD.id > (SELECT max(id) FROM remote_try)
+            - (SELECT value FROM setting WHERE name = 'remote.kept')
+BEGIN
+    SELECT RAISE(ABORT, 'remote.kept|tries are kept up to the setting remote.kept');
+END;
+
+CREATE TRIGGER remote_try_few AFTER INSERT ON remote_try
+BEGIN
+    DELETE FROM remote_try
+     WHERE id <= NEW.id - (SELECT value FROM setting WHERE name = 'remote.kept');
+END;
+
+CREATE TABLE remote_session (
+    session_id    INTEGER PRIMARY KEY REFERENCES session (id),
+    credential_id INTEGER NOT NULL REFERENCES remote_credential (id)
+) STRICT;
+
+CREATE TRIGGER remote_session_no_update BEFORE UPDATE ON remote_session
+BEGIN
+    SELECT RAISE(ABORT, 'remote.fixed|who began a session never changes');
+END;
+
+CREATE VIEW remote_acting AS
+SELECT id, by_uid, verbs, roots FROM remote_credential
+ WHERE state = 'active' AND expires_at > now_ms()
+   AND 'remote:' || name || '(' || id || ')' = acting();
+
+CREATE VIEW remote_reach AS
+SELECT c.id AS credential_id, s.id AS session_id, v.value AS verb
+  FROM remote_credential AS c JOIN session AS s ON s.by_uid = c.by_uid
+  JOIN json_each(c.verbs) AS v
+ WHERE c.state = 'active' AND c.expires_at > now_ms()
+   AND EXISTS (SELECT 1 FROM json_each(c.roots) AS r
+                WHERE r.value IN ('/', s.cwd)
+                   OR substr(s.cwd, 1, length(r.value) + 1) = r.value || '/');
+
+CREATE VIEW remote_credentials AS
+SELECT c.id, c.name, c.state, c.by_uid, c.verbs, c.roots, c.created_at, c.expires_at, c.ended_at,
+       (SELECT max(at) FROM remote_try WHERE credential_id = c.id AND result = 'ok') AS last_at,
+       (SELECT count(*) FROM remote_session WHERE credential_id = c.id) AS sessions
+  FROM remote_credential AS c;
+
 CREATE VIEW retention_item (entity, id, at, rows) AS
 SELECT 'actor_run', id, ended_at, 1 FROM actor_run
  UNION ALL SELECT 'audit', seq, at, 1 FROM audit
@@ -4034,6 +4241,57 @@ SELECT a.id AS attempt_id, p.boot_id, p.pid, p.start_ticks
   FROM attempt AS a JOIN process AS p ON p.id = a.process_id
  WHERE a.outcome = 'lost' AND process_alive(p.boot_id, p.pid, p.start_ticks);
 
+CREATE TRIGGER session_from_afar BEFORE INSERT ON session WHEN acting() GLOB 'remote:*'
+BEGIN
+    SELECT RAISE(ABORT, 'remote.token|no live credential has this secret')
+     WHERE NOT EXISTS (SELECT 1 FROM remote_acting);
+    SELECT RAISE(ABORT, 'remote.verb|this credential does not begin sessions')
+     WHERE NOT EXISTS (SELECT 1 FROM remote_acting AS a JOIN json_each(a.verbs) AS v
+                        WHERE v.value IN ('run', 'command'));
+    -- Who may give a command may give any word; else a worker is run as its person added it, and an
+    -- option could turn it into something else.
+    SELECT RAISE(ABORT, 'remote.command|this credential runs workers, with words that are no options')
+     WHERE NOT EXISTS (SELECT 1 FROM remote_acting AS a JOIN json_each(a.verbs) AS v
+                        WHERE v.value = 'command')
+       AND (NEW.worker = ''
+            OR EXISTS (SELECT 1 FROM json_each(NEW.argv) AS w
+                        WHERE w.value GLOB '-*'
+                          AND w.key >= (SELECT json_array_length(argv) FROM worker
+                                         WHERE name = NEW.worker)));
+    SELECT RAISE(ABORT, 'remote.root|this credential works in other folders')
+     WHERE NEW.cwd || '/' GLOB '*/../*' OR NEW.cwd || '/' GLOB '*/./*' OR NEW.cwd GLOB '*//*'
+        OR NOT EXISTS (SELECT 1 FROM remote_acting AS a JOIN json_each(a.roots) AS r
+                        WHERE r.value IN ('/', NEW.cwd)
+                           OR substr(NEW.cwd, 1, length(r.value) + 1) = r.value || '/');
+    SELECT RAISE(ABORT, 'remote.user|a session from afar runs as the user of its credential')
+     WHERE NEW.by_uid IS NOT (SELECT by_uid FROM remote_acting);
+END;
+
+CREATE TRIGGER session_from_afar_is_known AFTER INSERT ON session WHEN acting() GLOB 'remote:*'
+BEGIN
+    INSERT INTO remote_session (session_id, credential_id) SELECT NEW.id, id FROM remote_acting;
+END;
+
+CREATE TRIGGER session_leaves_afar BEFORE DELETE ON session
+BEGIN
+    DELETE FROM remote_session WHERE session_id = OLD.id;
+END;
+
+CREATE TRIGGER session_cancelled_from_afar BEFORE UPDATE OF cancel_at ON session
+WHEN acting() GLOB 'remote:*'
+BEGIN
+    SELECT RAISE(ABORT, 'remote.verb|this credential does not end this session')
+     WHERE NOT EXISTS (SELECT 1 FROM remote_acting AS a JOIN remote_reach AS r ON r.credential_id = a.id
+                        WHERE r.session_id = NEW.id AND r.verb = 'cancel');
+END;
+
+CREATE TRIGGER session_input_from_afar BEFORE INSERT ON session_input WHEN acting() GLOB 'remote:*'
+BEGIN
+    SELECT RAISE(ABORT, 'remote.verb|this credential does not send to this session')
+     WHERE NOT EXISTS (SELECT 1 FROM remote_acting AS a JOIN remote_reach AS r ON r.credential_id = a.id
+                        WHERE r.session_id = NEW.session_id AND r.verb = 'send');
+END;
+
 CREATE TABLE host_terms (
     id          INTEGER PRIMARY KEY,
     box_id      INTEGER NOT NULL REFERENCES host_box (id),
@@ -4402,6 +4660,7 @@ SELECT i.id, i.use, i.pairing_id, i.not_after
 CREATE VIEW tls_wanted AS
 SELECT w.use
   FROM (SELECT 'server' AS use WHERE EXISTS (SELECT 1 FROM listen)
+                                    OR EXISTS (SELECT 1 FROM remote_listen)
         UNION ALL
         SELECT 'client' WHERE EXISTS (SELECT 1 FROM host_box
                                        WHERE state = 'active' AND transport = 'tls')) AS w
@@ -4679,6 +4938,20 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('quarantine.window_ms', 600000, 'ms', 1000, 86400000, 'how long such an ask counts'),
     ('refused.kept', 1000, 'rows', 100, 1000000, 'refused asks of one kind of one Host that are kept within refused.stretch_ms'),
     ('refused.stretch_ms', 3600000, 'ms', 1000, 86400000, 'stretch of time for refused.kept'),
+    ('remote.connections', 32, 'rows', 1, 1024, 'connections of other machines with a right secret, served at once'),
+    ('remote.delay_ms', 250, 'ms', 0, 60000, 'how long a wrong secret waits for its answer'),
+    ('remote.guest_ms', 10000, 'ms', 100, 600000, 'time from connecting to a right secret'),
+    ('remote.guests', 32, 'rows', 1, 1024, 'connections at once that have not shown a right secret yet; the oldest makes room'),
+    ('remote.handshake_ms', 5000, 'ms', 100, 60000, 'how long a TLS handshake may take'),
+    ('remote.handshakes', 64, 'rows', 1, 65536, 'TLS handshakes at once; with one more, the oldest is dropped'),
+    ('remote.hold_cap_ms', 900000, 'ms', 1, 86400000, 'longest hold after wrong secrets'),
+    ('remote.hold_ms', 5000, 'ms', 1, 86400000, 'first hold after remote.tries wrong secrets from one address; doubles'),
+    ('remote.kept', 10000, 'rows', 100, 1000000, 'connections with a right or wrong secret that are kept as rows'),
+    ('remote.per_address', 32, 'rows', 1, 65536, 'connections of one address at once'),
+    ('remote.tries', 5, 'rows', 1, 1000, 'wrong secrets from one address, without a right one, before it is held'),
+    ('remote.ttl_max_ms', 31536000000, 'ms', 1000, 315360000000, 'longest life of a credential'),
+    ('remote.ttl_ms', 2592000000, 'ms', 1000, 31536000000, 'life of a credential where none is said'),
+    ('remote.window_ms', 3600000, 'ms', 1000, 86400000, 'how long a wrong secret is held against its address'),
     ('rotate.try_ms', 86400000, 'ms', 1000, 2592000000, 'how long new endpoints are tried before the order has failed'),
     ('sandbox.cpu_percent', 0, 'percent', 0, 100000, 'share of one processor that a sandbox may use; 0: no cap'),
     ('sandbox.effect', 536870912, 'bytes', 65536, 1099511627776, 'what a program in a sandbox may change before it is applied or thrown away'),
@@ -4850,6 +5123,28 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('quarantine.late', 126, 409, 'nothing is to be done: this Host may ask again'),
     ('quarantine.none', 2, 404, 'see bastion quarantine for those that are held'),
     ('quarantine.transition', 126, 409, 'see bastion quarantine for those that are held'),
+    ('remote.busy', 75, 503, 'try again later, or raise the setting remote.connections there'),
+    ('remote.command', 126, 403, 'name a worker of that machine, or have a credential made with --verbs command'),
+    ('remote.exists', 3, 409, 'give it another name, or rotate it: bastion remote rotate NAME'),
+    ('remote.final', 126, 409, 'make a new one: bastion remote add NAME'),
+    ('remote.fixed', 126, 409, 'revoke it and make a new one: bastion remote add NAME'),
+    ('remote.held', 75, 429, 'wait, and see that the secret is the right one: bastion remote login'),
+    ('remote.kept', 126, 409, 'use bastion remote revoke'),
+    ('remote.login', 2, 404, 'log in first: bastion remote login NAME HOST:PORT --ca-pin PIN'),
+    ('remote.name', 2, 422, 'give another name'),
+    ('remote.open', 3, 403, 'see who has changed that file, remove it and log in anew: bastion remote login'),
+    ('remote.port', 3, 409, 'give another port'),
+    ('remote.role', 2, 409, 'run it on a box'),
+    ('remote.root', 126, 403, 'give --cwd in one of the folders that the credential names'),
+    ('remote.roots', 2, 422, 'give --root with a whole path, as /srv/work'),
+    ('remote.secret', 2, 422, 'give the secret as bastion remote add showed it, on standard input'),
+    ('remote.token', 126, 401, 'have a credential made there: bastion remote add NAME; then: bastion remote login'),
+    ('remote.transition', 1, 500, 'this is a fault in bastion: please report it'),
+    ('remote.ttl', 2, 422, 'give a shorter --expires'),
+    ('remote.unknown', 2, 404, 'see bastion remote'),
+    ('remote.user', 1, 500, 'this is a fault in bastion: please report it'),
+    ('remote.verb', 126, 403, 'have a credential made that allows it: bastion remote add NAME --verbs LIST'),
+    ('remote.verbs', 2, 422, 'name some of run, command, list, attach, send, cancel, with commas between'),
     ('rotate.none', 126, 409, 'pair the machine anew over a network first'),
     ('rotate.superseded', 126, 409, 'nothing is to be done: a later order counts'),
     ('rotate.unreached', 75, 504, 'make sure that the Host is reached there, and order anew'),
@@ -4976,6 +5271,10 @@ INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('quarantine', '', 'held'),
     ('quarantine', 'held', 'lapsed'),
     ('quarantine', 'held', 'lifted'),
+    ('remote_credential', '', 'active'),
+    ('remote_credential', 'active', 'expired'),
+    ('remote_credential', 'active', 'revoked'),
+    ('remote_credential', 'active', 'rotated'),
     ('sandbox_run', '', 'starting'),
     ('sandbox_run', 'running', 'ended'),
     ('sandbox_run', 'running', 'lost'),

@@ -30,6 +30,7 @@ enum {
 	ID_GRANT = 2,
 	ID_COLUMN = 3,
 	ID_WIRE = 4,
+	ID_REMOTE = 5,
 };
 
 struct pair {
@@ -41,7 +42,8 @@ struct key {
 	uint8_t master[MASTER_SIZE];        /* wiped once the others are derived */
 	struct pair pair[PAIRS];            /* by enum key_which */
 	uint8_t column[2][KEY_COLUMN_SIZE]; /* by enum key_sealer */
-	bool wire;                          /* holds the column key of KEY_WIRE and nothing else */
+	uint8_t remote[crypto_generichash_KEYBYTES];
+	bool wire; /* holds the column key of KEY_WIRE, that of remote, and nothing else */
 };
 
 /* Fill ${fd} with a new key, durably. */
@@ -179,6 +181,8 @@ derive(struct key *key)
 {
 	crypto_kdf_derive_from_key(
 	    key->column[KEY_WIRE], KEY_COLUMN_SIZE, ID_WIRE, CONTEXT, key->master);
+	crypto_kdf_derive_from_key(
+	    key->remote, sizeof(key->remote), ID_REMOTE, CONTEXT, key->master);
 	if (!key->wire) {
 		derive_pair(&key->pair[KEY_IDENTITY], ID_IDENTITY, key->master);
 		derive_pair(&key->pair[KEY_GRANT], ID_GRANT, key->master);
@@ -338,4 +342,10 @@ const uint8_t *
 key_sealer(const struct key *key, enum key_sealer sealer)
 {
 	return key->wire && sealer != KEY_WIRE ? NULL : key->column[sealer];
+}
+
+void
+key_remote(const struct key *key, const void *secret, size_t len, uint8_t digest[KEY_REMOTE_SIZE])
+{
+	crypto_generichash(digest, KEY_REMOTE_SIZE, secret, len, key->remote, sizeof(key->remote));
 }

@@ -66,6 +66,10 @@ static const struct {
     {"session_output", INS | DEL, BIT(ROLE_WORKER)},
     {"attempt", INS | UPD, BIT(ROLE_WORKER)},
     {"mcp_token", INS | UPD, BIT(ROLE_PERSON)},
+    {"remote_listen", INS | DEL, BIT(ROLE_PERSON)},
+    {"remote_credential", INS, BIT(ROLE_PERSON)},
+    {"remote_credential", UPD, BIT(ROLE_PERSON) | BIT(ROLE_KEEPER)},
+    {"remote_try", INS, BIT(ROLE_NET)},
     {"sandbox_run", INS | UPD, BIT(ROLE_PERSON) | BIT(ROLE_WORKER)},
     {"policy_value", INS | UPD | DEL, BIT(ROLE_PERSON)},
     {"policy_domain", INS | DEL, BIT(ROLE_PERSON)},
@@ -125,6 +129,7 @@ static const struct {
     {"factor", "secret", BIT(ROLE_PERSON)},
     {"invitation", "token_digest", BIT(ROLE_PERSON) | BIT(ROLE_NET) | BIT(ROLE_LINK)},
     {"mcp_token", "digest", BIT(ROLE_PERSON) | BIT(ROLE_NET)},
+    {"remote_credential", "digest", BIT(ROLE_PERSON) | BIT(ROLE_NET)},
     {"tls_authority", "key", BIT(ROLE_PERSON) | BIT(ROLE_LINK)},
     {"tls_identity", "key", BIT(ROLE_PERSON) | BIT(ROLE_LINK) | BIT(ROLE_NET)},
 };
