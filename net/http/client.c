@@ -523,6 +523,10 @@ set_options(struct http_call *call)
 	r |= curl->easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	r |= curl->easy_setopt(e, CURLOPT_PROXY, "");
 	r |= curl->easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+	/* A stream may be silent for long: the kernel asks whether the other end is still there. */
+	r |= curl->easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
+	r |= curl->easy_setopt(e, CURLOPT_TCP_KEEPIDLE, 10L);
+	r |= curl->easy_setopt(e, CURLOPT_TCP_KEEPINTVL, 5L);
 	r |= curl->easy_setopt(e, CURLOPT_USERAGENT, "bastion/" BASTION_VERSION);
 	r |= curl->easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)q->connect_ms);
 	r |= curl->easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)q->total_ms);
