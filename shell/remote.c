@@ -20,7 +20,7 @@
 #define DIRECTORY  "remotes"
 #define FILE_MAX   1024
 #define CONNECT_MS 15000 /* to reach it, the handshake included */
-#define ANSWER_MS  30000 /* for what is no stream */
+#define ANSWER_MS  30000 /* to the head of an answer, and to its end where it is no stream */
 #define REPLY_MAX  8388608
 #define DEPTH      32
 
@@ -141,11 +141,31 @@ login_text(int dir, const char *name, char text[FILE_MAX], struct refusal *r)
 }
 
 int
+remote_login_read(const char *text, struct remote_login *login)
+{
+	char address[ENDPOINT_TEXT_MAX + 1], pin[65], token[REMOTE_TOKEN_LEN + 1];
+	struct endpoint at;
+	int rc, end = 0;
+
+	_Static_assert(ENDPOINT_TEXT_MAX == 261 && REMOTE_TOKEN_LEN == 85, "the widths below");
+	rc = sscanf(text, "bastion-remote 1\naddress %261s\npin %64s\ntoken %85s%n", address, pin,
+	    token, &end);
+	if (rc != 3 || end == 0 || strcmp(text + end, "\n") != 0 ||
+	    strlen(token) != REMOTE_TOKEN_LEN || strlen(pin) != 64 ||
+	    sodium_hex2bin(login->pin, sizeof(login->pin), pin, 64, NULL, NULL, NULL) != 0 ||
+	    endpoint_parse(address, strlen(address), &at, NULL) != 0)
+		return -1;
+	snprintf(login->address, sizeof(login->address), "%s", at.text);
+	memcpy(login->token, token, sizeof(token));
+	sodium_memzero(token, sizeof(token));
+	return 0;
+}
+
+int
 remote_login_load(const char *name, struct remote_login *login, struct refusal *r)
 {
-	char text[FILE_MAX], address[ENDPOINT_TEXT_MAX + 1], pin[65], token[REMOTE_TOKEN_LEN + 1];
-	struct endpoint at;
-	int dir, rc, end = 0;
+	char text[FILE_MAX];
+	int dir, rc;
 
 	if (name_check(name, r) != 0 || (dir = directory(false, r)) == -1)
 		return -1;
@@ -153,19 +173,10 @@ remote_login_load(const char *name, struct remote_login *login, struct refusal *
 	close(dir);
 	if (rc != 0)
 		return -1;
-	_Static_assert(ENDPOINT_TEXT_MAX == 261 && REMOTE_TOKEN_LEN == 85, "the widths below");
-	rc = sscanf(text, "bastion-remote 1\naddress %261s\npin %64s\ntoken %85s%n", address, pin,
-	    token, &end);
-	sodium_memzero(text, sizeof(text));
-	if (rc != 3 || end == 0 || strlen(token) != REMOTE_TOKEN_LEN ||
-	    sodium_hex2bin(login->pin, sizeof(login->pin), pin, 64, NULL, NULL, NULL) != 0 ||
-	    strlen(pin) != 64 || endpoint_parse(address, strlen(address), &at, NULL) != 0)
-		return refusal_set(r, "remote.open", "this file is no login");
 	snprintf(login->name, sizeof(login->name), "%s", name);
-	snprintf(login->address, sizeof(login->address), "%s", at.text);
-	memcpy(login->token, token, sizeof(token));
-	sodium_memzero(token, sizeof(token));
-	return 0;
+	rc = remote_login_read(text, login);
+	sodium_memzero(text, sizeof(text));
+	return rc == 0 ? 0 : refusal_set(r, "remote.open", "this file is no login");
 }
 
 int
@@ -222,6 +233,7 @@ remote_ask(const struct remote_login *login, const struct remote_request *reques
 	    .body = request->body,
 	    .body_len = request->len,
 	    .connect_ms = CONNECT_MS,
+	    .head_ms = ANSWER_MS,
 	    .total_ms = request->chunk == NULL ? ANSWER_MS : 0,
 	    .reply_max = request->chunk == NULL ? REPLY_MAX : 0,
 	    .chunk = request->chunk,

@@ -30,6 +30,12 @@ int remote_login_load(const char *name, struct remote_login *login, struct refus
 int remote_login_drop(const char *name, struct refusal *r);
 
 /**
+ * remote_login_read(text, login):
+ * Read the text of such a file into ${login}, but for its name.  Return 0, or -1 where it is none.
+ */
+int remote_login_read(const char *text, struct remote_login *login);
+
+/**
  * remote_login_each(fn, ctx, r):
  * Call ${fn}(${ctx}, login) for each login that can be read.  Return 0 or -1 with ${r}.
  */

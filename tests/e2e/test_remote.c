@@ -21,7 +21,7 @@
 static struct driver d;
 static struct said said;
 static bool can;
-static char work[96], pin[65];
+static char work[96], pin[65], *program;
 
 #define NEED(where)                                                     \
 	if (!can) {                                                     \
@@ -38,7 +38,7 @@ there(const char *command)
 	pid_t pid;
 
 	snprintf(script, sizeof(script), "export BASTION_STATE=%s/client BASTION=%s; cd %s; %s",
-	    d.dir, program_path(), d.dir, command);
+	    d.dir, program, d.dir, command);
 	if ((pid = netns_fork()) != 0)
 		return pid;
 	execl("/bin/sh", "sh", "-c", script, NULL);
@@ -112,6 +112,7 @@ make(void **state)
 
 	(void)state;
 	can = netns_enter();
+	assert_non_null(program = realpath(program_path(), NULL));
 	driver_make(&d);
 	if (!can)
 		return 0;
@@ -145,6 +146,7 @@ drop(void **state)
 {
 	(void)state;
 	driver_drop(&d);
+	free(program);
 	return 0;
 }
 
