@@ -242,6 +242,7 @@ SELECT i.id, i.use, i.pairing_id, i.not_after
 CREATE VIEW tls_wanted AS
 SELECT w.use
   FROM (SELECT 'server' AS use WHERE EXISTS (SELECT 1 FROM listen)
+                                    OR EXISTS (SELECT 1 FROM remote_listen)
         UNION ALL
         SELECT 'client' WHERE EXISTS (SELECT 1 FROM host_box
                                        WHERE state = 'active' AND transport = 'tls')) AS w

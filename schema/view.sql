@@ -79,6 +79,9 @@ UNION ALL
 SELECT 'amendment', id, NULL, reason, expires_at
   FROM amendment WHERE state = 'pending' AND expires_at > now_ms()
 UNION ALL
+SELECT 'remote', id, name, 'a secret of another machine', expires_at
+  FROM remote_credential WHERE state = 'active' AND expires_at > now_ms()
+UNION ALL
 SELECT 'lease', NULL, name, 'held', expires_at
   FROM lease WHERE process_id IS NOT NULL AND expires_at > now_ms();
 

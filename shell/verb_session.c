@@ -14,6 +14,7 @@
 #include "shell/cli.h"
 #include "shell/export_session.h"
 #include "shell/input.h"
+#include "shell/remote_session.h"
 #include "shell/words.h"
 
 #define NAME_MAX_BYTES 128
@@ -46,7 +47,7 @@ static const char ENDED[] =
     "  FROM session AS s WHERE s.id = :id";
 
 struct options {
-	const char *name, *cwd;
+	const char *name, *cwd, *remote;
 	int64_t attempts, from, tail;
 	bool terminal, input, detach, follow, end;
 	enum session_form form;
@@ -75,6 +76,9 @@ take_option(void *ctx, int val, const char *arg)
 		return 0;
 	case 'C':
 		o->cwd = arg;
+		return 0;
+	case 'R':
+		o->remote = arg;
 		return 0;
 	case 't':
 		o->terminal = true;
@@ -362,6 +366,29 @@ static int export(struct cli *cli, const struct options *o, const char *name)
 	return 0;
 }
 
+static int
+elsewhere(
+    struct cli *cli, const struct options *o, bool command, const char *what, int n, char **words)
+{
+	const struct remote_session s = {.remote = o->remote,
+	    .what = what,
+	    .n = n,
+	    .words = words,
+	    .command = command,
+	    .name = o->name,
+	    .cwd = o->cwd,
+	    .attempts = o->attempts,
+	    .from = o->from,
+	    .tail = o->tail,
+	    .terminal = o->terminal,
+	    .input = o->input,
+	    .detach = o->detach,
+	    .follow = o->follow,
+	    .end = o->end};
+
+	return remote_session(cli, &s);
+}
+
 /*
  * VERB: session
  *
@@ -376,6 +403,7 @@ static int export(struct cli *cli, const struct options *o, const char *name)
  *        bastion session cancel NAME
  *        bastion session rm NAME
  *        bastion session export NAME [--jsonl | --cast]
+ *        bastion session ls | run | attach | logs | show | send | cancel ... --remote MACHINE
  *
  * Run work that outlives the terminal it was begun at. A session runs as the user who asked, as
  * soon as there is a place (setting session.slots), and is tried again where it crashes. Everything
@@ -383,18 +411,20 @@ static int export(struct cli *cli, const struct options *o, const char *name)
  * none loses a line that is kept (setting session.history). Ctrl-C leaves it, and Ctrl-] where it
  * has a terminal; it goes on. One person at a time types to it; send does from a script, or
  * standard input, --end ends its input. attach ends with the program's own exit code. A cast plays
- * in asciinema.
+ * in asciinema. With --remote all of it happens on a machine of bastion remote login; where the way
+ * is cut, following goes on with the next line once there is one again.
  */
 int
 verb_session(struct cli *cli, int argc, char **argv)
 {
 	static const struct option options[] = {{"name", required_argument, NULL, 'N'},
-	    {"cwd", required_argument, NULL, 'C'}, {"attempts", required_argument, NULL, 'a'},
-	    {"from", required_argument, NULL, 'F'}, {"lines", required_argument, NULL, 'n'},
-	    {"terminal", no_argument, NULL, 't'}, {"input", no_argument, NULL, 'i'},
-	    {"detach", no_argument, NULL, 'd'}, {"follow", no_argument, NULL, 'f'},
-	    {"end", no_argument, NULL, 'e'}, {"jsonl", no_argument, NULL, 'J'},
-	    {"cast", no_argument, NULL, 'c'}, {NULL, 0, NULL, 0}};
+	    {"cwd", required_argument, NULL, 'C'}, {"remote", required_argument, NULL, 'R'},
+	    {"attempts", required_argument, NULL, 'a'}, {"from", required_argument, NULL, 'F'},
+	    {"lines", required_argument, NULL, 'n'}, {"terminal", no_argument, NULL, 't'},
+	    {"input", no_argument, NULL, 'i'}, {"detach", no_argument, NULL, 'd'},
+	    {"follow", no_argument, NULL, 'f'}, {"end", no_argument, NULL, 'e'},
+	    {"jsonl", no_argument, NULL, 'J'}, {"cast", no_argument, NULL, 'c'},
+	    {NULL, 0, NULL, 0}};
 	struct options o = {.form = SESSION_TEXT};
 	int first, words, i;
 	bool command = false;
@@ -407,6 +437,8 @@ verb_session(struct cli *cli, int argc, char **argv)
 	words = argc - first;
 	what = words == 0 ? "ls" : argv[first];
 	argv += first + 1;
+	if (o.remote != NULL)
+		return elsewhere(cli, &o, command, what, words == 0 ? 0 : words - 1, argv);
 	if (strcmp(what, "run") == 0)
 		return words >= 2 ? run(cli, &o, command, argv)
 				  : cli_usage(cli, "name a worker, or give a command behind --");

@@ -83,6 +83,7 @@ WITH thing (entity, id, state) AS (
      UNION ALL SELECT 'amendment', id, state FROM amendment
      UNION ALL SELECT 'host_box', id, state FROM host_box
      UNION ALL SELECT 'mcp_token', id, state FROM mcp_token
+     UNION ALL SELECT 'remote_credential', id, state FROM remote_credential
      UNION ALL SELECT 'session', id, state FROM session
      UNION ALL SELECT 'attempt', id, state FROM attempt
      UNION ALL SELECT 'schedule', id, state FROM schedule
@@ -121,6 +122,7 @@ WITH thing (entity, id, state) AS (
      UNION ALL SELECT 'mcp_token', id, state FROM mcp_token
      UNION ALL SELECT 'schedule', id, state FROM schedule
      UNION ALL SELECT 'firing', id, state FROM firing
+     UNION ALL SELECT 'remote_credential', id, state FROM remote_credential
      UNION ALL SELECT 'directive', id, state FROM directive
      UNION ALL SELECT 'host_order', id, state FROM host_order
      UNION ALL SELECT 'contain_spare', id, state FROM contain_spare
@@ -153,6 +155,7 @@ WITH ended (entity, id, state, is_final, at) AS (
      UNION ALL SELECT 'amendment', id, state, state <> 'pending', ended_at FROM amendment
      UNION ALL SELECT 'host_box', id, state, state = 'gone', gone_at FROM host_box
      UNION ALL SELECT 'mcp_token', id, state, state = 'dropped', dropped_at FROM mcp_token
+     UNION ALL SELECT 'remote_credential', id, state, state <> 'active', ended_at FROM remote_credential
      UNION ALL SELECT 'session', id, state, state NOT IN ('queued', 'running'), finished_at FROM session
      UNION ALL SELECT 'attempt', id, state, state NOT IN ('launching', 'running'), ended_at FROM attempt
      UNION ALL SELECT 'firing', id, state, state <> 'running', ended_at FROM firing
@@ -399,6 +402,14 @@ SELECT 'session output' AS name, s.name || ': ' || count(o.seq) || ' rows' AS de
   FROM session AS s LEFT JOIN session_output AS o ON o.session_id = s.id AND o.seq >= s.first_seq
  GROUP BY s.id
 HAVING count(o.seq) <> s.last_seq - s.first_seq + 1 OR coalesce(max(o.seq), s.last_seq) <> s.last_seq;
+
+-- Whoever began a session from afar had shown a right secret, and the session is of its user.
+SELECT 'session from afar' AS name, s.name AS detail
+  FROM remote_session AS r JOIN session AS s ON s.id = r.session_id
+  JOIN remote_credential AS c ON c.id = r.credential_id
+ WHERE s.by_uid <> c.by_uid
+    OR (NOT EXISTS (SELECT 1 FROM remote_try WHERE credential_id = c.id AND result = 'ok')
+        AND (SELECT min(id) FROM remote_try) = 1);
 
 SELECT 'input of a session that is over' AS name, s.name AS detail
   FROM session AS s JOIN session_input AS i ON i.session_id = s.id WHERE s.finished_at IS NOT NULL;

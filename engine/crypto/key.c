@@ -30,6 +30,7 @@ enum {
 	ID_COLUMN = 3,
 	ID_WIRE = 4,
 	ID_TOKEN = 5,
+	ID_REMOTE = 6,
 };
 
 struct pair {
@@ -41,8 +42,10 @@ struct key {
 	uint8_t master[MASTER_SIZE];        /* wiped once the others are derived */
 	struct pair pair[PAIRS];            /* by enum key_which */
 	uint8_t column[3][KEY_COLUMN_SIZE]; /* by enum key_sealer */
-	enum key_sealer
-	    only; /* KEY_COLUMN: holds all; else the key of that sealer and nothing else */
+	uint8_t remote[crypto_generichash_KEYBYTES];
+	/* KEY_COLUMN: holds all; else the key of that sealer (with KEY_WIRE, remote too) and
+	 * nothing else. */
+	enum key_sealer only;
 };
 
 /* Fill ${fd} with a new key, durably. */
@@ -186,6 +189,9 @@ derive(struct key *key)
 		if (key->only == KEY_COLUMN || key->only == i)
 			crypto_kdf_derive_from_key(
 			    key->column[i], KEY_COLUMN_SIZE, ids[i], CONTEXT, key->master);
+	if (key->only == KEY_COLUMN || key->only == KEY_WIRE)
+		crypto_kdf_derive_from_key(
+		    key->remote, sizeof(key->remote), ID_REMOTE, CONTEXT, key->master);
 	if (key->only == KEY_COLUMN) {
 		derive_pair(&key->pair[KEY_IDENTITY], ID_IDENTITY, key->master);
 		derive_pair(&key->pair[KEY_GRANT], ID_GRANT, key->master);
@@ -349,4 +355,10 @@ const uint8_t *
 key_sealer(const struct key *key, enum key_sealer sealer)
 {
 	return key->only != KEY_COLUMN && sealer != key->only ? NULL : key->column[sealer];
+}
+
+void
+key_remote(const struct key *key, const void *secret, size_t len, uint8_t digest[KEY_REMOTE_SIZE])
+{
+	crypto_generichash(digest, KEY_REMOTE_SIZE, secret, len, key->remote, sizeof(key->remote));
 }

@@ -11,6 +11,7 @@
 #define KEY_SIGN_SIZE   64
 #define KEY_COLUMN_SIZE 32
 #define KEY_DOMAIN_MAX  64
+#define KEY_REMOTE_SIZE 32
 
 /*
  * The file holds 32 random bytes and nothing else.  They never sign or seal: each use has its own
@@ -20,8 +21,9 @@
  *   2  grant     Ed25519 seed: seals of grants
  *   3  column    XChaCha20-Poly1305 key of sealed columns (seal.h)
  *   4  wire      the same, of the keys of TLS certificates alone: whoever serves the network has
- * this one and no other
+ *                this one and 6 and no other
  *   5  token     the same, of tokens alone: that of the internet lane, which has no other
+ *   6  remote    BLAKE2b key of the digests of secrets by which other machines come
  */
 enum key_which {
 	KEY_IDENTITY,
@@ -60,8 +62,8 @@ struct key *key_load(const char *path, struct refusal *r);
 
 /**
  * key_load_wire(path, r):
- * As key_load, but of all keys derive only that of KEY_WIRE: what is returned opens the keys of
- * certificates; it signs nothing, and opens no other column.
+ * As key_load, but of all keys derive only that of KEY_WIRE and that of key_remote: what is
+ * returned opens the keys of certificates; it signs nothing, and opens no other column.
  */
 struct key *key_load_wire(const char *path, struct refusal *r);
 
@@ -99,6 +101,14 @@ int key_sign(const struct key *key, enum key_which which, const char *domain, co
  */
 int key_verify(const uint8_t pk[KEY_PUBLIC_SIZE], const char *domain, const void *msg, size_t len,
     const uint8_t sig[KEY_SIGN_SIZE]) __attribute__((warn_unused_result));
+
+/**
+ * key_remote(key, secret, len, digest):
+ * Store the keyed digest (BLAKE2b, RFC 7693) of the ${len} bytes of ${secret} in ${digest}: without
+ * the machine's key nobody can tell of which secret it is.  Also with a key of key_load_wire.
+ */
+void key_remote(
+    const struct key *key, const void *secret, size_t len, uint8_t digest[KEY_REMOTE_SIZE]);
 
 /**
  * key_sealer(key, sealer):

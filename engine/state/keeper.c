@@ -23,6 +23,7 @@ static const char KEEPER_DUE[] =
     " UNION ALL SELECT min(expires_at) FROM host_order WHERE ended_at IS NULL"
     " UNION ALL SELECT min(until_at) FROM quarantine WHERE state = 'held'"
     " UNION ALL SELECT min(expires_at) FROM contain_right WHERE state = 'active'"
+    " UNION ALL SELECT min(expires_at) FROM remote_credential WHERE state = 'active'"
     " UNION ALL SELECT min(at) FROM directive_deadline)"
     " HAVING min(at) IS NOT NULL";
 
@@ -54,6 +55,10 @@ static const char KEEPER_HOLDS[] = "UPDATE quarantine SET state = 'lapsed', ende
 
 static const char KEEPER_RIGHTS[] =
     "UPDATE contain_right SET state = 'expired', ended_at = now_ms(), end_reason = 'ran out'"
+    " WHERE state = 'active' AND expires_at <= now_ms()";
+
+static const char KEEPER_REMOTES[] =
+    "UPDATE remote_credential SET state = 'expired', digest = NULL, ended_at = now_ms()"
     " WHERE state = 'active' AND expires_at <= now_ms()";
 
 /* What nobody carried out in time is not carried out later. */
@@ -121,6 +126,7 @@ expire_all(struct store *db)
 	    stmt_run(store_sql(db, KEEPER_ORDERS)) == -1 ||
 	    stmt_run(store_sql(db, KEEPER_HOLDS)) == -1 ||
 	    stmt_run(store_sql(db, KEEPER_RIGHTS)) == -1 ||
+	    stmt_run(store_sql(db, KEEPER_REMOTES)) == -1 ||
 	    stmt_run(store_sql(db, KEEPER_DIRECTIVES)) == -1)
 		return store_rollback(db);
 	return store_commit(db);

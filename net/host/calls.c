@@ -102,6 +102,10 @@ calls_act_as(struct store *db, const struct net *net, const struct calls_who *wh
 {
 	size_t i;
 
+	if (who->remote != 0) {
+		store_acting(db, "remote:%s(%lld)", who->agent, (long long)who->remote);
+		return;
+	}
 	if (who->agent[0] != '\0') {
 		store_acting(db, "agent:%s", who->agent);
 		return;

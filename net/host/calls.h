@@ -15,6 +15,7 @@ void calls_start(struct net *net);
 struct calls_who {
 	uid_t uid;
 	char agent[65]; /* the label of its token; "": the person ${uid} */
+	int64_t remote; /* not 0: the credential of another machine, called ${agent} */
 };
 
 /**

@@ -17,6 +17,7 @@
 #include "net/host/openapi.h"
 #include "net/host/peers.h"
 #include "net/host/port.h"
+#include "net/host/remote_port.h"
 #include "net/host/renew.h"
 #include "net/host/sessions.h"
 #include "net/host/watch.h"
@@ -29,7 +30,7 @@ static int serve_openapi(struct http_exchange *x, void *ctx);
 const struct http_route net_routes[] = {
     {"GET", "/v1/openapi.json",
 	SURFACE_CONTROL | SURFACE_LANE | SURFACE_ENROLL | SURFACE_CONTEXT | SURFACE_PEER |
-	    SURFACE_LINES,
+	    SURFACE_LINES | SURFACE_REMOTE,
 	0, serve_openapi, "this description"},
     {"GET", "/v1/status", SURFACE_CONTROL, 0, control_status, "what runs, and what waits"},
     {"GET", "/v1/approvals", SURFACE_CONTROL, 0, control_approvals,
@@ -63,14 +64,18 @@ const struct http_route net_routes[] = {
     {"GET", "/v1/calls/{id}", SURFACE_CONTROL, 0, calls_follow,
 	"the answer to an ask, from the beginning or behind a frame"},
     {"DELETE", "/v1/calls/{id}", SURFACE_CONTROL, 0, calls_drop, "take an ask back"},
-    {"GET", "/v1/sessions", SURFACE_CONTROL, 0, sessions_list, "what runs, waits, and ended"},
-    {"POST", "/v1/sessions", SURFACE_CONTROL, SESSIONS_BODY_MAX, sessions_new, "begin a session"},
-    {"GET", "/v1/sessions/{name}", SURFACE_CONTROL, 0, sessions_show, "one session"},
-    {"DELETE", "/v1/sessions/{name}", SURFACE_CONTROL, 0, sessions_cancel, "end a session"},
-    {"GET", "/v1/sessions/{name}/output", SURFACE_CONTROL, 0, sessions_output,
+    {"GET", "/v1/sessions", SURFACE_CONTROL | SURFACE_REMOTE, 0, sessions_list,
+	"what runs, waits, and ended"},
+    {"POST", "/v1/sessions", SURFACE_CONTROL | SURFACE_REMOTE, SESSIONS_BODY_MAX, sessions_new,
+	"begin a session"},
+    {"GET", "/v1/sessions/{name}", SURFACE_CONTROL | SURFACE_REMOTE, 0, sessions_show,
+	"one session"},
+    {"DELETE", "/v1/sessions/{name}", SURFACE_CONTROL | SURFACE_REMOTE, 0, sessions_cancel,
+	"end a session"},
+    {"GET", "/v1/sessions/{name}/output", SURFACE_CONTROL | SURFACE_REMOTE, 0, sessions_output,
 	"what it said and says, from the beginning or behind a row"},
-    {"POST", "/v1/sessions/{name}/input", SURFACE_CONTROL, SESSIONS_INPUT, sessions_input,
-	"send to a session"},
+    {"POST", "/v1/sessions/{name}/input", SURFACE_CONTROL | SURFACE_REMOTE, SESSIONS_INPUT,
+	sessions_input, "send to a session"},
     {"POST", "/mcp", SURFACE_CONTROL | SURFACE_MCP, 65536, mcp_post, "a message of an agent (MCP)"},
     {"GET", "/mcp", SURFACE_CONTROL | SURFACE_MCP, 0, mcp_get,
 	"what an agent is told unasked, or a stream taken up again"},
@@ -113,25 +118,35 @@ static const char APPROVALS[] =
     " 'uses', uses, 'ttl_ms', ttl_ms, 'asked_at', asked_at, 'expires_at', expires_at, 'digest', digest)),"
     " '[]') FROM open_approvals";
 
+unsigned
+net_words(struct net *net, const char *code, char more[NET_WORDS_MAX])
+{
+	unsigned status = 500;
+	struct stmt *q;
+
+	more[0] = '\0';
+	if ((q = store_sql(net->env->db, REFUSED)) == NULL)
+		return status;
+	stmt_text(q, ":code", code);
+	if (stmt_step(q) == 1) {
+		status = (unsigned)stmt_get_int(q, 0);
+		snprintf(more, NET_WORDS_MAX, "%s", stmt_get_text(q, 1));
+		stmt_done(q);
+	}
+	return status;
+}
+
 void
 net_refuse(
     struct net *net, struct http_exchange *x, const struct refusal *refusal, const char *extra)
 {
-	struct store *db = net->env->db;
-	char more[1024] = "";
-	unsigned status = 500;
-	struct stmt *q;
+	char more[NET_WORDS_MAX];
+	unsigned status = net_words(net, refusal->code, more);
+	size_t n = strlen(more);
 
-	if ((q = store_sql(db, REFUSED)) != NULL) {
-		stmt_text(q, ":code", refusal->code);
-		if (stmt_step(q) == 1) {
-			status = (unsigned)stmt_get_int(q, 0);
-			snprintf(more, sizeof(more), "%s%s%s", stmt_get_text(q, 1),
-			    extra == NULL ? "" : ",", extra == NULL ? "" : extra);
-			stmt_done(q);
-		}
-	}
-	http_refuse(x, status, refusal, more[0] == '\0' ? extra : more);
+	if (n > 0 && extra != NULL)
+		snprintf(more + n, sizeof(more) - n, ",%s", extra);
+	http_refuse(x, status, refusal, n == 0 ? extra : more);
 }
 
 int
@@ -241,6 +256,7 @@ net_stop(struct actor_env *env)
 	port_end(net);
 	http_server_free(net->server);
 	http_server_free(net->asks);
+	remote_end(net);
 	committer_stop(net->committer);
 	dials_free(net);
 	line_free(net);
@@ -290,6 +306,7 @@ net_wake(struct actor_env *env)
 	peers_wake(env->ctx);
 	dials_wake(env->ctx);
 	port_wake(env->ctx);
+	remote_wake(env->ctx);
 }
 
 static void
@@ -319,6 +336,7 @@ net_drain(struct actor_env *env)
 	net->serving = 1 + (net->asks != NULL);
 	if (net->asks != NULL)
 		http_server_drain(net->asks, drained, net);
+	net->serving += remote_drain(net, drained);
 	line_drain(net, server_drain);
 }
 

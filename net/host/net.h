@@ -19,6 +19,8 @@
 #define SURFACE_GUEST   32u  /* the port under TLS, without a certificate */
 #define SURFACE_PEER    64u  /* the same, with that of a machine that is paired */
 #define SURFACE_LINES   128u /* lines.sock: this Host's own actor link asks boxes that dialled in */
+#define SURFACE_KNOCK   256u /* the port for other machines, without a right secret: nothing */
+#define SURFACE_REMOTE  512u /* the same, with one: sessions, as far as its credential goes */
 
 /* Who may speak to control.sock: the user of the daemon, and root. */
 #define NET_PEOPLE 2
@@ -45,6 +47,7 @@ struct net {
 	char *paired;             /* whose connections under TLS may stay (peers.c) */
 	struct mcp_http *mcp;     /* agents (mcp_http.c); NULL: not yet, or no more */
 	struct guest *guests;     /* boxes that wait for a signature (enroll.c) */
+	struct remote *remote;    /* other machines (remote_port.c); NULL: not yet, or a Host */
 	struct port *port;        /* under TLS (port.c); NULL: not yet, or no more */
 	bool drained;             /* there will be none */
 	struct net_person
@@ -59,6 +62,14 @@ extern const struct http_route net_routes[];
  * Fill ${limits} from the settings http.*.
  */
 void net_limits(struct store *db, struct http_limits *limits);
+
+/**
+ * net_words(net, code, more):
+ * Store what the table refusal says of ${code}, as further members of an error, in ${more}; ""
+ * where it says nothing.  Return the HTTP status.
+ */
+#define NET_WORDS_MAX 1024
+unsigned net_words(struct net *net, const char *code, char more[NET_WORDS_MAX]);
 
 /**
  * net_refuse(net, x, refusal, extra):

@@ -14,6 +14,7 @@
 
 #define PLACE_MAX 64
 #define STATE_MAX 512
+#define WHAT      "the port for boxes and Hosts"
 
 /* Where to listen, and what there is to show and to trust: another text is another listener. */
 static const char WANTED[] =
@@ -56,49 +57,45 @@ wanted_read(struct store *db, struct wanted *w)
 	return 1;
 }
 
-/* The address of ${w}: "*", four numbers, or IPv6 in brackets. */
+/* ${address}: "*", four numbers, or IPv6 in brackets. */
 static socklen_t
-address_of(const struct wanted *w, struct sockaddr_storage *out)
+address_of(const char *address, uint16_t port, struct sockaddr_storage *out)
 {
 	struct sockaddr_in6 *six = (struct sockaddr_in6 *)out;
 	struct sockaddr_in *four = (struct sockaddr_in *)out;
 	char text[INET6_ADDRSTRLEN];
 
 	memset(out, 0, sizeof(*out));
-	if (w->address[0] != '*' && w->address[0] != '[') {
+	if (address[0] != '*' && address[0] != '[') {
 		four->sin_family = AF_INET;
-		four->sin_port = htons(w->port);
-		return inet_pton(AF_INET, w->address, &four->sin_addr) == 1 ? sizeof(*four) : 0;
+		four->sin_port = htons(port);
+		return inet_pton(AF_INET, address, &four->sin_addr) == 1 ? sizeof(*four) : 0;
 	}
 	six->sin6_family = AF_INET6;
-	six->sin6_port = htons(w->port);
-	if (w->address[0] == '*')
+	six->sin6_port = htons(port);
+	if (address[0] == '*')
 		return sizeof(*six);
-	snprintf(text, sizeof(text), "%.*s", (int)strcspn(w->address + 1, "]"), w->address + 1);
+	snprintf(text, sizeof(text), "%.*s", (int)strcspn(address + 1, "]"), address + 1);
 	return inet_pton(AF_INET6, text, &six->sin6_addr) == 1 ? sizeof(*six) : 0;
 }
 
 /* Every address is one socket for both families; without IPv6 in the kernel, for the older one. */
-static int
-place_bind(const struct wanted *w, struct refusal *r)
+int
+port_bind(const char *address, uint16_t port, const char *what, struct refusal *r)
 {
-	struct wanted four = *w;
 	struct sockaddr_storage name;
-	socklen_t len = address_of(w, &name);
+	socklen_t len = address_of(address, port, &name);
 	int fd, off = 0, on = 1;
 
 	fd = socket(name.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd == -1 && w->address[0] == '*') {
-		strcpy(four.address, "0.0.0.0");
-		return place_bind(&four, r);
-	}
+	if (fd == -1 && address[0] == '*')
+		return port_bind("0.0.0.0", port, what, r);
 	if (fd != -1 && len > 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
-	    (name.ss_family != AF_INET6 ||
-		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, w->address[0] == '*' ? &off : &on,
-		    sizeof(on)) == 0) &&
+	    (name.ss_family != AF_INET6 || setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY,
+					       address[0] == '*' ? &off : &on, sizeof(on)) == 0) &&
 	    bind(fd, (const struct sockaddr *)&name, len) == 0 && listen(fd, SOMAXCONN) == 0)
 		return fd;
-	refusal_errno(r, "socket.bind", "the port for boxes and Hosts");
+	refusal_errno(r, "socket.bind", what);
 	if (fd != -1)
 		close(fd);
 	return -1;
@@ -127,7 +124,7 @@ port_serve(struct net *net, struct port *port, struct refusal *r)
 	ends_limits(db, &limits);
 	http_listen_end(net->server, SURFACE_GUEST);
 	fd = fcntl(port->fd, F_DUPFD_CLOEXEC, 0);
-	rc = fd == -1 ? refusal_errno(r, "socket.bind", "the port for boxes and Hosts")
+	rc = fd == -1 ? refusal_errno(r, "socket.bind", WHAT)
 		      : http_listen_tls(net->server, fd, SURFACE_GUEST, &config, &limits, r);
 	tls_identity_free(&identity);
 	return rc;
@@ -150,7 +147,7 @@ place_take(struct net *net, struct port *port, const struct wanted *w, struct re
 	if (port->fd != -1 && strcmp(port->place, w->place) == 0)
 		return 0;
 	place_leave(net, port);
-	if ((port->fd = place_bind(w, r)) == -1)
+	if ((port->fd = port_bind(w->address, w->port, WHAT, r)) == -1)
 		return -1;
 	snprintf(port->place, sizeof(port->place), "%s", w->place);
 	return 0;

@@ -15,6 +15,13 @@
  */
 
 /**
+ * port_bind(address, port, what, r):
+ * Return a socket that listens on ${address} ("*", four numbers, IPv6 in brackets) and ${port},
+ * without blocking; or -1 with ${r} socket.bind, which names it as ${what}.
+ */
+int port_bind(const char *address, uint16_t port, const char *what, struct refusal *r);
+
+/**
  * port_wake(net):
  * Open the port where the table listen says so and it is not open yet, with the newest certificate;
  * open it anew where either changed.  Connections that are open stay.  What fails is said once, in

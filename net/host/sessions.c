@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "engine/state/session.h"
-#include "net/host/calls.h"
+#include "net/host/remote_port.h"
 #include "net/host/sessions.h"
 #include "net/host/watch.h"
 #include "net/http/json.h"
@@ -41,7 +41,8 @@ static const char LIST[] =
     "SELECT coalesce(json_group_array(json_object('id', id, 'name', name, 'worker', worker, 'state', state,"
     " 'queued_at', queued_at, 'started_at', started_at, 'finished_at', finished_at, 'exit', exit_code,"
     " 'reason', end_reason, 'attempts', attempts, 'lines', lines, 'bytes', bytes)), '[]')"
-    " FROM (SELECT * FROM sessions ORDER BY id)";
+    " FROM (SELECT * FROM sessions WHERE :remote = 0 OR id IN (SELECT session_id FROM remote_reach"
+    "   WHERE credential_id = :remote AND verb = 'list') ORDER BY id)";
 
 static const char SHOW[] =
     "SELECT json_object('id', s.id, 'name', s.name, 'worker', s.worker, 'argv', json(s.argv), 'cwd', s.cwd,"
@@ -115,14 +116,17 @@ change_submit(struct net *net, struct http_exchange *x, int64_t id, bool end, co
     size_t len, int (*run)(struct store *db, struct commit_job *job),
     void (*done)(struct commit_job *job))
 {
+	struct calls_who who;
 	struct change *c;
 
+	if (remote_asks(net, x, &who) != 0)
+		return 0;
 	if ((c = malloc(sizeof(*c) + len)) == NULL)
 		return refuse(net, x, "store.failed", "out of memory");
 	*c = (struct change){.job = {.run = run, .done = done},
 	    .net = net,
 	    .x = x,
-	    .who = {.uid = http_peer(x)->uid},
+	    .who = who,
 	    .id = id,
 	    .end = end,
 	    .len = len};
@@ -133,9 +137,9 @@ change_submit(struct net *net, struct http_exchange *x, int64_t id, bool end, co
 	return 0;
 }
 
-/* Return the id of the session that ${x} names; or 0, with ${x} answered. */
+/* Return the id of the session that ${x} names, for ${verb}; or 0, with ${x} answered. */
 static int64_t
-named(struct net *net, struct http_exchange *x)
+named(struct net *net, struct http_exchange *x, const char *verb)
 {
 	struct stmt *q;
 	int64_t id = 0;
@@ -146,7 +150,7 @@ named(struct net *net, struct http_exchange *x)
 	}
 	if (id <= 0)
 		refuse(net, x, "session.unknown", "there is no session of this name");
-	return id <= 0 ? 0 : id;
+	return id <= 0 || remote_may(net, x, id, verb) != 0 ? 0 : id;
 }
 
 /* In the committer's thread. */
@@ -232,8 +236,14 @@ int
 sessions_list(struct http_exchange *x, void *ctx)
 {
 	struct net *net = ctx;
+	struct calls_who who;
+	struct stmt *q;
 
-	return net_answer(net, x, store_sql(net->env->db, LIST));
+	if (remote_asks(net, x, &who) != 0)
+		return 0;
+	if ((q = store_sql(net->env->db, LIST)) != NULL)
+		stmt_int(q, ":remote", who.remote);
+	return net_answer(net, x, q);
 }
 
 int
@@ -243,7 +253,7 @@ sessions_show(struct http_exchange *x, void *ctx)
 	struct stmt *q;
 	int64_t id;
 
-	if ((id = named(net, x)) == 0)
+	if ((id = named(net, x, "list")) == 0)
 		return 0;
 	if ((q = store_sql(net->env->db, SHOW)) != NULL)
 		stmt_int(q, ":id", id);
@@ -264,7 +274,7 @@ sessions_output(struct http_exchange *x, void *ctx)
 			  : strtoll(after, NULL, 10);
 	if (seq < 0 || errno != 0)
 		return refuse(net, x, "usage.wrong", "the number of a row is digits");
-	if ((id = named(net, x)) != 0)
+	if ((id = named(net, x, "attach")) != 0)
 		watch_begin(net, x, &OUTPUT, id, seq, NULL);
 	return 0;
 }
@@ -300,7 +310,7 @@ sessions_input(struct http_exchange *x, void *ctx)
 
 	if (end != NULL && strcmp(end, "1") != 0)
 		return refuse(net, x, "usage.wrong", "?end=1, or nothing");
-	if ((id = named(net, x)) == 0)
+	if ((id = named(net, x, "send")) == 0)
 		return 0;
 	return change_submit(net, x, id, end != NULL, body, len, input_run, change_done);
 }
@@ -311,7 +321,7 @@ sessions_cancel(struct http_exchange *x, void *ctx)
 	struct net *net = ctx;
 	int64_t id;
 
-	if ((id = named(net, x)) == 0)
+	if ((id = named(net, x, "cancel")) == 0)
 		return 0;
 	return change_submit(net, x, id, false, NULL, 0, cancel_run, change_done);
 }

@@ -36,7 +36,7 @@ struct http_call {
 	uint64_t total_timer;   /* likewise */
 	bool clean;             /* its connection may carry another request */
 	char error[CURL_ERROR_SIZE];
-	uint64_t idle_timer;
+	uint64_t idle_timer, head_timer;
 	int64_t last; /* when the last byte came: loop_now */
 	size_t received;
 	bool in_callback, aborted;
@@ -167,6 +167,7 @@ call_free(struct http_call *call)
 	if (call->next != NULL)
 		call->next->prev = call->prev;
 	loop_cancel(client->loop, call->idle_timer);
+	loop_cancel(client->loop, call->head_timer);
 	if (call->easy != NULL) {
 		client->curl->multi_remove_handle(client->multi, call->easy);
 		client->curl->easy_cleanup(call->easy);
@@ -257,6 +258,16 @@ on_idle(void *ctx)
 	call->idle_timer = loop_after(call->client->loop, left, on_idle, call);
 	if (call->idle_timer == 0)
 		call_finish(call, CURLE_OUT_OF_MEMORY);
+}
+
+static void
+on_head(void *ctx)
+{
+	struct http_call *call = ctx;
+
+	call->head_timer = 0;
+	if (http_call_status(call) == 0)
+		call_finish(call, CURLE_OPERATION_TIMEDOUT);
 }
 
 /* Take ${n} bytes of the answer's body.  Return 0, or -1 to end the call. */
@@ -523,6 +534,10 @@ set_options(struct http_call *call)
 	r |= curl->easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	r |= curl->easy_setopt(e, CURLOPT_PROXY, "");
 	r |= curl->easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+	/* A stream may be silent for long: the kernel asks whether the other end is still there. */
+	r |= curl->easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
+	r |= curl->easy_setopt(e, CURLOPT_TCP_KEEPIDLE, 10L);
+	r |= curl->easy_setopt(e, CURLOPT_TCP_KEEPINTVL, 5L);
 	r |= curl->easy_setopt(e, CURLOPT_USERAGENT, "bastion/" BASTION_VERSION);
 	r |= curl->easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)q->connect_ms);
 	r |= curl->easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)q->total_ms);
@@ -650,6 +665,12 @@ call_start(struct http_call *call)
 		call->idle_timer =
 		    loop_after(call->client->loop, call->request.idle_ms, on_idle, call);
 		if (call->idle_timer == 0)
+			return -1;
+	}
+	if (call->request.head_ms > 0) {
+		call->head_timer =
+		    loop_after(call->client->loop, call->request.head_ms, on_head, call);
+		if (call->head_timer == 0)
 			return -1;
 	}
 	return call->keeper.take != NULL ? via_begin(call) : curl_begin(call);

@@ -40,6 +40,7 @@ struct http_request {
 	const void *body;
 	size_t body_len;
 	int64_t connect_ms, idle_ms, total_ms; /* 0: no limit (connecting: 300 s) */
+	int64_t head_ms;  /* to the head of the answer, connecting included; 0: no limit */
 	size_t reply_max; /* bytes of the answer's body; 0: no limit, for streams */
 
 	/*

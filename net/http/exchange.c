@@ -186,7 +186,7 @@ add_headers(struct http_exchange *x, struct MHD_Response *response, const char *
 	for (h = headers; h != NULL && h->name != NULL; h++)
 		if (mhd->add_response_header(response, h->name, h->value) != MHD_YES)
 			return -1;
-	if ((x->conn->server->draining || x->conn->server->config.once) &&
+	if ((x->conn->server->draining || x->conn->server->config.once || x->why != NULL) &&
 	    mhd->add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close") != MHD_YES)
 		return -1;
 	return 0;
@@ -259,10 +259,10 @@ refuse_early(struct http_exchange *x, unsigned status, const struct refusal *ref
 	x->phase = PHASE_DONE;
 	if (has_body) {
 		server_refuse_raw(
-		    x->conn->server, x->conn->fd, status, refusal, allow, !x->is_head);
+		    x->conn->server, x->conn->fd, status, refusal, x->extra, allow, !x->is_head);
 		return MHD_NO;
 	}
-	if ((json = exchange_refusal_json(refusal, NULL, &len)) == NULL)
+	if ((json = exchange_refusal_json(refusal, x->extra, &len)) == NULL)
 		return MHD_NO;
 	answer(x, status, mhd_of(x)->create_response_from_buffer(len, json, MHD_RESPMEM_MUST_COPY),
 	    "application/json", headers);
@@ -496,36 +496,104 @@ too_large(struct http_exchange *x)
 	return refuse_early(x, 413, &r, NULL, true);
 }
 
+static unsigned long long
+announced_body(const struct http_exchange *x)
+{
+	const char *length = http_header(x, MHD_HTTP_HEADER_CONTENT_LENGTH);
+
+	return length != NULL ? strtoull(length, NULL, 10) : 0;
+}
+
+static bool
+has_body(const struct http_exchange *x)
+{
+	return announced_body(x) > 0 || http_header(x, MHD_HTTP_HEADER_TRANSFER_ENCODING) != NULL;
+}
+
+/* Nothing stands against ${method}: is it there? */
+static enum MHD_Result
+check_route(struct http_exchange *x, const char *method)
+{
+	char allow[ALLOW_MAX];
+	struct refusal r;
+
+	find_route(x, method, allow);
+	if (x->route == NULL && allow[0] == '\0') {
+		refusal_set(&r, "http.route", "there is nothing at this path");
+		return refuse_early(x, 404, &r, NULL, has_body(x));
+	}
+	if (x->route == NULL) {
+		refusal_set(&r, "http.method", "this path does not have that method");
+		return refuse_early(x, 405, &r, allow, has_body(x));
+	}
+	if (announced_body(x) > body_max(x))
+		return too_large(x);
+	x->phase = PHASE_BODY;
+	return MHD_YES;
+}
+
+/* Do what the guard said, or wait for it. */
+static enum MHD_Result
+heed_guard(struct http_exchange *x)
+{
+	if (x->why != NULL)
+		return refuse_early(x, x->status, x->why, NULL, has_body(x));
+	if (x->let_in)
+		return check_route(x, x->method);
+	suspend(x);
+	return x->gone ? MHD_NO : MHD_YES;
+}
+
+void
+http_pass(struct http_exchange *x, unsigned surface, int64_t tag)
+{
+	if (x->phase != PHASE_GUARD)
+		return;
+	x->on_close = NULL;
+	x->let_in = true;
+	x->conn->passed = true;
+	x->conn->peer.surface = surface;
+	x->conn->peer.tag = tag;
+	conn_deadline(x->conn, limits_of(x)->request_ms);
+	resume(x);
+}
+
+void
+http_turn_away(
+    struct http_exchange *x, unsigned status, const struct refusal *refusal, const char *extra)
+{
+	if (x->phase != PHASE_GUARD)
+		return;
+	x->on_close = NULL;
+	x->status = status;
+	x->extra = extra == NULL ? NULL : strdup(extra);
+	if ((x->why = malloc(sizeof(*x->why))) == NULL)
+		x->gone = true;
+	else
+		*x->why = *refusal;
+	resume(x);
+}
+
 /* The headers are there. */
 static enum MHD_Result
 check_head(struct http_exchange *x, const char *method)
 {
-	const char *length = http_header(x, MHD_HTTP_HEADER_CONTENT_LENGTH);
-	unsigned long long announced = length != NULL ? strtoull(length, NULL, 10) : 0;
-	bool has_body = announced > 0 || http_header(x, MHD_HTTP_HEADER_TRANSFER_ENCODING) != NULL;
-	char allow[ALLOW_MAX];
+	const struct http_server_config *config = &x->conn->server->config;
 	struct refusal r;
 
 	x->is_head = strcmp(method, "HEAD") == 0;
-	if (!x->conn->server->config.once)
+	if (!config->once && x->conn->passed)
 		conn_deadline(x->conn, limits_of(x)->request_ms);
 	if (headers_are_too_much(x)) {
 		refusal_set(&r, "http.headers", "the request has too many or too long headers");
-		return refuse_early(x, 431, &r, NULL, has_body);
+		return refuse_early(x, 431, &r, NULL, has_body(x));
 	}
-	find_route(x, method, allow);
-	if (x->route == NULL && allow[0] == '\0') {
-		refusal_set(&r, "http.route", "there is nothing at this path");
-		return refuse_early(x, 404, &r, NULL, has_body);
-	}
-	if (x->route == NULL) {
-		refusal_set(&r, "http.method", "this path does not have that method");
-		return refuse_early(x, 405, &r, allow, has_body);
-	}
-	if (announced > body_max(x))
-		return too_large(x);
-	x->phase = PHASE_BODY;
-	return MHD_YES;
+	if ((config->guarded & x->conn->peer.surface) == 0)
+		return check_route(x, method);
+	x->phase = PHASE_GUARD;
+	x->method = method;
+	config->guard(config->ctx, x);
+	return heed_guard(x);
 }
 
 static int
@@ -606,6 +674,7 @@ exchange_request(void *server, struct MHD_Connection *mhd, const char *url, cons
     const char *version, const char *data, size_t *len, void **request)
 {
 	struct http_exchange *x = *request;
+	enum MHD_Result r;
 
 	(void)server;
 	(void)mhd;
@@ -615,6 +684,13 @@ exchange_request(void *server, struct MHD_Connection *mhd, const char *url, cons
 		return MHD_NO;
 	if (x->phase == PHASE_HEAD)
 		return check_head(x, method);
+	/*
+	 * Resumed: libmicrohttpd hands the head over once more, and what follows after that.  It
+	 * would close a connection on which the head alone was answered.
+	 */
+	if (x->phase == PHASE_GUARD &&
+	    ((r = heed_guard(x)) != MHD_YES || *len == 0 || x->phase == PHASE_GUARD))
+		return r;
 	if (x->phase == PHASE_BODY)
 		return *len > 0 ? add_body(x, data, len) : handle(x);
 	return proceed(x);
@@ -636,7 +712,8 @@ exchange_end(
 	c = x->conn;
 	c->x = NULL;
 	last = x->status == MHD_HTTP_SWITCHING_PROTOCOLS;
-	if ((x->phase == PHASE_HANDLE || x->phase == PHASE_STREAM) && x->on_close != NULL)
+	if ((x->phase == PHASE_GUARD || x->phase == PHASE_HANDLE || x->phase == PHASE_STREAM) &&
+	    x->on_close != NULL)
 		x->on_close(x->on_close_ctx);
 	if (x->upgraded != NULL)
 		x->upgraded->ended(x->upgraded->ctx);
@@ -647,6 +724,8 @@ exchange_end(
 		sodium_memzero(x->body, x->body_len);
 	free(x->body);
 	free(x->queue);
+	free(x->why);
+	free(x->extra);
 	free(x->target);
 	free(x);
 
@@ -654,5 +733,6 @@ exchange_end(
 	if (last)
 		return;
 	server->mhd->set_connection_option(mhd, MHD_CONNECTION_OPTION_TIMEOUT, 0);
-	conn_deadline(c, server->draining ? 1 : server->config.limits.idle_ms);
+	if (c->passed)
+		conn_deadline(c, server->draining ? 1 : server->config.limits.idle_ms);
 }

@@ -15,6 +15,7 @@ struct conn {
 	struct http_exchange *x; /* the request at hand, or NULL */
 	uint64_t timer;
 	bool hung_up, leaving;          /* it made room for another */
+	bool passed;                    /* the guard let a request pass, or there is none */
 	struct http_upgraded *upgraded; /* NULL: it is HTTP */
 	struct conn *prev, *next;
 };
@@ -48,6 +49,7 @@ struct http_upgraded {
 
 enum phase {
 	PHASE_HEAD,   /* the request line was read */
+	PHASE_GUARD,  /* the guard has it */
 	PHASE_BODY,   /* headers are checked, the body is read */
 	PHASE_HANDLE, /* the route's handler has it */
 	PHASE_STREAM, /* http_stream_begin was called */
@@ -61,6 +63,10 @@ struct http_exchange {
 	struct route_params params;
 	enum phase phase;
 	bool is_head, suspended, gone;
+	const char *method;  /* libmicrohttpd's, for when the guard has spoken */
+	bool let_in;         /* the guard said so */
+	struct refusal *why; /* it said no */
+	char *extra;         /* further members of that, or NULL */
 	char *body;
 	size_t body_len, body_room;
 	struct MHD_Response *response;
@@ -83,14 +89,15 @@ struct http_exchange {
 void conn_deadline(struct conn *c, int64_t ms);
 
 /**
- * server_refuse_raw(server, fd, status, refusal, allow, body):
+ * server_refuse_raw(server, fd, status, refusal, extra, allow, body):
  * Write a refusal to ${fd} past libmicrohttpd, and read and drop what the client still sends for a
  * moment, on a duplicate of ${fd}: closing over unread bytes could destroy the answer.  ${allow}
- * is the value of the header Allow, or NULL; ${body}: send the body as well.  The caller closes
+ * is the value of the header Allow, or NULL; ${extra} as for http_refuse; ${body}: send the body as
+ * well.  The caller closes
  * ${fd}.
  */
 void server_refuse_raw(struct http_server *server, int fd, unsigned status,
-    const struct refusal *refusal, const char *allow, bool body);
+    const struct refusal *refusal, const char *extra, const char *allow, bool body);
 
 /**
  * server_wake(server):

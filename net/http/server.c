@@ -100,14 +100,14 @@ linger_begin(struct http_server *server, int fd)
 
 void
 server_refuse_raw(struct http_server *server, int fd, unsigned status,
-    const struct refusal *refusal, const char *allow, bool body)
+    const struct refusal *refusal, const char *extra, const char *allow, bool body)
 {
 	char head[512];
 	size_t len;
 	char *json;
 	int n;
 
-	if ((json = exchange_refusal_json(refusal, NULL, &len)) == NULL)
+	if ((json = exchange_refusal_json(refusal, extra, &len)) == NULL)
 		return;
 	n = snprintf(head, sizeof(head),
 	    "HTTP/1.1 %u Refused\r\nConnection: close\r\nContent-Type: application/json\r\n"
@@ -133,7 +133,7 @@ on_deadline(void *ctx)
 	c->timer = 0;
 	if (c->x != NULL && c->x->phase == PHASE_BODY) {
 		refusal_set(&r, "http.timeout", "the request did not arrive in time");
-		server_refuse_raw(c->server, c->fd, 408, &r, NULL, !c->x->is_head);
+		server_refuse_raw(c->server, c->fd, 408, &r, NULL, NULL, !c->x->is_head);
 	}
 	shutdown(c->fd, SHUT_RDWR); /* libmicrohttpd reads the end and closes */
 }
@@ -292,7 +292,8 @@ http_serve_fd(struct http_server *server, int fd, const struct http_peer *peer)
 			conn_free(c);
 		return -1;
 	}
-	conn_deadline(c, server->config.limits.idle_ms);
+	c->passed = (server->config.guarded & peer->surface) == 0;
+	conn_deadline(c, c->passed ? server->config.limits.idle_ms : server->config.guard_ms);
 	return 0;
 }
 
@@ -352,7 +353,7 @@ admit(struct http_server *server, int fd, struct http_peer *peer)
 		return -1;
 	}
 	if (find_room(server, peer->uid, &r) == -1) {
-		server_refuse_raw(server, fd, 503, &r, NULL, true);
+		server_refuse_raw(server, fd, 503, &r, NULL, NULL, true);
 		tls_peer_free(peer->tls);
 		close(fd);
 		return 0;

@@ -73,7 +73,17 @@ struct http_server_config {
 	 * surface.
 	 */
 	int (*authorise)(void *ctx, struct http_peer *peer);
-	void *ctx; /* for authorise and every handler */
+
+	/*
+	 * On connections of the surfaces ${guarded} (bits) each request is put to ${guard} once its
+	 * head is there: before its path is looked at, and before a byte of its body is taken.  It
+	 * says http_pass or http_turn_away, at once or, with http_on_close set, later from the
+	 * loop.  guard_ms is the time from connecting to the first pass.
+	 */
+	unsigned guarded;
+	int64_t guard_ms;
+	void (*guard)(void *ctx, struct http_exchange *x);
+	void *ctx; /* for authorise, guard and every handler */
 };
 
 /**
@@ -233,6 +243,16 @@ const char *http_method(const struct http_exchange *x);
  * that close without a reset are noticed at the next write, those under TLS at once.
  */
 void http_on_close(struct http_exchange *x, void (*fn)(void *ctx), void *ctx);
+
+/**
+ * http_pass(x, surface, tag), http_turn_away(x, status, refusal, extra):
+ * From a guard: the request goes on, and its peer has this ${surface} and ${tag} from now on; or it
+ * is refused as by http_refuse, and the connection ends.  An on_close that the guard set is
+ * forgotten.
+ */
+void http_pass(struct http_exchange *x, unsigned surface, int64_t tag);
+void http_turn_away(
+    struct http_exchange *x, unsigned status, const struct refusal *refusal, const char *extra);
 
 /*
  * Answering: exactly one of http_reply, http_refuse, or http_stream_begin up to http_stream_end.

@@ -418,7 +418,7 @@ nobody_listens(void **state)
 	assert_int_equal(out.status, 0);
 }
 
-/* Accepted, and silent: each of the two clocks ends it. */
+/* RC-04: accepted, and silent: each of the three clocks ends it. */
 static void
 silence_is_a_timeout(void **state)
 {
@@ -434,7 +434,12 @@ silence_is_a_timeout(void **state)
 	q.idle_ms = 20;
 	run(&q);
 	assert_string_equal(out.refusal.code, "http.timeout");
-	assert_int_equal(out.done, 2);
+	close(accepted);
+	q.idle_ms = 0;
+	q.head_ms = 20;
+	run(&q);
+	assert_string_equal(out.refusal.code, "http.timeout");
+	assert_int_equal(out.done, 3);
 	unlisten();
 }
 

@@ -88,7 +88,7 @@ static void
 surfaces_of(const struct http_route *route, char out[64])
 {
 	/* In the order of the description. */
-	snprintf(out, 64, "%s%s%s%s%s%s%s%s",
+	snprintf(out, 64, "%s%s%s%s%s%s%s%s%s",
 	    (route->surface & SURFACE_CONTROL) != 0 ? "control " : "",
 	    (route->surface & SURFACE_LANE) != 0 ? "lane " : "",
 	    (route->surface & SURFACE_ENROLL) != 0 ? "enroll " : "",
@@ -96,7 +96,8 @@ surfaces_of(const struct http_route *route, char out[64])
 	    (route->surface & SURFACE_MCP) != 0 ? "mcp " : "",
 	    (route->surface & SURFACE_GUEST) != 0 ? "guest " : "",
 	    (route->surface & SURFACE_PEER) != 0 ? "peer " : "",
-	    (route->surface & SURFACE_LINES) != 0 ? "lines " : "");
+	    (route->surface & SURFACE_LINES) != 0 ? "lines " : "",
+	    (route->surface & SURFACE_REMOTE) != 0 ? "remote " : "");
 }
 
 /* API-1: every route stands in the description with its method, path, surfaces and summary, and

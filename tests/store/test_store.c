@@ -95,6 +95,9 @@ static const struct {
     {"op_manifest", {"P", "P", ""}},
     {"program_run", {"W", "W", ""}},
     {"op_cancel", {"N", "", ""}},
+    {"remote_listen", {"P", "", "P"}},
+    {"remote_credential", {"P", "PK", ""}},
+    {"remote_try", {"N", "", ""}},
     {"worker", {"P", "", "P"}},
     {"session", {"PNW", "PNW", "P"}},
     {"schedule", {"P", "PW", "P"}},
@@ -151,6 +154,7 @@ static const struct {
     {"actor_run", {"S", "S", ""}},
     /* Of the machine's birth, of migrations, or of triggers alone. */
     {"schema_step", {"", "", ""}},
+    {"remote_session", {"", "", ""}},
     {"refusal", {"", "", ""}},
     {"state_rule", {"", "", ""}},
     {"box", {"", "", ""}},
@@ -325,7 +329,10 @@ secrets_are_for_one_role(void **state)
 		"INSERT INTO invitation (box_name, token_digest, created_at, expires_at)"
 		" VALUES ('b', randomblob(32), now_ms(), now_ms() + 1000);"
 		"INSERT INTO mcp_token (label, digest, created_at)"
-		" VALUES ('agent', randomblob(32), now_ms())") != 0)
+		" VALUES ('agent', randomblob(32), now_ms());"
+		"INSERT INTO remote_credential (name, selector, digest, by_uid, verbs, roots,"
+		"  created_at, expires_at) VALUES ('far', '0123456789abcdef', randomblob(32), 0,"
+		"  '[\"run\"]', '[\"/srv\"]', now_ms(), now_ms() + 1000)") != 0)
 		fail_msg("%s", s.error);
 	for (i = 0; i < ROLES; i++) {
 		scratch_open(&s, roles[i].role);
@@ -333,6 +340,8 @@ secrets_are_for_one_role(void **state)
 		secret_hidden(
 		    &s, "invitation", "token_digest", strchr("PNL", roles[i].letter) == NULL);
 		secret_hidden(&s, "mcp_token", "digest", strchr("PN", roles[i].letter) == NULL);
+		secret_hidden(
+		    &s, "remote_credential", "digest", strchr("PN", roles[i].letter) == NULL);
 		if (roles[i].letter != 'P')
 			assert_int_equal(
 			    scratch_value(&s, "SELECT count(*) FROM factor, pragma_table_list"

@@ -1,0 +1,281 @@
+/* test_remote.c: a session run from another machine, over a cable that is cut and a daemon that is
+ * started again. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/driver.h"
+#include "tests/netns.h"
+#include "tests/program.h"
+
+static struct driver d;
+static struct said said;
+static bool can;
+static char work[96], pin[65], *program;
+
+#define NEED(where)                                                     \
+	if (!can) {                                                     \
+		print_message("skipped: no network namespaces here\n"); \
+		skip();                                                 \
+	}                                                               \
+	(void)(where)
+
+/* Start ${command} at the other end of the cable, as a user with a state of their own. */
+static pid_t
+there(const char *command)
+{
+	char script[2048];
+	pid_t pid;
+
+	snprintf(script, sizeof(script), "export BASTION_STATE=%s/client BASTION=%s; cd %s; %s",
+	    d.dir, program, d.dir, command);
+	if ((pid = netns_fork()) != 0)
+		return pid;
+	execl("/bin/sh", "sh", "-c", script, NULL);
+	_exit(127);
+}
+
+static int
+over(pid_t pid)
+{
+	int status;
+
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* What the file ${name} of the test holds, for free(). */
+static char *
+text_of(const char *name)
+{
+	char path[128], *text = calloc(1, 1 << 20);
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", d.dir, name);
+	assert_non_null(text);
+	if ((f = fopen(path, "re")) != NULL) {
+		(void)!fread(text, 1, (1 << 20) - 1, f);
+		fclose(f);
+	}
+	return text;
+}
+
+static bool
+holds(const char *name, const char *what)
+{
+	char *text = text_of(name);
+	bool found = strstr(text, what) != NULL;
+
+	free(text);
+	return found;
+}
+
+static void
+until_holds(const char *name, const char *what)
+{
+	int64_t end = driver_now() + DRIVER_WAIT_MS;
+
+	while (!holds(name, what)) {
+		if (driver_now() > end)
+			fail_msg("%s never said %s: %s", name, what, text_of(name));
+		driver_pause();
+	}
+}
+
+static void
+cable(const char *how)
+{
+	const char *const words[] = {"ip", "link", "set", "bst1", how, NULL};
+
+	assert_int_equal(netns_run(words), 0);
+	if (strcmp(how, "up") == 0) {
+		/* Taken down, a link loses its routes but not its address. */
+		driver_pause();
+	}
+}
+
+static int
+make(void **state)
+{
+	char place[48], command[512], token[128];
+	FILE *f;
+
+	(void)state;
+	can = netns_enter();
+	assert_non_null(program = realpath(program_path(), NULL));
+	driver_make(&d);
+	if (!can)
+		return 0;
+	driver_serve(&d, DRIVER_BOX);
+	snprintf(work, sizeof(work), "%s/work", d.dir);
+	assert_int_equal(mkdir(work, 0755), 0);
+	snprintf(place, sizeof(place), "%s:%d", NETNS_BOX, driver_port());
+	/* So that a cable that is down ends a connection, which else outlives it for a minute. */
+	driver_does(&said, NULL, "settings", "set", "port.dead_ms", "1000", NULL);
+	driver_does(&said, NULL, "remote", "listen", place, "--json", NULL);
+	snprintf(pin, sizeof(pin), "%.64s", strstr(said.out, "\"pin\":\"") + 7);
+	driver_does(&said, NULL, "remote", "add", "far", "--root", work, "--verbs",
+	    "command,list,attach,send,cancel", NULL);
+	snprintf(token, sizeof(token), "%s/token", d.dir);
+	assert_non_null(f = fopen(token, "we"));
+	fputs(said.out, f);
+	fclose(f);
+	driver_until(
+	    &d, DRIVER_BOX, 1, "SELECT count(*) FROM tls_identity WHERE state = 'current'");
+	snprintf(command, sizeof(command),
+	    "for i in 1 2 3 4 5 6 7 8 9 10; do"
+	    " $BASTION remote login vm %s --ca-pin %s <token && exit 0; sleep 0.5; done; exit 1",
+	    place, pin);
+	assert_int_equal(over(there(command)), 0);
+	assert_int_equal(unlink(token), 0);
+	return 0;
+}
+
+static int
+drop(void **state)
+{
+	(void)state;
+	driver_drop(&d);
+	free(program);
+	return 0;
+}
+
+/* RC-01, RF-53: the far end has its program's lines and its exit code, and input reaches it. */
+static void
+run_from_afar(void **state)
+{
+	char command[512];
+
+	NEED(state);
+	snprintf(command, sizeof(command),
+	    "$BASTION session run --remote vm --cwd %s --name a -- sh -c 'echo e1; echo no >&2;"
+	    " pwd; exit 7' >a.out 2>a.err",
+	    work);
+	assert_int_equal(over(there(command)), 7);
+	assert_true(holds("a.out", "e1\n"));
+	assert_true(holds("a.out", work));
+	assert_true(holds("a.err", "no\n"));
+	snprintf(command, sizeof(command),
+	    "$BASTION session run --remote vm --cwd %s --name i --input --detach -- cat >/dev/null &&"
+	    " echo hello | $BASTION session send i --remote vm &&"
+	    " $BASTION session send i there --end --remote vm &&"
+	    " $BASTION session attach i --remote vm >i.out",
+	    work);
+	assert_int_equal(over(there(command)), 0);
+	assert_true(holds("i.out", "hello\nthere\n"));
+}
+
+/* SV-09, RB-07: the cable is cut, the daemon is started again, the cable is mended: who followed
+ * goes on with the next line, and who attaches anew is told the same lines. */
+static void
+cut_and_started_again(void **state)
+{
+	char command[512], *followed, *again, *logs;
+	pid_t pid;
+
+	NEED(state);
+	snprintf(command, sizeof(command),
+	    "exec $BASTION session run --remote vm --cwd %s --name long --"
+	    " sh -c 'i=0; while :; do i=$((i+1)); echo line $i; sleep 0.02; done' >long.out 2>long.err",
+	    work);
+	pid = there(command);
+	until_holds("long.out", "line 20\n");
+	cable("down");
+	/* It goes on without its reader, and ends with the daemon. */
+	driver_until(&d, DRIVER_BOX, 1, "SELECT lines > 300 FROM session WHERE name = 'long'");
+	assert_false(holds("long.out", "line 150\n"));
+	driver_end(&d, DRIVER_BOX, SIGTERM);
+	driver_serve(&d, DRIVER_BOX);
+	cable("up");
+	assert_int_not_equal(over(pid), 0);
+	assert_true(holds("long.err", "the way is cut"));
+	assert_int_not_equal(
+	    over(there("exec $BASTION session attach long --remote vm >again.out 2>/dev/null")), 0);
+	driver_does(&said, NULL, "session", "logs", "long", NULL);
+	logs = strdup(said.out);
+	followed = text_of("long.out");
+	again = text_of("again.out");
+	assert_true(strlen(logs) > 1000);
+	assert_string_equal(followed, logs);
+	assert_string_equal(again, logs);
+	free(logs);
+	free(followed);
+	free(again);
+}
+
+/* BU-05, RA-07, RF-51: the login is a file of the user's own; one that others could read is not
+ * believed; the secret is in no argument and no variable. */
+static void
+a_login_is_ones_own(void **state)
+{
+	struct stat st;
+	char path[128];
+	pid_t pid;
+
+	NEED(state);
+	snprintf(path, sizeof(path), "%s/client/remotes/vm", d.dir);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	pid = there("$BASTION session run --remote vm --cwd $PWD/work --name s -- sleep 600 &"
+		    " sleep 0.5; cat /proc/$!/cmdline /proc/$!/environ >proc.out; kill $!; wait;"
+		    " exec $BASTION session cancel s --remote vm");
+	assert_int_equal(over(pid), 0);
+	assert_true(holds("proc.out", "sleep") || holds("proc.out", "bastion"));
+	assert_false(holds("proc.out", "brs_"));
+	assert_int_equal(chmod(path, 0640), 0);
+	assert_int_equal(over(there("$BASTION session ls --remote vm 2>open.err")), 3);
+	assert_true(holds("open.err", "[remote.open]"));
+	assert_int_equal(chmod(path, 0600), 0);
+	assert_int_equal(over(there("$BASTION session ls --remote nobody 2>none.err")), 2);
+	assert_true(holds("none.err", "[remote.login]"));
+}
+
+/* RC-02, RB-04, RF-57: another authority, a wrong secret, and nobody there are different things,
+ * and nothing is kept of either. */
+static void
+wrong_is_said_apart(void **state)
+{
+	char command[1024];
+
+	NEED(state);
+	snprintf(command, sizeof(command),
+	    "a=$(sed -n 's/^address //p' client/remotes/vm); t=$(sed -n 's/^token //p' client/remotes/vm);"
+	    " echo $t | $BASTION remote login x $a --ca-pin %064d 2>1.err;"
+	    " echo brs_0123456789abcdef_%064d | $BASTION remote login x $a --ca-pin %s 2>2.err;"
+	    " echo $t | $BASTION remote login x 10.9.0.1:1 --ca-pin %s 2>3.err; ls client/remotes >ls.out",
+	    0, 0, pin, pin);
+	assert_int_equal(over(there(command)), 0);
+	assert_true(holds("1.err", "[tls.untrusted]"));
+	assert_true(holds("2.err", "[remote.token]"));
+	assert_true(holds("3.err", "[http.unreachable]"));
+	assert_false(holds("ls.out", "x"));
+	assert_int_equal(
+	    over(there("echo | $BASTION remote login x 10.9.0.1:1 --ca-pin "
+		       "0000000000000000000000000000000000000000000000000000000000000000"
+		       " 2>4.err")),
+	    2);
+	assert_true(holds("4.err", "[remote.secret]"));
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(run_from_afar),
+	    cmocka_unit_test(a_login_is_ones_own),
+	    cmocka_unit_test(wrong_is_said_apart),
+	    cmocka_unit_test(cut_and_started_again),
+	};
+
+	return cmocka_run_group_tests(tests, make, drop);
+}

@@ -1,0 +1,601 @@
+/* test_remote.c: sessions from another machine: who is heard on the port, how far, and for how
+ * long. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <arpa/inet.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/state/remote.h"
+#include "engine/state/tls_identity.h"
+#include "net/http/client.h"
+#include "net/http/tls.h"
+#include "tests/driver.h"
+#include "tests/program.h"
+#include "tests/slower.h"
+
+#define ALL "run,command,list,attach,send,cancel"
+
+static struct driver d;
+static struct said said;
+static uint8_t pin[32];
+static char place[32], work[128], token[REMOTE_TOKEN_LEN + 1];
+static int port;
+
+/* One request, and what came of it. */
+static struct {
+	int rc, status;
+	char code[64];
+	char *body;
+} answer;
+
+static void
+settings(const char *name, const char *value)
+{
+	driver_does(&said, NULL, "settings", "set", name, value, NULL);
+}
+
+static void
+add(const char *name, const char *verbs, char out[REMOTE_TOKEN_LEN + 1])
+{
+	driver_does(&said, NULL, "remote", "add", name, "--root", work, "--verbs", verbs, NULL);
+	assert_int_equal(strcspn(said.out, "\n"), REMOTE_TOKEN_LEN);
+	memcpy(out, said.out, REMOTE_TOKEN_LEN);
+	out[REMOTE_TOKEN_LEN] = '\0';
+}
+
+/* Ask as whoever holds ${secret}; a piece of the answer goes to ${chunk}. */
+static int
+ask_for(const char *secret, const char *method, const char *path, const char *body,
+    int (*chunk)(void *ctx, struct http_call *call, const char *data, size_t len))
+{
+	char bearer[256], url[256];
+	const struct http_field headers[] = {
+	    {"Authorization", bearer}, {"Content-Type", "application/json"}, {NULL, NULL}};
+	const struct tls_config config = {.pin = pin};
+	struct http_request request = {.dial = place,
+	    .method = method,
+	    .url = url,
+	    .headers = headers,
+	    .body = body,
+	    .body_len = body == NULL ? 0 : strlen(body),
+	    .connect_ms = 20000 * SLOWER,
+	    .total_ms = 30000 * SLOWER,
+	    .reply_max = 1 << 20,
+	    .chunk = chunk};
+	struct http_answer got = {.status = 0};
+	struct refusal r = {.code = ""};
+
+	free(answer.body);
+	snprintf(bearer, sizeof(bearer), "Bearer %s", secret);
+	snprintf(url, sizeof(url), "https://%s%s", TLS_BOX_NAME, path);
+	assert_non_null(request.tls = tls_client_end(&config, &r));
+	answer.rc = http_ask(&request, &got, &r);
+	tls_end_free(request.tls);
+	answer.status = got.status;
+	answer.body = got.body;
+	snprintf(answer.code, sizeof(answer.code), "%s", r.code);
+	return answer.status;
+}
+
+static int
+ask(const char *secret, const char *method, const char *path, const char *body)
+{
+	return ask_for(secret, method, path, body, NULL);
+}
+
+static void
+refused(const char *secret, const char *method, const char *path, const char *body, int status,
+    const char *code)
+{
+	char member[96];
+
+	snprintf(member, sizeof(member), "\"code\":\"%s\"", code);
+	if (ask(secret, method, path, body) != status || strstr(answer.body, member) == NULL)
+		fail_msg("%s %s: %d %s %s instead of %d %s", method, path, answer.status,
+		    answer.code, answer.body, status, code);
+}
+
+static void
+begin(const char *secret, const char *name, const char *script)
+{
+	char body[512];
+
+	snprintf(body, sizeof(body),
+	    "{\"name\":\"%s\",\"cwd\":\"%s\",\"argv\":[\"sh\",\"-c\",\"%s\"],\"input\":true}", name,
+	    work, script);
+	if (ask(secret, "POST", "/v1/sessions", body) != 200)
+		fail_msg("%d %s %s", answer.status, answer.code, answer.body);
+}
+
+/* A plain connection to the port. */
+static int
+dial(void)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET,
+	    .sin_port = htons((uint16_t)port),
+	    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd != -1 && connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0)
+		return fd;
+	if (fd != -1)
+		close(fd);
+	return -1;
+}
+
+/* Whether the other end closes ${fd} before the wait is over, and how much it said. */
+static bool
+closes(int fd, size_t *said_bytes)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	int64_t end = driver_now() + DRIVER_WAIT_MS;
+	char buf[512];
+	ssize_t n;
+
+	*said_bytes = 0;
+	while (driver_now() < end) {
+		if (poll(&p, 1, 100) != 1)
+			continue;
+		if ((n = recv(fd, buf, sizeof(buf), 0)) <= 0)
+			return true;
+		*said_bytes += (size_t)n;
+	}
+	return false;
+}
+
+/* Another program that says ${text} under TLS; what it is answered can be read, to its end. */
+static FILE *
+by_hand(const char *text)
+{
+	char command[256], path[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/request", d.dir);
+	assert_non_null(f = fopen(path, "we"));
+	fputs(text, f);
+	fclose(f);
+	snprintf(command, sizeof(command),
+	    "exec timeout %d openssl s_client -quiet -connect %s <%s 2>&1", 20 * SLOWER, place,
+	    path);
+	assert_non_null(f = popen(command, "re"));
+	return f;
+}
+
+static const char *
+heard_by_hand(const char *text)
+{
+	static char out[16384];
+	FILE *f = by_hand(text);
+
+	out[fread(out, 1, sizeof(out) - 1, f)] = '\0';
+	pclose(f);
+	return out;
+}
+
+static void
+listens(void)
+{
+	int fd;
+
+	driver_does(&said, NULL, "remote", "listen", place, "--json", NULL);
+	assert_int_equal(sodium_hex2bin(pin, sizeof(pin), strstr(said.out, "\"pin\":\"") + 7, 64,
+			     NULL, NULL, NULL),
+	    0);
+	while ((fd = dial()) == -1)
+		driver_pause();
+	close(fd);
+}
+
+static int
+make(void **state)
+{
+	(void)state;
+	driver_make(&d);
+	driver_serve(&d, DRIVER_BOX);
+	port = driver_port();
+	snprintf(place, sizeof(place), "127.0.0.1:%d", port);
+	snprintf(work, sizeof(work), "%s/work", d.dir);
+	assert_int_equal(mkdir(work, 0755), 0);
+	settings("remote.handshake_ms", "1000");
+	settings("remote.guest_ms", "1500");
+	settings("remote.hold_ms", "1500");
+	settings("remote.delay_ms", "20");
+	listens();
+	add("laptop", ALL, token);
+	return 0;
+}
+
+static int
+drop(void **state)
+{
+	(void)state;
+	free(answer.body);
+	answer.body = NULL;
+	driver_drop(&d);
+	return 0;
+}
+
+/* RB-01, RB-06, RB-07: the lines of a session, and the same again on another connection, from any
+ * row; it is of the credential's user, and the audit names the credential. */
+static void
+a_session_from_afar(void **state)
+{
+	(void)state;
+	begin(token, "a", "echo e1; echo e2");
+	assert_int_equal(ask(token, "GET", "/v1/sessions/a/output", NULL), 200);
+	assert_non_null(strstr(answer.body, "e2\\n"));
+	assert_non_null(strstr(answer.body, "{\"x\":0,\"state\":\"done\""));
+	assert_int_equal(ask(token, "GET", "/v1/sessions/a/output?after=1", NULL), 200);
+	assert_null(strstr(answer.body, "\"seq\":1,"));
+	assert_int_equal(ask(token, "GET", "/v1/sessions", NULL), 200);
+	assert_non_null(strstr(answer.body, "\"name\":\"a\""));
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX,
+		"SELECT count(*) FROM audit WHERE entity = 'session' AND action = 'queued'"
+		" AND who GLOB 'remote:laptop(*)'"),
+	    1);
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT count(*) FROM remote_session JOIN remote_credential AS c"
+			     " ON c.id = credential_id WHERE c.name = 'laptop'"),
+	    1);
+	/* Nothing else of the daemon is there. */
+	refused(token, "GET", "/v1/status", NULL, 404, "http.route");
+	refused(token, "POST", "/v1/ops", "{}", 404, "http.route");
+}
+
+/* It is fed, and ended. */
+static void
+fed_and_ended(void **state)
+{
+	(void)state;
+	begin(token, "i", "cat");
+	assert_int_equal(ask(token, "POST", "/v1/sessions/i/input?end=1", "hello\n"), 202);
+	assert_int_equal(ask(token, "GET", "/v1/sessions/i/output", NULL), 200);
+	assert_non_null(strstr(answer.body, "hello\\n"));
+	begin(token, "c", "sleep 600");
+	assert_int_equal(ask(token, "DELETE", "/v1/sessions/c", NULL), 202);
+	assert_int_equal(ask(token, "GET", "/v1/sessions/c/output", NULL), 200);
+	assert_non_null(strstr(answer.body, "\"state\":\"cancelled\""));
+}
+
+/* RA-01, RB-02, RF-52: what is not the secret is refused, whatever it is, and before the body. */
+static void
+wrong_secrets(void **state)
+{
+	char wrong[REMOTE_TOKEN_LEN + 1], request[1024];
+	const char *out;
+
+	(void)state;
+	settings("remote.tries", "1000");
+	memcpy(wrong, token, sizeof(wrong));
+	wrong[REMOTE_TOKEN_LEN - 1] = wrong[REMOTE_TOKEN_LEN - 1] == '0' ? '1' : '0';
+	refused(wrong, "GET", "/v1/sessions", NULL, 401, "remote.token");
+	refused(wrong, "POST", "/v1/sessions", "this is no JSON", 401, "remote.token");
+	refused("", "GET", "/v1/sessions", NULL, 401, "remote.token");
+	refused("x", "GET", "/v1/sessions", NULL, 401, "remote.token");
+	refused(wrong, "GET", "/nowhere", NULL, 401, "remote.token");
+	wrong[0] = 'B';
+	refused(wrong, "GET", "/v1/sessions", NULL, 401, "remote.token");
+	assert_true(driver_value(&d, DRIVER_BOX,
+			"SELECT count(*) FROM remote_try WHERE result = 'wrong'") >= 5);
+	/* The answer comes, and the end, though the body that was announced never does. */
+	snprintf(request, sizeof(request),
+	    "POST /v1/sessions HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n"
+	    "Content-Length: 60000\r\n\r\n{",
+	    TLS_BOX_NAME, wrong);
+	out = heard_by_hand(request);
+	assert_non_null(strstr(out, "HTTP/1.1 401 "));
+	assert_non_null(strstr(out, "remote.token"));
+	snprintf(request, sizeof(request),
+	    "POST /v1/sessions HTTP/1.1\r\nHost: %s\r\nContent-Length: 60000\r\n\r\n{",
+	    TLS_BOX_NAME);
+	out = heard_by_hand(request);
+	assert_non_null(strstr(out, "HTTP/1.1 401 "));
+	/* A right one forgives them. */
+	assert_int_equal(ask(token, "GET", "/v1/sessions", NULL), 200);
+	settings("remote.tries", "5");
+}
+
+/* A connection that was let in is not let in for another's secret. */
+static void
+one_credential_a_connection(void **state)
+{
+	char other[REMOTE_TOKEN_LEN + 1], request[2048];
+	const char *out, *second;
+
+	(void)state;
+	add("other", ALL, other);
+	snprintf(request, sizeof(request),
+	    "GET /v1/sessions HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n"
+	    "GET /v1/sessions HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n",
+	    TLS_BOX_NAME, token, TLS_BOX_NAME, other);
+	out = heard_by_hand(request);
+	assert_non_null(strstr(out, "HTTP/1.1 200 "));
+	assert_non_null(second = strstr(strstr(out, "HTTP/1.1 200 ") + 5, "HTTP/1.1 "));
+	assert_memory_equal(second, "HTTP/1.1 401 ", 13);
+	driver_does(&said, NULL, "remote", "revoke", "other", NULL);
+}
+
+/* RB-12, RF-54: after some wrong secrets an address is held, the right one as well, each time
+ * longer; then it is heard again. */
+static void
+a_flood_is_held(void **state)
+{
+	char wrong[REMOTE_TOKEN_LEN + 1];
+	int64_t tries, held;
+	int i;
+
+	(void)state;
+	assert_int_equal(ask(token, "GET", "/v1/sessions", NULL), 200);
+	memcpy(wrong, token, sizeof(wrong));
+	wrong[30] = wrong[30] == '0' ? '1' : '0';
+	for (i = 0; i < 5; i++)
+		refused(wrong, "GET", "/v1/sessions", NULL, 401, "remote.token");
+	tries = driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM remote_try");
+	for (i = 0; i < 20; i++)
+		ask(wrong, "GET", "/v1/sessions", NULL);
+	held = driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM remote_held");
+	if (held == 1) { /* on a machine that is too slow it is over by now */
+		ask(token, "GET", "/v1/sessions", NULL);
+		if (answer.status == 429) {
+			assert_non_null(strstr(answer.body, "\"code\":\"remote.held\""));
+			assert_null(strstr(answer.body, "\"retry_at\":null"));
+		}
+	}
+	/* Held, it costs no row. */
+	assert_true(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM remote_try") < tries + 20);
+	driver_until(&d, DRIVER_BOX, 0, "SELECT count(*) FROM remote_held");
+	assert_int_equal(ask(token, "GET", "/v1/sessions", NULL), 200);
+}
+
+/* RB-09, RB-10, RB-11, RF-48, RF-54: who says nothing, or nonsense, goes, is told nothing, and is
+ * in nobody's way. */
+static void
+strangers_are_in_nobodys_way(void **state)
+{
+	static const char nonsense[] = "GET / HTTP/1.0\r\n\r\n";
+	int fds[40], i;
+	size_t n;
+
+	(void)state;
+	settings("remote.per_address", "64");
+	driver_does(&said, NULL, "remote", "listen", "off", NULL);
+	while ((i = dial()) != -1) {
+		close(i);
+		driver_pause();
+	}
+	listens(); /* with that limit */
+	for (i = 0; i < 40; i++)
+		assert_int_not_equal(fds[i] = dial(), -1);
+	assert_int_equal(ask(token, "GET", "/v1/sessions", NULL), 200);
+	assert_int_equal(
+	    send(fds[0], nonsense, sizeof(nonsense) - 1, MSG_NOSIGNAL), sizeof(nonsense) - 1);
+	assert_true(closes(fds[0], &n));
+	assert_in_range(n, 0, 16); /* an alert of TLS at most */
+	assert_true(closes(fds[1], &n));
+	assert_int_equal(n, 0);
+	for (i = 0; i < 40; i++)
+		close(fds[i]);
+	settings("remote.per_address", "32");
+}
+
+static bool revoked;
+static const char *ending; /* what ends the credential, as a verb of remote */
+
+/* The first piece came: end its credential. */
+static int
+end_it(void *ctx, struct http_call *call, const char *data, size_t len)
+{
+	(void)ctx;
+	(void)call;
+	(void)data;
+	(void)len;
+	if (!revoked && ending != NULL)
+		driver_does(&said, NULL, "remote", ending, "short", NULL);
+	revoked = true;
+	return 0;
+}
+
+/* A credential that is revoked, rotated or over takes what is open with it, at once. */
+static void
+what_is_over_is_cut(void **state)
+{
+	char secret[REMOTE_TOKEN_LEN + 1], next[REMOTE_TOKEN_LEN + 1];
+
+	(void)state;
+	begin(token, "long", "while :; do echo line; sleep 0.05; done");
+	add("short", ALL, secret);
+	ending = "revoke";
+	revoked = false;
+	ask_for(secret, "GET", "/v1/sessions/long/output", NULL, end_it);
+	assert_true(revoked);
+	assert_int_equal(answer.rc, -1);
+	assert_string_not_equal(answer.code, "http.timeout");
+	refused(secret, "GET", "/v1/sessions", NULL, 401, "remote.token");
+
+	add("short", ALL, secret);
+	ending = "rotate";
+	revoked = false;
+	ask_for(secret, "GET", "/v1/sessions/long/output", NULL, end_it);
+	assert_int_equal(answer.rc, -1);
+	assert_string_not_equal(answer.code, "http.timeout");
+	memcpy(next, said.out, REMOTE_TOKEN_LEN);
+	next[REMOTE_TOKEN_LEN] = '\0';
+	refused(secret, "GET", "/v1/sessions", NULL, 401, "remote.token");
+	assert_int_equal(ask(next, "GET", "/v1/sessions", NULL), 200);
+	driver_does(&said, NULL, "remote", "revoke", "short", NULL);
+
+	/* Time, too, ends it: nobody has to do a thing. */
+	driver_does(&said, NULL, "remote", "add", "short", "--root", work, "--expires", "2s", NULL);
+	memcpy(secret, said.out, REMOTE_TOKEN_LEN);
+	ending = NULL;
+	revoked = false;
+	ask_for(secret, "GET", "/v1/sessions/long/output", NULL, end_it);
+	assert_int_equal(answer.rc, -1);
+	assert_string_not_equal(answer.code, "http.timeout");
+	driver_until(&d, DRIVER_BOX, 1,
+	    "SELECT count(*) FROM remote_credential WHERE state = 'expired' AND digest IS NULL");
+	refused(secret, "GET", "/v1/sessions", NULL, 401, "remote.token");
+	assert_int_equal(ask(token, "DELETE", "/v1/sessions/long", NULL), 202);
+}
+
+/* RB-14, RF-56: a credential does what it names, where it names it, and no more. */
+static void
+a_credential_has_bounds(void **state)
+{
+	char looks[REMOTE_TOKEN_LEN + 1], runs[REMOTE_TOKEN_LEN + 1], body[512];
+
+	(void)state;
+	add("looks", "list,attach", looks);
+	add("runs", "run", runs);
+	driver_does(&said, NULL, "worker", "add", "say", "--", "echo", "said", NULL);
+	snprintf(body, sizeof(body), "{\"cwd\":\"%s\",\"argv\":[\"true\"]}", work);
+	refused(looks, "POST", "/v1/sessions", body, 403, "remote.verb");
+	refused(runs, "POST", "/v1/sessions", body, 403, "remote.command");
+	snprintf(body, sizeof(body), "{\"cwd\":\"%s\",\"worker\":\"say\",\"argv\":[\"--unsafe\"]}",
+	    work);
+	refused(runs, "POST", "/v1/sessions", body, 403, "remote.command");
+	snprintf(body, sizeof(body),
+	    "{\"name\":\"w\",\"cwd\":\"%s\",\"worker\":\"say\",\"argv\":[\"yes\"]}", work);
+	assert_int_equal(ask(runs, "POST", "/v1/sessions", body), 200);
+	refused(runs, "GET", "/v1/sessions/w/output", NULL, 403, "remote.verb");
+	assert_int_equal(ask(runs, "GET", "/v1/sessions", NULL), 200);
+	assert_string_equal(answer.body, "[]");
+	assert_int_equal(ask(looks, "GET", "/v1/sessions/w/output", NULL), 200);
+	assert_non_null(strstr(answer.body, "said yes\\n"));
+	begin(token, "cat", "cat");
+	refused(looks, "POST", "/v1/sessions/cat/input", "x", 403, "remote.verb");
+	refused(looks, "DELETE", "/v1/sessions/cat", NULL, 403, "remote.verb");
+	assert_int_equal(ask(token, "DELETE", "/v1/sessions/cat", NULL), 202);
+}
+
+/* No path leads out of the folders, and what works elsewhere is not there at all. */
+static void
+folders_are_bounds(void **state)
+{
+	static const char *const outside[][2] = {{"", ""}, {"/etc", ""}, {"w", "/.."},
+	    {"w", "/../work"}, {"w", "/./x"}, {"w", "x"}, {"w", "//x"}, {"/tmp/..", "w"}};
+	char body[512], cwd[256];
+	const char *a, *b;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(outside) / sizeof(outside[0]); i++) {
+		a = outside[i][0][0] == 'w' ? work : outside[i][0];
+		b = outside[i][1][0] == 'w' ? work : outside[i][1];
+		snprintf(cwd, sizeof(cwd), "%s%s", a, b);
+		snprintf(body, sizeof(body), "{\"cwd\":\"%s\",\"argv\":[\"true\"]}",
+		    cwd[0] == '\0' ? "/" : cwd);
+		refused(token, "POST", "/v1/sessions", body, 403, "remote.root");
+	}
+	driver_does(
+	    &said, NULL, "session", "run", "--name", "elsewhere", "--cwd", "/", "--", "true", NULL);
+	refused(token, "GET", "/v1/sessions/elsewhere/output", NULL, 404, "session.unknown");
+	refused(token, "DELETE", "/v1/sessions/elsewhere", NULL, 404, "session.unknown");
+	ask(token, "GET", "/v1/sessions", NULL);
+	assert_null(strstr(answer.body, "elsewhere"));
+}
+
+/* RB-08: no more at once than the setting says. */
+static void
+connections_are_capped(void **state)
+{
+	char request[512], first[8];
+	int64_t n;
+	FILE *f;
+
+	(void)state;
+	begin(token, "slow", "echo first; sleep 600");
+	driver_until(&d, DRIVER_BOX, 1, "SELECT lines FROM session WHERE name = 'slow'");
+	n = driver_value(&d, DRIVER_BOX, "SELECT max(id) FROM remote_try");
+	snprintf(request, sizeof(request),
+	    "GET /v1/sessions/slow/output HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n",
+	    token);
+	f = by_hand(request);
+	driver_until(&d, DRIVER_BOX, n + 1, "SELECT max(id) FROM remote_try");
+	assert_int_equal(fread(first, 1, sizeof(first), f), sizeof(first));
+	settings("remote.connections", "1");
+	refused(token, "GET", "/v1/sessions", NULL, 503, "remote.busy");
+	settings("remote.connections", "32");
+	assert_int_equal(ask(token, "DELETE", "/v1/sessions/slow", NULL), 202);
+	pclose(f);
+}
+
+/* RB-04: a client that pinned another authority tells it nothing. */
+static void
+another_authority_is_told_nothing(void **state)
+{
+	(void)state;
+	pin[0] ^= 1;
+	ask(token, "GET", "/v1/sessions", NULL);
+	pin[0] ^= 1;
+	assert_int_equal(answer.rc, -1);
+	assert_string_equal(answer.code, "tls.untrusted");
+}
+
+/* RA-10: the secret is in no file of this machine, nor in its log. */
+static void
+the_secret_is_nowhere(void **state)
+{
+	char command[512];
+
+	(void)state;
+	snprintf(command, sizeof(command), "grep -rlaF '%s' %s %s %s", token + 21,
+	    d.state[DRIVER_BOX], d.run[DRIVER_BOX], d.log[DRIVER_BOX]);
+	assert_int_equal(system(command), 256);
+}
+
+/* RB-05, RB-13: it listens where a person said so, and no longer than that. */
+static void
+off_is_off(void **state)
+{
+	int fd;
+
+	(void)state;
+	driver_refused(&said, 2, "listen.invalid", NULL, "remote", "listen", "nowhere", NULL);
+	driver_does(&said, NULL, "remote", "listen", "off", NULL);
+	while ((fd = dial()) != -1) {
+		close(fd);
+		driver_pause();
+	}
+	driver_refused(&said, 2, "remote.verbs", NULL, "remote", "add", "x", "--root", "/",
+	    "--verbs", "run,fly", NULL);
+	driver_refused(
+	    &said, 3, "remote.exists", NULL, "remote", "add", "laptop", "--root", "/", NULL);
+	driver_refused(&said, 2, "remote.unknown", NULL, "remote", "revoke", "nobody", NULL);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_session_from_afar),
+	    cmocka_unit_test(fed_and_ended),
+	    cmocka_unit_test(wrong_secrets),
+	    cmocka_unit_test(one_credential_a_connection),
+	    cmocka_unit_test(a_flood_is_held),
+	    cmocka_unit_test(strangers_are_in_nobodys_way),
+	    cmocka_unit_test(what_is_over_is_cut),
+	    cmocka_unit_test(a_credential_has_bounds),
+	    cmocka_unit_test(folders_are_bounds),
+	    cmocka_unit_test(connections_are_capped),
+	    cmocka_unit_test(another_authority_is_told_nothing),
+	    cmocka_unit_test(the_secret_is_nowhere),
+	    cmocka_unit_test(off_is_off),
+	};
+
+	return cmocka_run_group_tests(tests, make, drop);
+}
