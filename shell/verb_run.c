@@ -44,6 +44,7 @@ struct run {
 	struct sandbox_terminal terminal;
 	struct loop *loop;
 
+	struct store_keys keys; /* the lane's */
 	struct store *lane_db;
 	struct proxy *proxy;
 	struct inside *inside;
@@ -258,18 +259,16 @@ on_bell(void *ctx, uint32_t events)
 static int
 lane_open(struct run *r)
 {
-	struct store_keys keys = {.secret = NULL};
 	struct refusal *no = &r->cli->refusal;
 	struct proxy_config config = {.home = &r->cli->home,
 	    .loop = r->loop,
 	    .unknown = r->ask ? on_unknown : NULL,
 	    .refused = on_refused,
 	    .ctx = r,
-	    .keys = &keys};
+	    .keys = &r->keys};
 	int bell;
 
-	if (birth_key(&r->cli->home, &keys, no) != 0 ||
-	    (r->lane_db = store_open(&r->cli->home, ROLE_EGRESS, &keys, no)) == NULL)
+	if ((r->lane_db = store_open(&r->cli->home, ROLE_EGRESS, &r->keys, no)) == NULL)
 		return -1;
 	config.db = r->lane_db;
 	if ((r->proxy = proxy_new(&config, no)) == NULL)
@@ -481,7 +480,9 @@ begin(struct run *r, int argc, char **argv)
 	struct sandbox_ask ask = {.backend = "native", .program = argv[0], .words = argc};
 	struct refusal *no = &r->cli->refusal;
 
-	if (run_plan_make(&r->plan, &r->cli->home, argv, !r->no_net, no) != 0)
+	/* What the lane will need is there, or nothing starts. */
+	if ((!r->no_net && birth_key(&r->cli->home, &r->keys, no) != 0) ||
+	    run_plan_make(&r->plan, &r->cli->home, argv, !r->no_net, no) != 0)
 		return -1;
 	run_limits(r->cli->db, &r->plan.plan.limits);
 	ask.uid = r->plan.plan.uid;

@@ -157,7 +157,7 @@ needs_namespaces(void)
 #define NO_PROXIES \
 	"env -u http_proxy -u https_proxy -u all_proxy -u HTTP_PROXY -u HTTPS_PROXY -u ALL_PROXY "
 
-/* RU-10, RU-11: programs find the lane by their environment. */
+/* RU-10, RU-11: programs find the lane by their environment, all by the same six names. */
 static void
 clients_reach_what_is_allowed(void **state)
 {
@@ -242,6 +242,68 @@ denied_says_why(void **state)
 	w = (struct pollfd){.fd = listener, .events = POLLIN};
 	assert_int_equal(poll(&w, 1, 0), 0);
 	close(listener);
+}
+
+/* RU-13: no rule, and a blank one, are no network; a rule is what it names; all is all that is
+ * public. */
+static void
+network_is_what_was_allowed(void **state)
+{
+	static const char both[] =
+	    "for n in site other; do curl -sS http://$n.example.test:8080/page; done";
+
+	(void)state;
+	needs_namespaces();
+	run(both, (char *)NULL);
+	assert_null(strstr(p.out, "from the site"));
+	assert_non_null(strstr(p.err, "site.example.test:8080: no rule allows this"));
+	assert_non_null(strstr(p.err, "other.example.test:8080: no rule allows this"));
+	program_free(&p);
+	RUN(2, "egress.authority", both, "--allow", "");
+	RUN(2, "egress.authority", both, "--allow", " ");
+	run(both, "--allow", "site.example.test", (char *)NULL);
+	assert_non_null(strstr(p.out, "from the site"));
+	assert_null(strstr(p.err, "site.example.test:8080: no rule allows this"));
+	assert_non_null(strstr(p.err, "other.example.test:8080: no rule allows this"));
+	program_free(&p);
+	run(both, "--allow", "*", (char *)NULL);
+	assert_non_null(strstr(p.out, "from the site"));
+	assert_null(strstr(p.err, "no rule allows this"));
+	program_free(&p);
+}
+
+/* RU-17: without what the lane needs nothing is started, with an open network least of all. */
+static void
+no_lane_no_run(void **state)
+{
+	char key[PATH_MAX], aside[PATH_MAX];
+
+	(void)state;
+	needs_namespaces();
+	snprintf(key, sizeof(key), "%s/bastion.key", s.home.state);
+	snprintf(aside, sizeof(aside), "%s/aside", s.home.state);
+	assert_int_equal(rename(key, aside), 0);
+	run("touch ran", (char *)NULL);
+	assert_int_equal(rename(aside, key), 0);
+	assert_int_not_equal(p.code, 0);
+	assert_non_null(strstr(p.err, "key.missing"));
+	assert_int_equal(access("ran", F_OK), -1);
+	program_free(&p);
+}
+
+/* What gives rights outside is refused in words, wherever it is called from. */
+static void
+rights_are_refused(void **state)
+{
+	(void)state;
+	needs_namespaces();
+	RUN(126, "so su is refused", "su -c true");
+	RUN(126, "so su is refused", "exec /usr/bin/su");
+	RUN(1, "Read-only", "echo x >/usr/bin/su || exit 1");
+	program_run(&p, &s, NULL, (const char *const[]){"run", "--", "su", NULL});
+	assert_int_equal(p.code, 126);
+	assert_non_null(strstr(p.err, "so su is refused"));
+	program_free(&p);
 }
 
 /* Nothing of this machine, of its networks, and nothing but TCP by the lane. */
@@ -389,7 +451,7 @@ exit_codes_pass(void **state)
 	    1);
 }
 
-/* RU-17, RU-18: where namespaces are forbidden the setting is named, and nothing runs. */
+/* Where namespaces are forbidden the setting is named, and nothing runs. */
 static void
 no_namespaces_no_run(void **state)
 {
@@ -559,6 +621,9 @@ main(void)
 	    cmocka_unit_test(clients_reach_what_is_allowed),
 	    cmocka_unit_test(what_knows_no_proxy_is_carried),
 	    cmocka_unit_test(denied_says_why),
+	    cmocka_unit_test(network_is_what_was_allowed),
+	    cmocka_unit_test(no_lane_no_run),
+	    cmocka_unit_test(rights_are_refused),
 	    cmocka_unit_test(nothing_else_gets_out),
 	    cmocka_unit_test(static_program_is_held),
 	    cmocka_unit_test(bastion_is_invisible),
