@@ -3562,6 +3562,44 @@ BEGIN
             json_object('after', OLD.sent, 'to', NEW.sent));
 END;
 
+CREATE TABLE run_port (
+    run_id INTEGER NOT NULL REFERENCES sandbox_run (id),
+    port   INTEGER NOT NULL CHECK (port BETWEEN 1 AND 65535),   -- of 127.0.0.1, outside
+    inside INTEGER NOT NULL CHECK (inside BETWEEN 1 AND 65535),
+    PRIMARY KEY (run_id, port)
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER run_port_allowed BEFORE INSERT ON run_port
+BEGIN
+    SELECT CASE
+           WHEN NOT EXISTS (SELECT 1 FROM sandbox_run WHERE id = NEW.run_id AND state = 'starting')
+           THEN RAISE(ABORT, 'run.over|ports are published before a run begins')
+           -- Who came in there would reach the internet as the run does.
+           WHEN NEW.inside IN (53, 1080, 1081, 3128)
+           THEN RAISE(ABORT, 'run.port|this port is the lane''s inside')
+           WHEN (SELECT count(*) FROM run_port WHERE run_id = NEW.run_id)
+             >= (SELECT value FROM setting WHERE name = 'run.ports')
+           THEN RAISE(ABORT, 'run.port|a run has as many ports as the setting run.ports allows')
+           END;
+END;
+
+CREATE TRIGGER run_port_fixed BEFORE UPDATE ON run_port
+BEGIN
+    SELECT RAISE(ABORT, 'sandbox.fixed|a run keeps what it was started as');
+END;
+
+CREATE TRIGGER run_port_stays BEFORE DELETE ON run_port
+BEGIN
+    SELECT RAISE(ABORT, 'sandbox.final|a run is history');
+END;
+
+CREATE TRIGGER run_port_audit AFTER INSERT ON run_port
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('op', 'sandbox_run', NEW.run_id, 'published', '',
+            json_object('port', NEW.port, 'inside', NEW.inside));
+END;
+
 CREATE TABLE sandbox_run (
     id         INTEGER PRIMARY KEY,
     -- What the run is called inside (BASTION_SANDBOX_RUN): with its namespaces, it tells whether a
@@ -4711,6 +4749,8 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('run.memory', 0, 'bytes', 0, 1099511627776, 'memory of all processes of bastion run; 0: no cap of its own'),
     ('run.names', 16384, 'rows', 16, 131072, 'names that a program of bastion run may look up'),
     ('run.open_files', 65536, 'descriptors', 16, 1048576, 'descriptors that one process of bastion run may hold'),
+    ('run.ports', 8, 'rows', 0, 16, 'ports that a program of bastion run may publish'),
+    ('run.published', 256, 'rows', 1, 4096, 'connections to those ports that may be open at once'),
     ('run.scratch', 1073741824, 'bytes', 65536, 1099511627776, 'what the /tmp of bastion run may hold'),
     ('run.tasks', 4096, 'tasks', 1, 100000, 'processes and threads of bastion run'),
     ('sandbox.cpu_percent', 0, 'percent', 0, 100000, 'share of one processor that a sandbox may use; 0: no cap'),
@@ -4889,6 +4929,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('run.ask', 3, 422, 'leave out --ask, or run this on a terminal'),
     ('run.folder', 2, 422, 'see the message; change into a folder of your own'),
     ('run.over', 126, 409, 'start another run'),
+    ('run.port', 2, 422, 'see the message; take another port'),
     ('run.preset', 2, 404, 'see bastion sql ''SELECT DISTINCT name FROM egress_preset'''),
     ('sandbox.backend', 3, 503, 'install bubblewrap, or take the backend native'),
     ('sandbox.busy', 75, 503, 'wait for a run to end: bastion sql ''SELECT * FROM live_sandboxes'''),

@@ -425,6 +425,15 @@ run_plan_make(
 	return 0;
 }
 
+void
+run_plan_handle(struct run_plan *p)
+{
+	/* One that nobody talks to, at whatever port. */
+	p->listeners[0] = (struct sandbox_listener){.datagram = true};
+	p->plan.listeners = p->listeners;
+	p->plan.listener_count = 1;
+}
+
 /*
  * The environment.
  */

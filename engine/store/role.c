@@ -67,6 +67,7 @@ static const struct {
     {"attempt", INS | UPD, BIT(ROLE_WORKER)},
     {"mcp_token", INS | UPD, BIT(ROLE_PERSON)},
     {"sandbox_run", INS | UPD, BIT(ROLE_PERSON) | BIT(ROLE_WORKER)},
+    {"run_port", INS, BIT(ROLE_PERSON)},
     {"policy_value", INS | UPD | DEL, BIT(ROLE_PERSON)},
     {"policy_domain", INS | DEL, BIT(ROLE_PERSON)},
     {"policy_path", INS | DEL, BIT(ROLE_PERSON)},

@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
@@ -304,6 +305,122 @@ rights_are_refused(void **state)
 	assert_int_equal(p.code, 126);
 	assert_non_null(strstr(p.err, "so su is refused"));
 	program_free(&p);
+}
+
+/*
+ * What comes in.
+ */
+
+/* A socket bound to a port of this machine that was free. */
+static int
+hold_port(uint16_t *port)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+	*port = ntohs(at.sin_port);
+	return fd;
+}
+
+/* A port of this machine that nothing listens at. */
+static uint16_t
+free_port(void)
+{
+	uint16_t port;
+
+	close(hold_port(&port));
+	return port;
+}
+
+/* Start ${server} with ${flag}, and hear in ${said} what curl says to it from outside. */
+static int
+published(uint16_t port, const char *ports, const char *flag, const char *by, char said[512])
+{
+	const char *words[] = {"run", "--env", "PATH=/usr/bin:/bin", "--publish", ports, flag, "--",
+	    "sh", "-c",
+	    "python3 -c '"
+	    "import http.server as h, os\n"
+	    "s = h.HTTPServer((\"127.0.0.1\", 3000), h.SimpleHTTPRequestHandler)\n"
+	    "print(\"listens\", flush=True)\ns.handle_request()'",
+	    NULL};
+	char command[512];
+	size_t n;
+	FILE *f;
+
+	program_talk(&t, &s, words);
+	program_expect(&t, "listens");
+	snprintf(command, sizeof(command), "%s curl -sS http://127.0.0.1:%d/page 2>&1", by, port);
+	assert_non_null(f = popen(command, "r"));
+	n = fread(said, 1, 511, f);
+	said[n] = '\0';
+	return pclose(f);
+}
+
+/* A server inside is reached from outside, by its person alone, with a lane and without. */
+static void
+a_port_is_published(void **state)
+{
+	uint16_t port = free_port();
+	char ports[32], said[512];
+
+	(void)state;
+	needs_namespaces();
+	snprintf(ports, sizeof(ports), "%d:3000", port);
+	assert_int_equal(published(port, ports, "--quiet", "", said), 0);
+	assert_string_equal(said, "from the site\n");
+	assert_int_equal(program_over(&t), 0);
+	assert_int_equal(published(port, ports, "--no-net", "", said), 0);
+	assert_string_equal(said, "from the site\n");
+	assert_int_equal(program_over(&t), 0);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM run_port WHERE inside = 3000"), 2);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM audit WHERE action = 'published'"), 2);
+	/* And by nobody when it is over. */
+	snprintf(ports, sizeof(ports), "curl -s 127.0.0.1:%d", port);
+	assert_int_not_equal(system(ports), 0);
+}
+
+static void
+a_port_is_the_persons(void **state)
+{
+	uint16_t port = free_port();
+	char ports[32], said[512];
+
+	(void)state;
+	needs_namespaces();
+	/* Another user needs a number of its own, which an ordinary user's namespace lacks. */
+	if (system("setpriv --reuid 65534 --clear-groups true 2>/dev/null") != 0)
+		skip();
+	snprintf(ports, sizeof(ports), "%d:3000", port);
+	assert_int_not_equal(
+	    published(port, ports, "--quiet", "setpriv --reuid 65534 --clear-groups", said), 0);
+	assert_null(strstr(said, "from the site"));
+	kill(t.pid, SIGKILL);
+	program_over(&t);
+}
+
+/* What cannot be published is said, and nothing runs. */
+static void
+no_port_no_run(void **state)
+{
+	uint16_t port;
+	char text[32];
+	int fd = hold_port(&port);
+
+	(void)state;
+	needs_namespaces();
+	snprintf(text, sizeof(text), "%d", port);
+	RUN(2, "cannot be had", "touch ran", "--publish", text);
+	close(fd);
+	RUN(2, "is no PORT", "touch ran", "--publish", "http");
+	RUN(2, "is no PORT", "touch ran", "--publish", "65536");
+	RUN(2, "is no PORT", "touch ran", "--publish", "80:");
+	RUN(2, "is no PORT", "touch ran", "--publish", "0");
+	RUN(2, "is the lane's inside", "touch ran", "--publish", "0:3128");
+	assert_int_equal(access("ran", F_OK), -1);
 }
 
 /* Nothing of this machine, of its networks, and nothing but TCP by the lane. */
@@ -624,6 +741,9 @@ main(void)
 	    cmocka_unit_test(network_is_what_was_allowed),
 	    cmocka_unit_test(no_lane_no_run),
 	    cmocka_unit_test(rights_are_refused),
+	    cmocka_unit_test(a_port_is_published),
+	    cmocka_unit_test(a_port_is_the_persons),
+	    cmocka_unit_test(no_port_no_run),
 	    cmocka_unit_test(nothing_else_gets_out),
 	    cmocka_unit_test(static_program_is_held),
 	    cmocka_unit_test(bastion_is_invisible),

@@ -90,6 +90,7 @@ static const struct {
     {"op_run", {"N", "NW", ""}},
     {"op_output", {"W", "", "K"}},
     {"sandbox_run", {"PW", "PW", ""}},
+    {"run_port", {"P", "", ""}},
     {"worker", {"P", "", "P"}},
     {"session", {"PN", "PNW", "P"}},
     {"session_input", {"PN", "", ""}},
