@@ -203,6 +203,9 @@ $(BUILD)/%.service: shell/%.service
 SHARE := $(DESTDIR)$(PREFIX)/share
 LIB   := $(DESTDIR)$(PREFIX)/lib
 
+# Where AppArmor knows of user namespaces it may restrict them.
+APPARMOR    := $(DESTDIR)/etc/apparmor.d
+
 install: $(BUILD)/bastion $(MANUAL) $(COMPLETIONS) $(UNITS)
 	install -D -m 755 $(BUILD)/bastion $(DESTDIR)$(PREFIX)/bin/bastion
 	install -D -m 644 $(MANUAL) $(SHARE)/man/man1/bastion.1
@@ -214,6 +217,8 @@ install: $(BUILD)/bastion $(MANUAL) $(COMPLETIONS) $(UNITS)
 	install -D -m 644 $(BUILD)/bastion-user.service $(LIB)/systemd/user/bastion.service
 	install -D -m 644 shell/bastion.sysusers $(LIB)/sysusers.d/bastion.conf
 	install -D -m 644 shell/bastion.tmpfiles $(LIB)/tmpfiles.d/bastion.conf
+	if [ -e $(APPARMOR)/abi/4.0 ]; then \
+	    sed 's,@BINDIR@,$(PREFIX)/bin,' shell/bastion.apparmor >$(APPARMOR)/bastion; fi
 
 # A suite is one file of cmocka tests, linked with the harness and everything but main.
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(HARNESS) $(LIBRARY)

@@ -331,6 +331,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('run.ask', 3, 422, 'leave out --ask, or run this on a terminal'),
     ('run.folder', 2, 422, 'see the message; change into a folder of your own'),
     ('run.over', 126, 409, 'start another run'),
+    ('run.port', 2, 422, 'see the message; take another port'),
     ('run.preset', 2, 404, 'see bastion sql ''SELECT DISTINCT name FROM egress_preset'''),
     ('sandbox.backend', 3, 503, 'install bubblewrap, or take the backend native'),
     ('sandbox.busy', 75, 503, 'wait for a run to end: bastion sql ''SELECT * FROM live_sandboxes'''),

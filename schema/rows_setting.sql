@@ -131,6 +131,8 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('run.memory', 0, 'bytes', 0, 1099511627776, 'memory of all processes of bastion run; 0: no cap of its own'),
     ('run.names', 16384, 'rows', 16, 131072, 'names that a program of bastion run may look up'),
     ('run.open_files', 65536, 'descriptors', 16, 1048576, 'descriptors that one process of bastion run may hold'),
+    ('run.ports', 8, 'rows', 0, 16, 'ports that a program of bastion run may publish'),
+    ('run.published', 256, 'rows', 1, 4096, 'connections to those ports that may be open at once'),
     ('run.scratch', 1073741824, 'bytes', 65536, 1099511627776, 'what the /tmp of bastion run may hold'),
     ('run.tasks', 4096, 'tasks', 1, 100000, 'processes and threads of bastion run'),
     ('sandbox.cpu_percent', 0, 'percent', 0, 100000, 'share of one processor that a sandbox may use; 0: no cap'),

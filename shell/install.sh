@@ -91,6 +91,7 @@ else
 	state=${BASTION_STATE:-${XDG_STATE_HOME:-$HOME/.local/state}/bastion}
 fi
 program=$root$prefix/bin/bastion
+profile=/etc/apparmor.d/bastion
 
 manager() {
 	if [ "$whose" = system ]; then
@@ -175,11 +176,15 @@ installed() {
 		"$prefix/lib/sysusers.d/bastion.conf" "$prefix/lib/tmpfiles.d/bastion.conf" \
 		"$units/bastion.service"
 	[ "$whose" = system ] || printf '%s\n' "$units/bastion-host.service"
+	[ "$whose" != system ] || printf '%s\n' "$profile"
 }
 
 uninstall() {
 	manager disable --now bastion.service >/dev/null 2>&1 || true
 	stop_others
+	if [ -z "$root" ] && [ -e "$profile" ]; then
+		apparmor_parser -R "$profile" 2>/dev/null || true
+	fi
 	installed | while read -r path; do
 		rm -f "$root$path"
 	done
@@ -205,6 +210,16 @@ files() {
 		unit "$share/bastion-host.service" "$root$units/bastion-host.service"
 	fi
 	unit "$share/$unit_source" "$root$units/bastion.service"
+	apparmor
+}
+
+# Where AppArmor knows of user namespaces it may keep them for programs that have a profile.
+apparmor() {
+	[ "$whose" = system ] && [ -e "$root/etc/apparmor.d/abi/4.0" ] || return 0
+	unit "$share/bastion.apparmor" "$root$profile"
+	if [ -z "$root" ] && ! apparmor_parser -r "$profile" 2>/dev/null; then
+		say "The profile $profile could not be loaded now; it will be when the machine starts."
+	fi
 }
 
 unit() {

@@ -309,35 +309,66 @@ hide_secrets(struct run_plan *p, struct refusal *refusal)
 	return 0;
 }
 
+/* Show a file of ours, which says ${text}, as ${target}. */
+static int
+add_file(
+    struct run_plan *p, const char *target, const char *text, mode_t mode, struct refusal *refusal)
+{
+	char path[PATH_MAX];
+	size_t len = strlen(text);
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "%.3900s.%.100s", p->kept, strrchr(target, '/') + 1);
+	if ((fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode)) == -1)
+		return refusal_errno(refusal, CODE, path);
+	n = write(fd, text, len);
+	if (fchmod(fd, mode) == -1 || n != (ssize_t)len) {
+		close(fd);
+		return refusal_errno(refusal, CODE, path);
+	}
+	close(fd);
+	return add(p, SANDBOX_READ, path, target, refusal);
+}
+
 /* Names are the lane's to look up: also those that this machine knows by a file. */
 static int
 add_names(struct run_plan *p, struct refusal *refusal)
 {
 	static const char *const files[][2] = {{"/etc/hosts", "127.0.0.1 localhost sandbox\n"},
 	    {"/etc/resolv.conf", "nameserver 127.0.0.1\n"}};
-	char path[PATH_MAX];
 	struct stat st;
-	size_t i, len;
-	int fd;
+	size_t i;
 
 	for (i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
 		/* One that is a link leads nowhere inside, and then the library asks 127.0.0.1. */
 		if (is_named(p, files[i][0]) || lstat(files[i][0], &st) != 0 ||
 		    !S_ISREG(st.st_mode))
 			continue;
-		snprintf(path, sizeof(path), "%.4000s.%s", p->kept, strrchr(files[i][0], '/') + 1);
-		len = strlen(files[i][1]);
-		if ((fd = open(
-			 path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644)) == -1)
-			return refusal_errno(refusal, CODE, path);
-		if (write(fd, files[i][1], len) != (ssize_t)len) {
-			close(fd);
-			return refusal_errno(refusal, CODE, path);
-		}
-		close(fd);
-		if (add(p, SANDBOX_READ, path, files[i][0], refusal) != 0)
+		if (add_file(p, files[i][0], files[i][1], 0644, refusal) != 0)
 			return -1;
 	}
+	return 0;
+}
+
+/* What gives more rights outside gives none inside; here it says so, in words and by its code. */
+static int
+add_rights(struct run_plan *p, struct refusal *refusal)
+{
+	static const char *const tools[] = {
+	    "/usr/bin/sudo", "/usr/bin/su", "/usr/bin/doas", "/usr/bin/pkexec"};
+	static const char says[] =
+	    "#!/bin/sh\n"
+	    "echo \"bastion: run: nothing inside gets more rights than it has, so"
+	    " ${0##*/} is refused; leave it out, or do that step outside\" >&2\n"
+	    "exit 126\n";
+	char real[PATH_MAX];
+	size_t i;
+
+	for (i = 0; i < sizeof(tools) / sizeof(tools[0]); i++)
+		if (realpath(tools[i], real) != NULL && strncmp(real, "/usr/", 5) == 0 &&
+		    !is_named(p, real) && add_file(p, real, says, 0755, refusal) != 0)
+			return -1;
 	return 0;
 }
 
@@ -381,7 +412,8 @@ run_plan_make(
 		return -1;
 	p->named = p->plan.path_count;
 	if (hide_secrets(p, refusal) != 0 || add_home(p, refusal) != 0 ||
-	    add_system(p, refusal) != 0 || (lane && add_names(p, refusal) != 0))
+	    add_system(p, refusal) != 0 || add_rights(p, refusal) != 0 ||
+	    (lane && add_names(p, refusal) != 0))
 		return -1;
 	forbid(p, home);
 	if (lane) {
@@ -391,6 +423,15 @@ run_plan_make(
 		p->plan.listener_count = SANDBOX_LISTENERS;
 	}
 	return 0;
+}
+
+void
+run_plan_handle(struct run_plan *p)
+{
+	/* One that nobody talks to, at whatever port. */
+	p->listeners[0] = (struct sandbox_listener){.datagram = true};
+	p->plan.listeners = p->listeners;
+	p->plan.listener_count = 1;
 }
 
 /*

@@ -51,6 +51,12 @@ int run_plan_make(
     struct run_plan *p, const struct home *home, char **argv, bool lane, struct refusal *refusal);
 
 /**
+ * run_plan_handle(p):
+ * Have a socket come out of a network without a lane, by which it can be entered.
+ */
+void run_plan_handle(struct run_plan *p);
+
+/**
  * run_plan_environment(p, nonce, lane, refusal):
  * Complete its environment.  Return 0 or -1.
  */

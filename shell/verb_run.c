@@ -16,6 +16,7 @@
 #include "net/egress/inside.h"
 #include "shell/cli.h"
 #include "shell/run_plan.h"
+#include "shell/run_publish.h"
 #include "shell/run_screen.h"
 #include "shell/text.h"
 
@@ -37,6 +38,7 @@ struct run {
 	bool ask, no_net, quiet, wrong;
 
 	struct run_plan plan;
+	struct publish publish;
 	char nonce[SANDBOX_NONCE_SIZE];
 	int64_t id;
 	struct sandbox box;
@@ -44,6 +46,7 @@ struct run {
 	struct sandbox_terminal terminal;
 	struct loop *loop;
 
+	struct store_keys keys; /* the lane's */
 	struct store *lane_db;
 	struct proxy *proxy;
 	struct inside *inside;
@@ -101,6 +104,9 @@ option(void *ctx, int val, const char *arg)
 		break;
 	case 'e':
 		rc = run_plan_env(&r->plan, arg, &r->cli->refusal);
+		break;
+	case 'p':
+		rc = publish_add(&r->publish, arg, &r->cli->refusal);
 		break;
 	case 'k':
 		r->ask = true;
@@ -258,18 +264,16 @@ on_bell(void *ctx, uint32_t events)
 static int
 lane_open(struct run *r)
 {
-	struct store_keys keys = {.secret = NULL};
 	struct refusal *no = &r->cli->refusal;
 	struct proxy_config config = {.home = &r->cli->home,
 	    .loop = r->loop,
 	    .unknown = r->ask ? on_unknown : NULL,
 	    .refused = on_refused,
 	    .ctx = r,
-	    .keys = &keys};
+	    .keys = &r->keys};
 	int bell;
 
-	if (birth_key(&r->cli->home, &keys, no) != 0 ||
-	    (r->lane_db = store_open(&r->cli->home, ROLE_EGRESS, &keys, no)) == NULL)
+	if ((r->lane_db = store_open(&r->cli->home, ROLE_EGRESS, &r->keys, no)) == NULL)
 		return -1;
 	config.db = r->lane_db;
 	if ((r->proxy = proxy_new(&config, no)) == NULL)
@@ -330,7 +334,7 @@ lane_wait(struct run *r)
 {
 	size_t i;
 
-	for (i = 0; i < SANDBOX_LISTENERS; i++)
+	for (i = 0; !r->no_net && i < SANDBOX_LISTENERS; i++)
 		if (r->box.listener_fd[i] != -1 &&
 		    loop_add(r->loop, r->box.listener_fd[i], EPOLLIN, on_wanted, r) != 0)
 			return refusal_errno(
@@ -431,6 +435,25 @@ choose_stdio(struct run *r)
 }
 
 static int
+publish(struct run *r)
+{
+	const struct run_port *port = r->publish.ports;
+	char line[128];
+	size_t i;
+
+	if (publish_begin(&r->publish, r->loop, r->box.listener_fd[0],
+		(size_t)store_setting(r->cli->db, "run.published"), &r->cli->refusal) != 0)
+		return -1;
+	for (i = 0; i < r->publish.count && !r->quiet; i++) {
+		snprintf(line, sizeof(line),
+		    "bastion: run: 127.0.0.1:%u leads to port %u inside, for you alone",
+		    port[i].port, port[i].inside);
+		screen_say(&r->screen, line);
+	}
+	return 0;
+}
+
+static int
 start(struct run *r)
 {
 	struct refusal *no = &r->cli->refusal;
@@ -439,7 +462,7 @@ start(struct run *r)
 	choose_stdio(r);
 	if (sandbox_start(&r->plan.plan, &r->box, no) != 0)
 		return -1;
-	if (sandbox_ready(&r->box, (int)ms, no) != 0 || lane_wait(r) != 0)
+	if (sandbox_ready(&r->box, (int)ms, no) != 0 || publish(r) != 0 || lane_wait(r) != 0)
 		return -1;
 	if (r->box.terminal_fd != -1 &&
 	    screen_join(&r->screen, r->box.terminal_fd, isatty(STDIN_FILENO)) != 0)
@@ -478,15 +501,25 @@ go(struct run *r)
 static int
 begin(struct run *r, int argc, char **argv)
 {
-	struct sandbox_ask ask = {.backend = "native", .program = argv[0], .words = argc};
+	struct run_ask ask = {
+	    .sandbox = {.backend = "native", .program = argv[0], .words = argc},
+	    .rules = r->rules,
+	    .rule_count = r->rule_count,
+	    .ports = r->publish.ports,
+	    .port_count = r->publish.count,
+	};
 	struct refusal *no = &r->cli->refusal;
 
-	if (run_plan_make(&r->plan, &r->cli->home, argv, !r->no_net, no) != 0)
+	/* What the lane will need is there, or nothing starts. */
+	if ((!r->no_net && birth_key(&r->cli->home, &r->keys, no) != 0) ||
+	    run_plan_make(&r->plan, &r->cli->home, argv, !r->no_net, no) != 0)
 		return -1;
+	if (r->no_net && r->publish.count > 0)
+		run_plan_handle(&r->plan);
 	run_limits(r->cli->db, &r->plan.plan.limits);
-	ask.uid = r->plan.plan.uid;
-	ask.net = r->plan.plan.net;
-	if (run_begin(r->cli->db, &ask, r->rules, r->rule_count, r->nonce, &r->id) != 0 ||
+	ask.sandbox.uid = r->plan.plan.uid;
+	ask.sandbox.net = r->plan.plan.net;
+	if (run_begin(r->cli->db, &ask, r->nonce, &r->id) != 0 ||
 	    run_plan_environment(&r->plan, r->nonce, !r->no_net, no) != 0)
 		return -1;
 	if ((r->loop = loop_new()) == NULL)
@@ -516,8 +549,8 @@ open_state(struct cli *cli)
  * VERB: run
  *
  * usage: bastion run [--allow HOST[:PORT] | --allow @PRESET] [--deny HOST[:PORT]] [--ask]
- *                    [--ro PATH] [--rw PATH] [--env NAME[=VALUE]] [--no-net] [--quiet]
- *                    -- CMD [ARG ...]
+ *                    [--ro PATH] [--rw PATH] [--env NAME[=VALUE]] [--publish [OUTSIDE:]PORT]
+ *                    [--no-net] [--quiet] -- CMD [ARG ...]
  *
  * Run a command where it reaches its folder, and of the internet what it may. It sees this folder,
  * which it may change, the programs of the machine, and a home of its own that is kept for this
@@ -528,8 +561,11 @@ open_state(struct cli *cli)
  *
  * The proxies of the lane are in its environment; a program that does not use them is caught and
  * carried as well, by the name that it looked up. --ro and --rw show further paths, --env passes
- * further variables, --no-net leaves it alone with itself. What was refused is said on standard
- * error, without --quiet. No daemon is needed. The exit code is that of the command.
+ * further variables, --no-net leaves it alone with itself. --publish has a port of 127.0.0.1 lead
+ * to the same port inside, or port OUTSIDE (0: any that is free) to PORT: a page that is worked on
+ * is seen in your browser, and by no other user. What was refused is said on standard error,
+ * without
+ * --quiet. No daemon is needed. The exit code is that of the command.
  */
 int
 verb_run(struct cli *cli, int argc, char **argv)
@@ -537,8 +573,9 @@ verb_run(struct cli *cli, int argc, char **argv)
 	static const struct option options[] = {{"allow", required_argument, NULL, 'a'},
 	    {"deny", required_argument, NULL, 'd'}, {"ask", no_argument, NULL, 'k'},
 	    {"ro", required_argument, NULL, 'r'}, {"rw", required_argument, NULL, 'w'},
-	    {"env", required_argument, NULL, 'e'}, {"no-net", no_argument, NULL, 'n'},
-	    {"quiet", no_argument, NULL, 'q'}, {NULL, 0, NULL, 0}};
+	    {"publish", required_argument, NULL, 'p'}, {"env", required_argument, NULL, 'e'},
+	    {"no-net", no_argument, NULL, 'n'}, {"quiet", no_argument, NULL, 'q'},
+	    {NULL, 0, NULL, 0}};
 	static struct run r;
 	struct refusal wrong;
 	int first, rc;
@@ -554,6 +591,7 @@ verb_run(struct cli *cli, int argc, char **argv)
 		return cli_refuse(cli);
 	cli->refusal = wrong;
 	rc = r.wrong ? -1 : begin(&r, argc - first, argv + first);
+	publish_end(&r.publish);
 	loop_free(r.loop);
 	run_plan_free(&r.plan);
 	if (rc != 0)

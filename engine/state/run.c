@@ -18,6 +18,9 @@ static const char PRESET[] =
     "  WHERE" NOT_YET;
 static const char KNOWN[] = "SELECT count(*) FROM egress_preset WHERE name = :name";
 
+static const char PORT[] =
+    "INSERT INTO run_port (run_id, port, inside) VALUES (:run, :port, :inside)";
+
 static int
 preset_known(struct store *db, const char *name)
 {
@@ -51,18 +54,33 @@ rule_insert(struct store *db, int64_t id, const struct run_rule *rule)
 	return stmt_run(q);
 }
 
+static int
+port_insert(struct store *db, int64_t id, const struct run_port *port)
+{
+	struct stmt *q = store_sql(db, PORT);
+
+	if (q == NULL)
+		return -1;
+	stmt_int(q, ":run", id);
+	stmt_int(q, ":port", port->port);
+	stmt_int(q, ":inside", port->inside);
+	return stmt_run_one(q);
+}
+
 int
-run_begin(struct store *db, const struct sandbox_ask *ask, const struct run_rule *rules, size_t n,
-    char nonce[SANDBOX_NONCE_SIZE], int64_t *id)
+run_begin(struct store *db, const struct run_ask *ask, char nonce[SANDBOX_NONCE_SIZE], int64_t *id)
 {
 	size_t i;
 
 	if (store_begin(db) != 0)
 		return -1;
-	if (sandbox_run_insert(db, ask, nonce, id) != 0)
+	if (sandbox_run_insert(db, &ask->sandbox, nonce, id) != 0)
 		return store_rollback(db);
-	for (i = 0; i < n; i++)
-		if (rule_insert(db, *id, &rules[i]) != 0)
+	for (i = 0; i < ask->rule_count; i++)
+		if (rule_insert(db, *id, &ask->rules[i]) != 0)
+			return store_rollback(db);
+	for (i = 0; i < ask->port_count; i++)
+		if (port_insert(db, *id, &ask->ports[i]) != 0)
 			return store_rollback(db);
 	return store_commit(db);
 }

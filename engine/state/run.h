@@ -13,13 +13,28 @@ struct run_rule {
 	const char *preset;
 };
 
+/* A port of 127.0.0.1 that leads to one inside. */
+struct run_port {
+	uint16_t port, inside;
+};
+
+/* What a run is begun with. */
+struct run_ask {
+	struct sandbox_ask sandbox;
+	const struct run_rule *rules;
+	size_t rule_count;
+	const struct run_port *ports;
+	size_t port_count;
+};
+
 /**
- * run_begin(db, ask, rules, n, nonce, id):
- * As sandbox_run_begin, with its rules, which go when it ends.  One durable transaction.  Return 0,
- * or -1 with the refusal of ${db}: run.preset, egress.suffix, egress.many as well.
+ * run_begin(db, ask, nonce, id):
+ * As sandbox_run_begin, with its rules, which go when it ends, and its ports.  One durable
+ * transaction.  Return 0, or -1 with the refusal of ${db}: run.preset, run.port, egress.suffix,
+ * egress.many as well.
  */
-int run_begin(struct store *db, const struct sandbox_ask *ask, const struct run_rule *rules,
-    size_t n, char nonce[SANDBOX_NONCE_SIZE], int64_t *id);
+int run_begin(
+    struct store *db, const struct run_ask *ask, char nonce[SANDBOX_NONCE_SIZE], int64_t *id);
 
 /**
  * run_rule_add(db, id, rule):

@@ -78,6 +78,7 @@ static const struct {
     {"op_manifest", INS | UPD, BIT(ROLE_PERSON)},
     {"program_run", INS | UPD, BIT(ROLE_WORKER)},
     {"op_cancel", INS, BIT(ROLE_NET)},
+    {"run_port", INS, BIT(ROLE_PERSON)},
     {"policy_value", INS | UPD | DEL, BIT(ROLE_PERSON)},
     {"policy_domain", INS | DEL, BIT(ROLE_PERSON)},
     {"policy_path", INS | DEL, BIT(ROLE_PERSON)},

@@ -98,8 +98,9 @@ refuse_userns(struct refusal *refusal, int error)
 		    "kernel.unprivileged_userns_clone is 0, and 1 allows them");
 	if (read_number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == 1)
 		return refusal_set(refusal, USERNS,
-		    "AppArmor restricts user namespaces here: give bastion a profile with \"userns,\", "
-		    "or set sysctl kernel.apparmor_restrict_unprivileged_userns to 0");
+		    "AppArmor keeps user namespaces for programs with a profile here: install bastion "
+		    "as root, which brings one, or set sysctl "
+		    "kernel.apparmor_restrict_unprivileged_userns to 0");
 	if (error == ENOSPC)
 		return refusal_set(refusal, USERNS,
 		    "there are as many user namespaces as sysctl user.max_user_namespaces allows");

@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
@@ -157,7 +158,7 @@ needs_namespaces(void)
 #define NO_PROXIES \
 	"env -u http_proxy -u https_proxy -u all_proxy -u HTTP_PROXY -u HTTPS_PROXY -u ALL_PROXY "
 
-/* RU-10, RU-11: programs find the lane by their environment. */
+/* RU-10, RU-11: programs find the lane by their environment, all by the same six names. */
 static void
 clients_reach_what_is_allowed(void **state)
 {
@@ -242,6 +243,184 @@ denied_says_why(void **state)
 	w = (struct pollfd){.fd = listener, .events = POLLIN};
 	assert_int_equal(poll(&w, 1, 0), 0);
 	close(listener);
+}
+
+/* RU-13: no rule, and a blank one, are no network; a rule is what it names; all is all that is
+ * public. */
+static void
+network_is_what_was_allowed(void **state)
+{
+	static const char both[] =
+	    "for n in site other; do curl -sS http://$n.example.test:8080/page; done";
+
+	(void)state;
+	needs_namespaces();
+	run(both, (char *)NULL);
+	assert_null(strstr(p.out, "from the site"));
+	assert_non_null(strstr(p.err, "site.example.test:8080: no rule allows this"));
+	assert_non_null(strstr(p.err, "other.example.test:8080: no rule allows this"));
+	program_free(&p);
+	RUN(2, "egress.authority", both, "--allow", "");
+	RUN(2, "egress.authority", both, "--allow", " ");
+	run(both, "--allow", "site.example.test", (char *)NULL);
+	assert_non_null(strstr(p.out, "from the site"));
+	assert_null(strstr(p.err, "site.example.test:8080: no rule allows this"));
+	assert_non_null(strstr(p.err, "other.example.test:8080: no rule allows this"));
+	program_free(&p);
+	run(both, "--allow", "*", (char *)NULL);
+	assert_non_null(strstr(p.out, "from the site"));
+	assert_null(strstr(p.err, "no rule allows this"));
+	program_free(&p);
+}
+
+/* RU-17: without what the lane needs nothing is started, with an open network least of all. */
+static void
+no_lane_no_run(void **state)
+{
+	char key[PATH_MAX], aside[PATH_MAX];
+
+	(void)state;
+	needs_namespaces();
+	snprintf(key, sizeof(key), "%s/bastion.key", s.home.state);
+	snprintf(aside, sizeof(aside), "%s/aside", s.home.state);
+	assert_int_equal(rename(key, aside), 0);
+	run("touch ran", (char *)NULL);
+	assert_int_equal(rename(aside, key), 0);
+	assert_int_not_equal(p.code, 0);
+	assert_non_null(strstr(p.err, "key.missing"));
+	assert_int_equal(access("ran", F_OK), -1);
+	program_free(&p);
+}
+
+/* What gives rights outside is refused in words, wherever it is called from. */
+static void
+rights_are_refused(void **state)
+{
+	(void)state;
+	needs_namespaces();
+	RUN(126, "so su is refused", "su -c true");
+	RUN(126, "so su is refused", "exec /usr/bin/su");
+	RUN(1, "Read-only", "echo x >/usr/bin/su || exit 1");
+	program_run(&p, &s, NULL, (const char *const[]){"run", "--", "su", NULL});
+	assert_int_equal(p.code, 126);
+	assert_non_null(strstr(p.err, "so su is refused"));
+	program_free(&p);
+}
+
+/*
+ * What comes in.
+ */
+
+/* A socket bound to a port of this machine that was free. */
+static int
+hold_port(uint16_t *port)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+	*port = ntohs(at.sin_port);
+	return fd;
+}
+
+/* A port of this machine that nothing listens at. */
+static uint16_t
+free_port(void)
+{
+	uint16_t port;
+
+	close(hold_port(&port));
+	return port;
+}
+
+/* Start ${server} with ${flag}, and hear in ${said} what curl says to it from outside. */
+static int
+published(uint16_t port, const char *ports, const char *flag, const char *by, char said[512])
+{
+	const char *words[] = {"run", "--env", "PATH=/usr/bin:/bin", "--publish", ports, flag, "--",
+	    "sh", "-c",
+	    "python3 -c '"
+	    "import http.server as h, os\n"
+	    "s = h.HTTPServer((\"127.0.0.1\", 3000), h.SimpleHTTPRequestHandler)\n"
+	    "print(\"listens\", flush=True)\ns.handle_request()'",
+	    NULL};
+	char command[512];
+	size_t n;
+	FILE *f;
+
+	program_talk(&t, &s, words);
+	program_expect(&t, "listens");
+	snprintf(command, sizeof(command), "%s curl -sS http://127.0.0.1:%d/page 2>&1", by, port);
+	assert_non_null(f = popen(command, "r"));
+	n = fread(said, 1, 511, f);
+	said[n] = '\0';
+	return pclose(f);
+}
+
+/* A server inside is reached from outside, by its person alone, with a lane and without. */
+static void
+a_port_is_published(void **state)
+{
+	uint16_t port = free_port();
+	char ports[32], said[512];
+
+	(void)state;
+	needs_namespaces();
+	snprintf(ports, sizeof(ports), "%d:3000", port);
+	assert_int_equal(published(port, ports, "--quiet", "", said), 0);
+	assert_string_equal(said, "from the site\n");
+	assert_int_equal(program_over(&t), 0);
+	assert_int_equal(published(port, ports, "--no-net", "", said), 0);
+	assert_string_equal(said, "from the site\n");
+	assert_int_equal(program_over(&t), 0);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM run_port WHERE inside = 3000"), 2);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM audit WHERE action = 'published'"), 2);
+	/* And by nobody when it is over. */
+	snprintf(ports, sizeof(ports), "curl -s 127.0.0.1:%d", port);
+	assert_int_not_equal(system(ports), 0);
+}
+
+static void
+a_port_is_the_persons(void **state)
+{
+	uint16_t port = free_port();
+	char ports[32], said[512];
+
+	(void)state;
+	needs_namespaces();
+	/* Another user needs a number of its own, which an ordinary user's namespace lacks. */
+	if (system("setpriv --reuid 65534 --clear-groups true 2>/dev/null") != 0)
+		skip();
+	snprintf(ports, sizeof(ports), "%d:3000", port);
+	assert_int_not_equal(
+	    published(port, ports, "--quiet", "setpriv --reuid 65534 --clear-groups", said), 0);
+	assert_null(strstr(said, "from the site"));
+	kill(t.pid, SIGKILL);
+	program_over(&t);
+}
+
+/* What cannot be published is said, and nothing runs. */
+static void
+no_port_no_run(void **state)
+{
+	uint16_t port;
+	char text[32];
+	int fd = hold_port(&port);
+
+	(void)state;
+	needs_namespaces();
+	snprintf(text, sizeof(text), "%d", port);
+	RUN(2, "cannot be had", "touch ran", "--publish", text);
+	close(fd);
+	RUN(2, "is no PORT", "touch ran", "--publish", "http");
+	RUN(2, "is no PORT", "touch ran", "--publish", "65536");
+	RUN(2, "is no PORT", "touch ran", "--publish", "80:");
+	RUN(2, "is no PORT", "touch ran", "--publish", "0");
+	RUN(2, "is the lane's inside", "touch ran", "--publish", "0:3128");
+	assert_int_equal(access("ran", F_OK), -1);
 }
 
 /* Nothing of this machine, of its networks, and nothing but TCP by the lane. */
@@ -389,7 +568,7 @@ exit_codes_pass(void **state)
 	    1);
 }
 
-/* RU-17, RU-18: where namespaces are forbidden the setting is named, and nothing runs. */
+/* Where namespaces are forbidden the setting is named, and nothing runs. */
 static void
 no_namespaces_no_run(void **state)
 {
@@ -559,6 +738,12 @@ main(void)
 	    cmocka_unit_test(clients_reach_what_is_allowed),
 	    cmocka_unit_test(what_knows_no_proxy_is_carried),
 	    cmocka_unit_test(denied_says_why),
+	    cmocka_unit_test(network_is_what_was_allowed),
+	    cmocka_unit_test(no_lane_no_run),
+	    cmocka_unit_test(rights_are_refused),
+	    cmocka_unit_test(a_port_is_published),
+	    cmocka_unit_test(a_port_is_the_persons),
+	    cmocka_unit_test(no_port_no_run),
 	    cmocka_unit_test(nothing_else_gets_out),
 	    cmocka_unit_test(static_program_is_held),
 	    cmocka_unit_test(bastion_is_invisible),

@@ -194,6 +194,9 @@ a_fresh_machine_is_networked(void **state)
 	needs_root();
 	invite();
 	snprintf(path, sizeof(path), "--from %s/from", d.dir);
+	/* Where AppArmor knows of user namespaces. */
+	sh("mkdir -p %s/box/etc/apparmor.d/abi && touch %s/box/etc/apparmor.d/abi/4.0", d.dir,
+	    d.dir);
 	install(path);
 	ends(0);
 	says("runs as a service of this machine");
@@ -208,6 +211,9 @@ a_fresh_machine_is_networked(void **state)
 	says("stand-in: sysusers");
 	assert_null(strstr(out, "bst_"));
 	assert_null(strstr(out, "PAIR_CODE"));
+	sh("cat %s/box/etc/apparmor.d/bastion", d.dir);
+	says("profile bastion /usr/local/bin/bastion flags=(unconfined) {");
+	says("userns,");
 }
 
 /* A service that ends again and again is no success, and how to see why is said. */
@@ -237,11 +243,12 @@ what_it_knows_is_kept(void **state)
 	ends(0);
 	says("is kept in");
 	says("/box/var/lib/bastion");
-	sh("find %s/box/usr %s/box/run -type f; test -s %s/box/var/lib/bastion/bastion.db", d.dir,
-	    d.dir, d.dir);
+	sh("find %s/box/usr %s/box/run %s/box/etc -type f; test -s %s/box/var/lib/bastion/bastion.db",
+	    d.dir, d.dir, d.dir, d.dir);
 	ends(0);
 	assert_null(strstr(out, "bastion.service"));
 	assert_null(strstr(out, "bin/bastion"));
+	assert_null(strstr(out, "apparmor.d/bastion"));
 }
 
 /* INST-2: root over local pairing → stays local; by a flag it does not. */

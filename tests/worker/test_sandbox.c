@@ -452,6 +452,32 @@ bad_plans(void **state)
 	close(pair[1]);
 }
 
+/* RU-05, RU-08: it begins in any folder that is seen, and in no other: then nothing runs. */
+static void
+working_directories(void **state)
+{
+	struct sandbox_path paths[] = {{SANDBOX_READ, NULL, "/w"}, {SANDBOX_WRITE, NULL, "/extra"}};
+	struct boxed *b;
+	struct line l;
+	int who;
+
+	(void)state;
+	EACH_WHO(who)
+	{
+		make_ws(who, "mkdir inner");
+		line_plan(&l, "pwd", paths, 2);
+		l.paths[0].source = l.paths[1].source = l.ws;
+		l.plan.cwd = "/extra/inner";
+		b = line_run(who, &l);
+		assert_string_equal(b->out, "/extra/inner\n");
+		l.plan.cwd = l.ws; /* which is there, outside */
+		b = box_run(&world, who, &l.plan);
+		assert_false(b->started);
+		assert_string_equal(b->refusal.code, "sandbox.start");
+		assert_non_null(strstr(b->refusal.why, "working directory"));
+	}
+}
+
 /* A socket that is passed in is the one way out. */
 static void
 passed_socket(void **state)
@@ -866,6 +892,7 @@ main(void)
 	    cmocka_unit_test(swapped_sources),
 	    cmocka_unit_test(swapped_ways),
 	    cmocka_unit_test(bad_plans),
+	    cmocka_unit_test(working_directories),
 	    cmocka_unit_test(passed_socket),
 	    cmocka_unit_test(without_user_namespaces),
 	    cmocka_unit_test(exit_codes),
