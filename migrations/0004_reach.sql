@@ -706,13 +706,6 @@ BEGIN
      WHERE box_id = NEW.box_id AND nonce = o.value ->> '$.order' AND host_order.state = 'sent';
 END;
 
-CREATE TABLE verb_probe (
-    verb TEXT    PRIMARY KEY CHECK (length(verb) BETWEEN 1 AND 64),
-    can  INTEGER NOT NULL CHECK (can IN (0, 1)),
-    why  TEXT    NOT NULL DEFAULT '' CHECK (length(why) <= 256),   -- it cannot
-    at   INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
-
 CREATE TABLE enforces (
     name  TEXT PRIMARY KEY CHECK (length(name) BETWEEN 1 AND 64 AND name NOT GLOB '*[^a-z_]*'),
     value TEXT NOT NULL CHECK (json_valid(value))
@@ -731,10 +724,9 @@ END;
 CREATE VIEW enforcing AS
 SELECT json_set((SELECT coalesce(json_group_object(name, json(value)), '{}') FROM enforces), '$.verbs',
                 (SELECT json_group_array(json_object('verb', name, 'can', json(can), 'why', why))
-                   FROM (SELECT o.name, coalesce(v.why, p.why, 'not looked at yet') AS why,
-                                iif(coalesce(v.works, p.can) = 1, 'true', 'false') AS can
-                           FROM op AS o LEFT JOIN verb_probe AS p ON p.verb = o.name
-                                LEFT JOIN verb_report AS v ON v.op = o.name
+                   FROM (SELECT o.name, coalesce(p.why, 'not looked at yet') AS why,
+                                iif(p.works IS 1, 'true', 'false') AS can
+                           FROM op AS o LEFT JOIN op_probe AS p ON p.op = o.name
                           ORDER BY o.name))) AS report;
 
 CREATE VIEW beat AS
@@ -2056,7 +2048,7 @@ SELECT b.id, b.name, b.state,
        CASE WHEN b.state = 'gone' THEN 'gone'
             WHEN w.state = 'behind' THEN 'rolled back'
             WHEN w.state = 'forked' THEN 'forked'
-            WHEN (SELECT up FROM box_line WHERE box_id = b.id) > 0 THEN 'connected'
+            WHEN (SELECT up FROM box_lines WHERE id = b.id) > 0 THEN 'connected'
             WHEN b.heard_at IS NULL THEN 'not heard yet'
             WHEN b.heard_at < now_ms() - (SELECT value FROM setting WHERE name = 'box.silent_ms')
             THEN 'silent' ELSE 'heard' END AS status,
@@ -2074,6 +2066,251 @@ SELECT b.id, b.name, b.state,
             WHEN now_ms() - b.heard_at < 172800000 THEN (now_ms() - b.heard_at) / 3600000 || ' h ago'
             ELSE (now_ms() - b.heard_at) / 86400000 || ' d ago' END AS heard
   FROM host_box AS b LEFT JOIN box_witness AS w ON w.box_id = b.id;
+
+CREATE TABLE egress_within (
+    id          INTEGER PRIMARY KEY,
+    rule_id     INTEGER NOT NULL REFERENCES egress_rule (id),
+    method      TEXT    NOT NULL DEFAULT '*' CHECK (length(method) BETWEEN 1 AND 32),
+    path        TEXT    NOT NULL DEFAULT '*' CHECK (length(path) BETWEEN 1 AND 512),
+    websocket   INTEGER NOT NULL DEFAULT 0 CHECK (websocket IN (0, 1)),
+    token_id    INTEGER REFERENCES token (id),
+    made_at     INTEGER NOT NULL,
+    made_by_uid INTEGER NOT NULL CHECK (made_by_uid >= 0)
+) STRICT;
+
+CREATE UNIQUE INDEX egress_within_once
+    ON egress_within (rule_id, method, path, websocket, coalesce(token_id, 0));
+
+CREATE TRIGGER egress_within_born BEFORE INSERT ON egress_within
+BEGIN
+    SELECT CASE
+           WHEN (SELECT state || verdict FROM egress_rule WHERE id = NEW.rule_id) IS NOT 'activeallow'
+           THEN RAISE(ABORT, 'egress.within|only what is allowed can be narrowed')
+           WHEN NEW.method <> '*' AND (NEW.method GLOB '*[^A-Z]*' OR NEW.method = 'CONNECT')
+           THEN RAISE(ABORT, 'egress.within|a method is a word in capital letters, such as GET')
+           WHEN NEW.path <> '*' AND NEW.path NOT GLOB '/*'
+           THEN RAISE(ABORT, 'egress.within|a path begins with /; * stands for any characters')
+           WHEN NEW.path GLOB '*[?#]*' OR instr(NEW.path, '[') > 0 OR NEW.path GLOB '*[^!-~]*'
+           THEN RAISE(ABORT, 'egress.within|a path has neither query nor brackets; * stands for any characters')
+           WHEN NEW.token_id IS NOT NULL
+            AND (SELECT state FROM token WHERE id = NEW.token_id) IS NOT 'active'
+           THEN RAISE(ABORT, 'token.unknown|there is no such token')
+           WHEN NEW.token_id IS NOT NULL
+            AND NOT EXISTS (SELECT 1 FROM token_host AS h JOIN egress_rule AS r ON r.id = NEW.rule_id
+                             WHERE h.token_id = NEW.token_id
+                               AND (h.suffix = r.suffix OR r.suffix GLOB '*.' || h.suffix))
+           THEN RAISE(ABORT, 'token.host|this token is not for that host, so it is never sent there')
+           WHEN (SELECT count(*) FROM egress_within WHERE rule_id = NEW.rule_id)
+             >= (SELECT value FROM setting WHERE name = 'egress.within')
+           THEN RAISE(ABORT, 'egress.many|a rule says as much of requests as the setting egress.within allows')
+           END;
+END;
+
+CREATE TRIGGER egress_within_moves BEFORE UPDATE ON egress_within
+BEGIN
+    SELECT RAISE(ABORT, 'egress.fixed|a rule never changes: forget it and make another');
+END;
+
+CREATE TRIGGER egress_within_stays BEFORE DELETE ON egress_within
+BEGIN
+    SELECT RAISE(ABORT, 'egress.fixed|a rule is dropped, not deleted');
+END;
+
+CREATE TRIGGER egress_within_audit AFTER INSERT ON egress_within
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'egress_rule', NEW.rule_id, 'narrowed', '',
+            json_object('method', NEW.method, 'path', NEW.path, 'websocket', NEW.websocket,
+                        'token', (SELECT name FROM token WHERE id = NEW.token_id)));
+END;
+
+CREATE VIEW egress_narrowed AS
+SELECT f.id,
+       EXISTS (SELECT 1 FROM egress_within AS w JOIN egress_rule AS r ON r.id = w.rule_id
+                WHERE r.state = 'active' AND r.port IN (0, f.port)
+                  AND r.suffix IN (f.host, '*', host_tail(f.host, 1), host_tail(f.host, 2),
+                                   host_tail(f.host, 3), host_tail(f.host, 4), host_tail(f.host, 5),
+                                   host_tail(f.host, 6), host_tail(f.host, 7), host_tail(f.host, 8))
+                  AND (r.uid = f.uid OR r.pairing_id = f.pairing_id
+                       OR (r.uid IS NULL AND r.pairing_id IS NULL AND f.pairing_id IS NULL))) AS narrowed
+  FROM egress_flow AS f;
+
+CREATE TRIGGER egress_flow_within AFTER INSERT ON egress_flow
+WHEN NEW.surface = 'http' AND NEW.state <> 'refused' AND EXISTS (SELECT 1 FROM egress_within)
+BEGIN
+    SELECT RAISE(ABORT, 'egress.plain|what allows this is for requests within TLS')
+      FROM egress_narrowed WHERE id = NEW.id AND narrowed;
+END;
+
+CREATE TABLE egress_request (
+    id        INTEGER PRIMARY KEY,
+    flow_id   INTEGER NOT NULL REFERENCES egress_flow (id) ON DELETE CASCADE,
+    method    TEXT    NOT NULL CHECK (length(method) <= 32),
+    host      TEXT    NOT NULL CHECK (length(host) <= 253),
+    port      INTEGER NOT NULL CHECK (port BETWEEN 0 AND 65535),
+    path      TEXT    NOT NULL CHECK (length(path) <= 4096),
+    websocket INTEGER NOT NULL DEFAULT 0 CHECK (websocket IN (0, 1)),
+    within_id INTEGER REFERENCES egress_within (id),           -- by which it is allowed, where narrowed
+    token_id  INTEGER REFERENCES token (id),                   -- that goes with it
+    state     TEXT    NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'done', 'refused')),
+    status    INTEGER CHECK (status BETWEEN 100 AND 999),      -- of the answer
+    asked_at  INTEGER NOT NULL,
+    ended_at  INTEGER,
+    code      TEXT,
+    why       TEXT    CHECK (length(why) <= 512),
+    CHECK ((state = 'open') = (ended_at IS NULL)),
+    CHECK ((state = 'refused') = (code IS NOT NULL)),
+    CHECK ((state = 'done') = (status IS NOT NULL))
+) STRICT;
+
+CREATE INDEX egress_request_by_flow ON egress_request (flow_id);
+
+CREATE INDEX egress_request_by_token ON egress_request (token_id, asked_at) WHERE token_id IS NOT NULL;
+
+CREATE INDEX egress_request_refused ON egress_request (ended_at) WHERE state = 'refused';
+
+CREATE VIEW egress_request_ruling AS
+SELECT q.id, q.flow_id, q.host = f.host AND q.port = f.port AS same,
+       (SELECT CASE WHEN max(r.verdict = 'deny') THEN 'denied' WHEN count(*) = 0 THEN 'unknown'
+                    WHEN NOT max(CASE WHEN EXISTS (SELECT 1 FROM egress_within WHERE rule_id = r.id)
+                                      THEN EXISTS (SELECT 1 FROM egress_within AS w
+                                                    WHERE w.rule_id = r.id AND w.method IN ('*', q.method)
+                                                      AND q.path GLOB w.path AND w.websocket >= q.websocket)
+                                      ELSE q.websocket = 0 END)
+                    THEN iif(q.websocket, 'websocket', 'narrower') END
+          FROM egress_rule AS r
+         WHERE r.state = 'active'
+           AND r.suffix IN (q.host, '*', host_tail(q.host, 1), host_tail(q.host, 2), host_tail(q.host, 3),
+                            host_tail(q.host, 4), host_tail(q.host, 5), host_tail(q.host, 6),
+                            host_tail(q.host, 7), host_tail(q.host, 8))
+           AND r.port IN (0, q.port)
+           AND (r.uid = f.uid OR r.pairing_id = f.pairing_id
+                OR (r.uid IS NULL AND r.pairing_id IS NULL
+                    AND (f.pairing_id IS NULL OR r.verdict = 'deny')))) AS held,
+       (SELECT w.id FROM egress_within AS w JOIN egress_rule AS r ON r.id = w.rule_id
+         WHERE r.state = 'active' AND w.method IN ('*', q.method) AND q.path GLOB w.path
+           AND w.websocket >= q.websocket
+           AND r.suffix IN (q.host, '*', host_tail(q.host, 1), host_tail(q.host, 2), host_tail(q.host, 3),
+                            host_tail(q.host, 4), host_tail(q.host, 5), host_tail(q.host, 6),
+                            host_tail(q.host, 7), host_tail(q.host, 8))
+           AND r.port IN (0, q.port)
+           AND (r.uid = f.uid OR r.pairing_id = f.pairing_id
+                OR (r.uid IS NULL AND r.pairing_id IS NULL AND f.pairing_id IS NULL))
+         ORDER BY length(r.suffix) DESC, r.port DESC, r.uid IS NULL, length(w.path) DESC,
+                  w.token_id IS NULL, w.id LIMIT 1) AS within_id
+  FROM egress_request AS q JOIN egress_flow AS f ON f.id = q.flow_id;
+
+CREATE TRIGGER egress_request_born BEFORE INSERT ON egress_request
+BEGIN
+    SELECT CASE
+           WHEN NEW.state NOT IN ('open', 'refused') OR NEW.token_id IS NOT NULL OR NEW.within_id IS NOT NULL
+           THEN RAISE(ABORT, 'egress.transition|a request begins as open or refused')
+           WHEN NEW.state = 'refused'
+            AND (SELECT count(*) FROM egress_request WHERE state = 'refused' AND ended_at > now_ms() - 60000)
+             >= (SELECT value FROM setting WHERE name = 'egress.refused')
+           THEN RAISE(ABORT, 'egress.flood|as many refused requests as are kept were refused in this minute')
+           WHEN NEW.state = 'open' AND (SELECT state FROM egress_flow WHERE id = NEW.flow_id) IS NOT 'open'
+           THEN RAISE(ABORT, 'egress.transition|a request is within an open tunnel')
+           END;
+END;
+
+CREATE TRIGGER egress_request_ruled AFTER INSERT ON egress_request WHEN NEW.state = 'open'
+BEGIN
+    SELECT CASE
+           WHEN held = 'denied' THEN RAISE(ABORT, 'egress.denied|a rule denies this')
+           WHEN held = 'unknown' THEN RAISE(ABORT, 'egress.unknown|no rule allows this')
+           WHEN NOT same AND (SELECT value FROM setting WHERE name = 'egress.inspect_host')
+           THEN RAISE(ABORT, 'egress.fronted|the request is for another host than its tunnel')
+           WHEN held = 'websocket' THEN RAISE(ABORT, 'egress.websocket|no rule allows to go over to another protocol')
+           WHEN held = 'narrower' THEN RAISE(ABORT, 'egress.within|no rule allows this method and path')
+           END
+      FROM egress_request_ruling WHERE id = NEW.id;
+    UPDATE egress_request
+       SET within_id = (SELECT within_id FROM egress_request_ruling WHERE id = NEW.id)
+     WHERE id = NEW.id;
+    UPDATE egress_request
+       SET token_id = (SELECT token_id FROM egress_within WHERE id = egress_request.within_id)
+     WHERE id = NEW.id AND within_id IS NOT NULL;
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    SELECT 'op', 'egress_request', q.id, q.state,
+           coalesce((SELECT host_name FROM pairing WHERE id = f.pairing_id), ''),
+           json_object('flow', q.flow_id, 'uid', f.uid, 'method', q.method, 'host', q.host, 'path', q.path,
+                       'token', (SELECT name FROM token WHERE id = q.token_id))
+      FROM egress_request AS q JOIN egress_flow AS f ON f.id = q.flow_id WHERE q.id = NEW.id;
+END;
+
+CREATE TRIGGER egress_request_token AFTER UPDATE OF token_id ON egress_request WHEN NEW.token_id IS NOT NULL
+BEGIN
+    SELECT CASE
+           WHEN (SELECT state FROM token WHERE id = NEW.token_id) IS NOT 'active'
+           THEN RAISE(ABORT, 'token.dropped|the token of the rule that allows this was dropped')
+           WHEN NEW.method = 'TRACE'
+           THEN RAISE(ABORT, 'token.trace|TRACE has a request told back, and a token would be in it')
+           WHEN NOT EXISTS (SELECT 1 FROM token_host AS h JOIN egress_flow AS f ON f.id = NEW.flow_id
+                             WHERE h.token_id = NEW.token_id AND NEW.host = f.host
+                               AND (h.suffix = f.host OR f.host GLOB '*.' || h.suffix))
+           THEN RAISE(ABORT, 'token.host|the token is not for that host')
+           END;
+END;
+
+CREATE TRIGGER egress_request_moves BEFORE UPDATE ON egress_request
+BEGIN
+    SELECT RAISE(ABORT, 'egress.transition|this request is over')
+     WHERE OLD.state <> 'open' OR (NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'egress_request' AND from_state = OLD.state AND to_state = NEW.state));
+    SELECT RAISE(ABORT, 'egress.fixed|what was asked never changes')
+     WHERE NEW.id IS NOT OLD.id OR NEW.flow_id IS NOT OLD.flow_id OR NEW.method IS NOT OLD.method
+        OR NEW.host IS NOT OLD.host OR NEW.port IS NOT OLD.port OR NEW.path IS NOT OLD.path
+        OR NEW.websocket IS NOT OLD.websocket OR NEW.asked_at IS NOT OLD.asked_at
+        OR (OLD.within_id IS NOT NULL AND NEW.within_id IS NOT OLD.within_id)
+        OR (OLD.token_id IS NOT NULL AND NEW.token_id IS NOT OLD.token_id);
+END;
+
+CREATE TRIGGER egress_request_stays BEFORE DELETE ON egress_request
+WHEN EXISTS (SELECT 1 FROM egress_flow WHERE id = OLD.flow_id)
+BEGIN
+    SELECT RAISE(ABORT, 'retention.kept|a request stays as long as its connection');
+END;
+
+CREATE TRIGGER egress_request_audit_refused AFTER INSERT ON egress_request WHEN NEW.state = 'refused'
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('op', 'egress_request', NEW.id, NEW.state, '',
+            json_object('flow', NEW.flow_id, 'method', NEW.method, 'host', NEW.host, 'path', NEW.path,
+                        'code', NEW.code));
+END;
+
+CREATE TABLE egress_authority (
+    id      INTEGER PRIMARY KEY CHECK (id = 1),
+    pem     TEXT    NOT NULL CHECK (length(pem) BETWEEN 64 AND 16384),
+    made_at INTEGER NOT NULL,
+    ends_at INTEGER NOT NULL
+) STRICT;
+
+CREATE TRIGGER egress_authority_audit_birth AFTER INSERT ON egress_authority
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'egress_authority', NEW.id, 'made', '', json_object('ends_at', NEW.ends_at));
+END;
+
+CREATE TRIGGER egress_authority_audit_move AFTER UPDATE ON egress_authority
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'egress_authority', NEW.id, 'made', '', json_object('ends_at', NEW.ends_at));
+END;
+
+CREATE VIEW egress_may_ask AS
+SELECT w.rule_id AS id, m.what, m.port, m.who, w.method, w.path, iif(w.websocket, 'yes', NULL) AS websocket,
+       (SELECT name FROM token WHERE id = w.token_id) AS token
+  FROM egress_within AS w JOIN egress_may AS m ON m.id = w.rule_id;
+
+CREATE VIEW egress_requests AS
+SELECT q.id, q.asked_at, coalesce('host ' || p.host_name, 'uid ' || f.uid) AS who, q.method,
+       'https://' || q.host || iif(q.port = 443, '', ':' || q.port) || q.path AS what,
+       iif(q.state = 'open' AND f.ended_at IS NOT NULL, 'lost', q.state) AS state, q.status,
+       (SELECT name FROM token WHERE id = q.token_id) AS token, q.code, q.why
+  FROM egress_request AS q JOIN egress_flow AS f ON f.id = q.flow_id
+  LEFT JOIN pairing AS p ON p.id = f.pairing_id;
 
 CREATE TABLE box_line (
     box_id     INTEGER PRIMARY KEY REFERENCES host_box (id),
@@ -2108,10 +2345,15 @@ BEGIN
     UPDATE box_line SET up = 0, changed_at = NEW.gone_at WHERE box_id = NEW.id AND up > 0;
 END;
 
+CREATE VIEW lines_lost AS
+SELECT a.id FROM actor_run AS a JOIN process AS p ON p.id = a.process_id
+ WHERE a.actor = 'net' AND a.state IN ('starting', 'running')
+   AND NOT process_alive(p.boot_id, p.pid, p.start_ticks);
+
 CREATE VIEW box_lines AS
-SELECT b.id, b.name, b.transport, coalesce(l.up, 0) AS up, l.address,
+SELECT b.id, b.name, b.transport, iif(l.up > 0 AND NOT EXISTS (SELECT 1 FROM lines_lost), l.up, 0) AS up, l.address,
        CASE WHEN b.state = 'gone' THEN 'gone'
-            WHEN l.up > 0 THEN 'connected'
+            WHEN l.up > 0 AND NOT EXISTS (SELECT 1 FROM lines_lost) THEN 'connected'
             WHEN b.heard_at > now_ms() - (SELECT value FROM setting WHERE name = 'beat.silent_ms')
             THEN 'beating'
             ELSE 'silent' END AS line,
@@ -2330,10 +2572,8 @@ BEGIN
            WHEN NEW.dry AND o.class <> 'action'
            THEN RAISE(ABORT, 'op.dry|this op changes nothing, so it is not run dry')
            WHEN o.class = 'action'
-            AND EXISTS (SELECT 1 FROM verb AS v JOIN verb_support AS s ON s.verb = v.name
-                         WHERE v.op = NEW.op AND NOT s.works)
-           THEN (SELECT refuse('act.tool', s.why, 0) FROM verb AS v JOIN verb_support AS s ON s.verb = v.name
-                  WHERE v.op = NEW.op)
+            AND EXISTS (SELECT 1 FROM op_probe WHERE op = NEW.op AND NOT works)
+           THEN (SELECT refuse('act.tool', why, 0) FROM op_probe WHERE op = NEW.op)
            WHEN NEW.dry OR g.bounds IS NULL
            THEN NULL
            -- Not now: nothing is spent.
@@ -2482,6 +2722,290 @@ SELECT r.id, p.host_name AS host, r.op, r.args, r.state, r.exit_code, r.queued_a
   LEFT JOIN grant AS g ON g.id = r.grant_id
   LEFT JOIN approval AS a ON a.id = g.approval_id
   LEFT JOIN factor AS f ON f.id = g.factor_id;
+
+CREATE TABLE op_manifest (
+    id                 INTEGER PRIMARY KEY,
+    name               TEXT    NOT NULL CHECK (name = manifest ->> '$.name'),
+    manifest           TEXT    NOT NULL CHECK (json_valid(manifest) AND length(CAST(manifest AS BLOB)) <= 16384),
+    program_sha256     TEXT    CHECK (length(program_sha256) = 64 AND program_sha256 NOT GLOB '*[^0-9a-f]*'),
+    interpreter_sha256 TEXT    CHECK (length(interpreter_sha256) = 64 AND interpreter_sha256 NOT GLOB '*[^0-9a-f]*'),
+    factor_id          INTEGER NOT NULL REFERENCES factor (id),
+    by_uid             INTEGER NOT NULL CHECK (by_uid >= 0),
+    created_at         INTEGER NOT NULL,
+    seal_text          TEXT    GENERATED ALWAYS AS
+                       (json_array('manifest', name, manifest, program_sha256, interpreter_sha256, factor_id, by_uid,
+                                   created_at)) VIRTUAL,
+    seal               BLOB    NOT NULL CHECK (length(seal) = 64),
+    state              TEXT    NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'replaced', 'dropped')),
+    ended_at           INTEGER,
+    end_reason         TEXT    CHECK (length(end_reason) <= 128),
+    CHECK ((state = 'active') = (ended_at IS NULL))
+) STRICT;
+
+CREATE UNIQUE INDEX op_manifest_once ON op_manifest (name) WHERE state = 'active';
+
+CREATE TRIGGER op_manifest_form BEFORE INSERT ON op_manifest
+BEGIN
+    SELECT RAISE(ABORT, 'manifest.form|a manifest is a JSON object of at most 16384 bytes')
+     WHERE CASE WHEN json_valid(NEW.manifest)
+                THEN json_type(NEW.manifest) <> 'object' OR NEW.manifest <> json(NEW.manifest)
+                  OR length(CAST(NEW.manifest AS BLOB)) > 16384 OR instr(NEW.manifest, '\u0000') > 0
+                ELSE 1 END;
+    SELECT RAISE(ABORT, 'manifest.member|a manifest has name, summary, program, interpreter, params, reads, writes, verbs and time_ms, each at most once')
+     WHERE EXISTS (SELECT 1 FROM json_each(NEW.manifest)
+                    WHERE key NOT IN ('name', 'summary', 'program', 'interpreter', 'params', 'reads', 'writes',
+                                      'destinations', 'builder', 'credential', 'verbs', 'time_ms'))
+        OR (SELECT count(*) <> count(DISTINCT key) FROM json_each(NEW.manifest));
+    SELECT RAISE(ABORT, 'manifest.name|a name is run: and 1 to 40 of a to z, 0 to 9 and _, beginning with a letter')
+     WHERE json_type(NEW.manifest, '$.name') IS NOT 'text' OR NEW.name IS NOT NEW.manifest ->> '$.name'
+        OR NEW.name NOT GLOB 'run:[a-z]*' OR substr(NEW.name, 5) GLOB '*[^a-z0-9_]*' OR length(NEW.name) > 44;
+    SELECT RAISE(ABORT, 'manifest.summary|a summary is 1 to 128 characters, none of them a control character')
+     WHERE json_type(NEW.manifest, '$.summary') IS NOT 'text'
+        OR length(NEW.manifest ->> '$.summary') NOT BETWEEN 1 AND 128
+        OR (NEW.manifest ->> '$.summary') GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*';
+    SELECT RAISE(ABORT, 'manifest.time|a time is whole milliseconds, at least 1000, and no more than the setting act.time_ms allows')
+     WHERE coalesce(json_type(NEW.manifest, '$.time_ms'), 'integer') <> 'integer'
+        OR NEW.manifest ->> '$.time_ms'
+           NOT BETWEEN 1000 AND (SELECT value FROM setting WHERE name = 'act.time_ms');
+    SELECT RAISE(ABORT, 'manifest.none|an op without an interpreter is its verbs: it has no program')
+     WHERE NEW.manifest ->> '$.interpreter' = 'none' AND json_type(NEW.manifest, '$.program') IS NOT NULL;
+    SELECT RAISE(ABORT, 'manifest.none|an op without a program has no reads, writes, destinations or builder')
+     WHERE NEW.manifest ->> '$.interpreter' = 'none'
+       AND EXISTS (SELECT 1 FROM json_each(NEW.manifest)
+                    WHERE key IN ('reads', 'writes', 'destinations', 'builder'));
+    SELECT RAISE(ABORT, 'manifest.none|none of the verbs needs a credential')
+     WHERE NEW.manifest ->> '$.interpreter' = 'none' AND json_type(NEW.manifest, '$.credential') IS NOT NULL;
+    SELECT RAISE(ABORT, 'manifest.later|destinations, builder and credential are not in this version: a program has no network')
+     WHERE EXISTS (SELECT 1 FROM json_each(NEW.manifest) WHERE key IN ('destinations', 'builder', 'credential'));
+    SELECT RAISE(ABORT, 'manifest.program|a program, and its interpreter, is an absolute path of a file, without empty parts, . and ..')
+     WHERE NEW.manifest ->> '$.interpreter' IS NOT 'none'
+       AND (json_type(NEW.manifest, '$.program') IS NOT 'text'
+         OR bound_holds('beneath', '/', NEW.manifest ->> '$.program') IS NOT 1
+         OR coalesce(json_type(NEW.manifest, '$.interpreter'), 'text') <> 'text'
+         OR bound_holds('beneath', '/', coalesce(NEW.manifest ->> '$.interpreter', '/')) IS NOT 1);
+    SELECT RAISE(ABORT, 'manifest.sealed|the program, and its interpreter where it has one, is sealed by its digest, and nothing else is')
+     WHERE (NEW.program_sha256 IS NULL) <> (NEW.manifest ->> '$.interpreter' IS 'none')
+        OR (NEW.interpreter_sha256 IS NULL) <> (coalesce(NEW.manifest ->> '$.interpreter', 'none') = 'none');
+    SELECT RAISE(ABORT, 'manifest.params|params are at most 8 objects with name, type, needed, min, max, like and doc')
+     WHERE coalesce(json_type(NEW.manifest, '$.params'), 'array') <> 'array'
+        OR json_array_length(NEW.manifest, '$.params') > 8
+        OR EXISTS (SELECT 1 FROM json_each(NEW.manifest, '$.params') AS p
+            WHERE CASE WHEN p.type <> 'object' THEN 1
+                       ELSE (SELECT count(*) <> count(DISTINCT key) OR coalesce(sum(NOT CASE key
+                                    WHEN 'name' THEN type = 'text' AND length(value) BETWEEN 1 AND 32
+                                                     AND value NOT GLOB '*[^a-z_]*' AND value GLOB '[a-z]*'
+                                    WHEN 'type' THEN type = 'text' AND value IN ('string', 'integer')
+                                    WHEN 'needed' THEN type IN ('true', 'false')
+                                    WHEN 'min' THEN type = 'integer' AND value BETWEEN -9000000000000000 AND 9000000000000000
+                                    WHEN 'max' THEN type = 'integer' AND value BETWEEN -9000000000000000 AND 9000000000000000
+                                    WHEN 'like' THEN type = 'text' AND glob_valid(value)
+                                    WHEN 'doc' THEN type = 'text' AND length(value) BETWEEN 1 AND 200
+                                                    AND value NOT GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*'
+                                    ELSE 0 END), 0) > 0 FROM json_each(p.value)) END);
+    SELECT RAISE(ABORT, 'manifest.params|a param has a name of its own, a type and a doc; an integer has min and max; what is not needed comes last')
+     WHERE EXISTS (SELECT 1 FROM json_each(NEW.manifest, '$.params') AS p
+            WHERE p.value ->> '$.name' IS NULL OR p.value ->> '$.type' IS NULL OR p.value ->> '$.doc' IS NULL
+               OR (p.value ->> '$.type' = 'integer'
+                   AND (p.value ->> '$.min' IS NULL OR p.value ->> '$.max' IS NULL OR p.value ->> '$.like' IS NOT NULL))
+               OR (p.value ->> '$.type' = 'string'
+                   AND (coalesce(p.value ->> '$.min', 1) NOT BETWEEN 0 AND 4095
+                     OR coalesce(p.value ->> '$.max', 4095) NOT BETWEEN 1 AND 4095))
+               OR coalesce(p.value ->> '$.min', 1) > coalesce(p.value ->> '$.max', 4095)
+               OR EXISTS (SELECT 1 FROM json_each(NEW.manifest, '$.params') AS o
+                           WHERE o.key < p.key AND (o.value ->> '$.name' = p.value ->> '$.name'
+                              OR (coalesce(o.value ->> '$.needed', 1) = 0 AND coalesce(p.value ->> '$.needed', 1) = 1))));
+    SELECT RAISE(ABORT, 'manifest.paths|reads are at most 16 absolute paths, writes at most 8 folders, each named once and none of them /')
+     WHERE coalesce(json_type(NEW.manifest, '$.reads'), 'array') <> 'array'
+        OR coalesce(json_type(NEW.manifest, '$.writes'), 'array') <> 'array'
+        OR json_array_length(NEW.manifest, '$.reads') > 16 OR json_array_length(NEW.manifest, '$.writes') > 8
+        OR EXISTS (SELECT 1 FROM json_each(NEW.manifest, '$.reads')
+                    WHERE type <> 'text' OR value = '/' OR bound_holds('beneath', '/', value) IS NOT 1)
+        OR EXISTS (SELECT 1 FROM json_each(NEW.manifest, '$.writes')
+                    WHERE type <> 'text' OR value = '/' OR bound_holds('beneath', '/', value) IS NOT 1)
+        OR (SELECT count(*) <> count(DISTINCT value)
+              FROM (SELECT value FROM json_each(NEW.manifest, '$.reads')
+                    UNION ALL SELECT value FROM json_each(NEW.manifest, '$.writes')));
+    SELECT RAISE(ABORT, 'manifest.verbs|an op that is its verbs has 1 to 16 of them, each a list: the op of a verb, then words or $PARAM; no other op has any')
+     WHERE CASE WHEN NEW.manifest ->> '$.interpreter' IS NOT 'none' THEN json_type(NEW.manifest, '$.verbs') IS NOT NULL
+                WHEN json_type(NEW.manifest, '$.verbs') IS NOT 'array' THEN 1
+                ELSE json_array_length(NEW.manifest, '$.verbs') NOT BETWEEN 1 AND 16
+                  OR EXISTS (SELECT 1 FROM json_each(NEW.manifest, '$.verbs') AS v
+                      WHERE CASE WHEN v.type <> 'array' THEN 1
+                            ELSE v.value ->> 0 NOT IN (SELECT op FROM verb) OR json_array_length(v.value) NOT BETWEEN 1 AND 3
+                              OR EXISTS (SELECT 1 FROM json_each(v.value) AS w WHERE w.type <> 'text'
+                                    OR (w.value GLOB '$*' AND substr(w.value, 2) NOT IN
+                                        (SELECT p.value ->> '$.name' FROM json_each(NEW.manifest, '$.params') AS p)))
+                            END) END;
+END;
+
+CREATE TRIGGER op_manifest_on_a_persons_word BEFORE INSERT ON op_manifest
+BEGIN
+    SELECT RAISE(ABORT, 'manifest.factor|a factor has to prove who adds an op')
+     WHERE (SELECT state FROM factor WHERE id = NEW.factor_id) IS NOT 'active'
+        OR NOT EXISTS (SELECT 1 FROM factor_try WHERE outcome = 'right' AND at = now_ms())
+        OR NEW.created_at <> now_ms();
+    SELECT RAISE(ABORT, 'manifest.seal|the seal of this op is not of this machine')
+     WHERE seal_ok('manifest', NEW.seal_text, NEW.seal) IS NOT 1;
+    SELECT RAISE(ABORT, 'manifest.transition|an op that is added begins as active') WHERE NEW.state <> 'active';
+    SELECT RAISE(ABORT, 'manifest.full|there are as many added ops as the setting manifest.live allows')
+     WHERE (SELECT count(*) FROM op_manifest WHERE state = 'active' AND name <> NEW.name)
+        >= (SELECT value FROM setting WHERE name = 'manifest.live');
+    UPDATE op_manifest SET state = 'replaced', ended_at = now_ms(), end_reason = 'added anew'
+     WHERE name = NEW.name AND state = 'active';
+END;
+
+CREATE TRIGGER op_manifest_is_an_op AFTER INSERT ON op_manifest
+BEGIN
+    INSERT INTO op (name, class, usage, summary)
+    SELECT NEW.name, 'action', coalesce((SELECT group_concat(iif(coalesce(p.value ->> '$.needed', 1),
+               upper(p.value ->> '$.name'), '[' || upper(p.value ->> '$.name') || ']'), ' ')
+               FROM json_each(NEW.manifest, '$.params') AS p), ''), NEW.manifest ->> '$.summary'
+     WHERE true
+        ON CONFLICT DO UPDATE SET usage = excluded.usage, summary = excluded.summary;
+    DELETE FROM op_param WHERE op = NEW.name;
+    INSERT INTO op_param (op, position, name, type, needed, low, high, doc)
+    SELECT NEW.name, p.key + 1, p.value ->> '$.name', p.value ->> '$.type', coalesce(p.value ->> '$.needed', 1),
+           coalesce(p.value ->> '$.min', 1), coalesce(p.value ->> '$.max', 4095), p.value ->> '$.doc'
+      FROM json_each(NEW.manifest, '$.params') AS p;
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'op_manifest', NEW.id, NEW.state, '',
+            json_object('op', NEW.name, 'program', NEW.manifest ->> '$.program', 'program_sha256', NEW.program_sha256,
+                        'interpreter_sha256', NEW.interpreter_sha256, 'manifest_sha256', lower(hex(sha256(NEW.manifest))),
+                        'factor', NEW.factor_id, 'by', NEW.by_uid));
+END;
+
+CREATE TRIGGER op_manifest_moves BEFORE UPDATE ON op_manifest
+BEGIN
+    SELECT RAISE(ABORT, 'manifest.transition|an op that was dropped or replaced stays so')
+     WHERE NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'op_manifest' AND from_state = OLD.state AND to_state = NEW.state);
+    SELECT RAISE(ABORT, 'manifest.fixed|what was signed never changes')
+     WHERE NEW.id IS NOT OLD.id OR NEW.name IS NOT OLD.name OR NEW.manifest IS NOT OLD.manifest
+        OR NEW.program_sha256 IS NOT OLD.program_sha256 OR NEW.interpreter_sha256 IS NOT OLD.interpreter_sha256
+        OR NEW.factor_id IS NOT OLD.factor_id OR NEW.by_uid IS NOT OLD.by_uid
+        OR NEW.created_at IS NOT OLD.created_at OR NEW.seal IS NOT OLD.seal;
+END;
+
+CREATE TRIGGER op_manifest_stays BEFORE DELETE ON op_manifest
+BEGIN
+    SELECT RAISE(ABORT, 'manifest.kept|an added op is dropped, not deleted');
+END;
+
+CREATE TRIGGER op_manifest_ends AFTER UPDATE OF state ON op_manifest
+BEGIN
+    UPDATE grant SET state = 'dropped', ended_at = now_ms(), end_reason = 'the op was ' || NEW.state
+     WHERE op = NEW.name AND state = 'active';
+    UPDATE approval SET state = 'expired', decided_at = now_ms() WHERE op = NEW.name AND state = 'pending';
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'op_manifest', NEW.id, NEW.state, '', json_object('op', NEW.name, 'reason', NEW.end_reason));
+END;
+
+CREATE TRIGGER op_manifest_ends_with_restore AFTER INSERT ON restore
+BEGIN
+    UPDATE op_manifest SET state = 'dropped', ended_at = now_ms(), end_reason = 'restored' WHERE state = 'active';
+END;
+
+CREATE VIEW added_ops AS
+SELECT m.name, m.id, m.manifest ->> '$.summary' AS summary, m.manifest ->> '$.program' AS program,
+       CASE WHEN seal_ok('manifest', m.seal_text, m.seal) IS NOT 1 THEN 'changed by another tool'
+            WHEN f.state <> 'active' THEN 'its signer is not trusted any more' ELSE 'yes' END AS holds,
+       f.label AS signed_with, m.by_uid, m.created_at, m.manifest, m.program_sha256, m.interpreter_sha256
+  FROM op_manifest AS m JOIN factor AS f ON f.id = m.factor_id WHERE m.state = 'active';
+
+CREATE VIEW added_op_param AS
+SELECT m.name AS op, p.key AS at, p.value ->> '$.type' AS type, coalesce(p.value ->> '$.needed', 1) AS needed,
+       coalesce(p.value ->> '$.min', 1) AS low, coalesce(p.value ->> '$.max', 4095) AS high, p.value ->> '$.like' AS pattern
+  FROM op_manifest AS m JOIN json_each(m.manifest, '$.params') AS p WHERE m.state = 'active';
+
+CREATE VIEW added_op_ask AS SELECT name AS op, '[]' AS args FROM op_manifest WHERE false;
+
+CREATE TRIGGER added_op_ask_is_held_to_its_params INSTEAD OF INSERT ON added_op_ask
+BEGIN
+    SELECT RAISE(ABORT, 'op.unknown|there is no op of this name')
+     WHERE NOT EXISTS (SELECT 1 FROM op_manifest WHERE name = NEW.op AND state = 'active');
+    SELECT RAISE(ABORT, 'manifest.edited|the record of this op was changed by another tool, or its signer is not trusted any more')
+     WHERE (SELECT holds FROM added_ops WHERE name = NEW.op) IS NOT 'yes';
+    SELECT RAISE(ABORT, 'op.args|the words are not what this op takes')
+     WHERE instr(NEW.args, '\u0000') > 0
+        OR json_array_length(NEW.args) > (SELECT count(*) FROM added_op_param WHERE op = NEW.op)
+        OR EXISTS (SELECT 1 FROM added_op_param AS p LEFT JOIN json_each(NEW.args) AS a ON a.key = p.at
+            WHERE p.op = NEW.op AND CASE
+                  WHEN a.key IS NULL THEN p.needed
+                  WHEN a.type <> 'text' THEN 1
+                  WHEN p.type = 'integer' THEN bound_holds('min', p.low, a.value) IS NOT 1
+                                            OR bound_holds('max', p.high, a.value) IS NOT 1
+                  ELSE length(a.value) NOT BETWEEN p.low AND p.high
+                    OR a.value GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*'
+                    OR CASE WHEN p.pattern IS NULL THEN a.value GLOB '-*'
+                            ELSE bound_holds('like', p.pattern, a.value) IS NOT 1 END END);
+END;
+
+CREATE TRIGGER op_run_of_added_op BEFORE INSERT ON op_run WHEN NEW.op GLOB 'run:*'
+BEGIN
+    INSERT INTO added_op_ask (op, args) VALUES (NEW.op, NEW.args);
+END;
+
+CREATE TRIGGER approval_of_added_op BEFORE INSERT ON approval WHEN NEW.op GLOB 'run:*' AND json_valid(NEW.args)
+BEGIN
+    INSERT INTO added_op_ask (op, args) VALUES (NEW.op, NEW.args);
+END;
+
+CREATE TABLE program_run (
+    op_run_id      INTEGER PRIMARY KEY REFERENCES op_run (id),
+    manifest_id    INTEGER NOT NULL REFERENCES op_manifest (id),
+    sandbox_run_id INTEGER REFERENCES sandbox_run (id)
+) STRICT;
+
+CREATE TRIGGER program_run_holds BEFORE INSERT ON program_run
+BEGIN
+    SELECT RAISE(ABORT, 'op.output|only a run that was begun runs a program')
+     WHERE (SELECT state FROM op_run WHERE id = NEW.op_run_id) IS NOT 'running';
+    SELECT RAISE(ABORT, 'manifest.edited|the record of this op was changed by another tool, or its signer is not trusted any more')
+     WHERE NOT EXISTS (SELECT 1 FROM added_ops AS a JOIN op_run AS r ON r.op = a.name
+                        WHERE r.id = NEW.op_run_id AND a.id = NEW.manifest_id AND a.holds = 'yes');
+END;
+
+CREATE TRIGGER program_run_moves BEFORE UPDATE ON program_run
+BEGIN
+    SELECT RAISE(ABORT, 'manifest.fixed|what ran is history')
+     WHERE NEW.op_run_id IS NOT OLD.op_run_id OR NEW.manifest_id IS NOT OLD.manifest_id
+        OR OLD.sandbox_run_id IS NOT NULL;
+END;
+
+CREATE TRIGGER program_run_stays BEFORE DELETE ON program_run
+BEGIN
+    SELECT RAISE(ABORT, 'manifest.fixed|what ran is history');
+END;
+
+CREATE TABLE op_cancel (
+    op_run_id INTEGER PRIMARY KEY REFERENCES op_run (id),
+    asked_at  INTEGER NOT NULL
+) STRICT;
+
+CREATE TRIGGER op_cancel_is_of_a_live_run BEFORE INSERT ON op_cancel
+BEGIN
+    SELECT RAISE(ABORT, 'op.final|a finished run is history')
+     WHERE (SELECT finished_at FROM op_run WHERE id = NEW.op_run_id) IS NOT NULL
+        OR NOT EXISTS (SELECT 1 FROM op_run WHERE id = NEW.op_run_id);
+END;
+
+CREATE TRIGGER op_cancel_takes_back AFTER INSERT ON op_cancel
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    SELECT 'op', 'op_run', r.id, 'cancel', p.host_name, json_object('op', r.op, 'state', r.state)
+      FROM op_run AS r JOIN pairing AS p ON p.id = r.pairing_id WHERE r.id = NEW.op_run_id;
+    UPDATE op_run SET state = 'cancelled', finished_at = now_ms() WHERE id = NEW.op_run_id AND state = 'queued';
+END;
+
+CREATE TRIGGER op_cancel_stays BEFORE DELETE ON op_cancel
+BEGIN
+    SELECT RAISE(ABORT, 'op.final|a finished run is history');
+END;
+
+CREATE TRIGGER op_cancel_no_update BEFORE UPDATE ON op_cancel
+BEGIN
+    SELECT RAISE(ABORT, 'op.final|a finished run is history');
+END;
 
 CREATE TABLE host_order (
     id         INTEGER PRIMARY KEY,
@@ -3407,6 +3931,13 @@ BEGIN
     UPDATE egress_flow SET state = 'lost', ended_at = NEW.ended_at WHERE ended_at IS NULL AND run_id IS NULL;
 END;
 
+CREATE TRIGGER actor_run_closes_lines AFTER UPDATE OF state ON actor_run
+WHEN NEW.actor = 'net' AND NEW.state IN ('ended', 'failed', 'lost')
+ AND OLD.state IN ('starting', 'running')
+BEGIN
+    UPDATE box_line SET up = 0, changed_at = NEW.ended_at WHERE up > 0;
+END;
+
 CREATE TABLE strike (
     code TEXT PRIMARY KEY REFERENCES refusal (code) CHECK (code NOT GLOB 'lane.*')
 ) STRICT, WITHOUT ROWID;
@@ -3561,6 +4092,213 @@ BEGIN
        AND kind = (SELECT kind FROM refusal_kind WHERE code = NEW.code);
 END;
 
+CREATE TABLE remote_listen (
+    id      INTEGER PRIMARY KEY CHECK (id = 1),
+    address TEXT    NOT NULL,
+    port    INTEGER NOT NULL CHECK (port BETWEEN 1 AND 65535),
+    set_at  INTEGER NOT NULL
+) STRICT;
+
+CREATE TRIGGER remote_listen_is_one BEFORE INSERT ON remote_listen
+BEGIN
+    SELECT RAISE(ABORT, 'listen.invalid|this is no address to listen on: * or an IP address, and a port')
+     WHERE NEW.address <> '*'
+       AND (endpoint_text(NEW.address || ':1') IS NOT NEW.address || ':1'
+            OR (NEW.address NOT GLOB '[[]*' AND NEW.address GLOB '*[^0-9.]*'));
+    SELECT RAISE(ABORT, 'remote.role|sessions run on a box, and a Host runs none')
+     WHERE (SELECT role FROM box) IS NOT 'box';
+    SELECT RAISE(ABORT, 'remote.port|this machine listens for its Hosts on this port')
+     WHERE EXISTS (SELECT 1 FROM listen WHERE port = NEW.port);
+END;
+
+CREATE TRIGGER remote_listen_no_update BEFORE UPDATE ON remote_listen
+BEGIN
+    SELECT RAISE(ABORT, 'remote.fixed|where this machine listens is replaced, never edited');
+END;
+
+CREATE TRIGGER remote_listen_audit_birth AFTER INSERT ON remote_listen
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'remote_listen', NEW.id, 'added', '',
+            json_object('address', NEW.address, 'port', NEW.port));
+END;
+
+CREATE TRIGGER remote_listen_audit_end AFTER DELETE ON remote_listen
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'remote_listen', OLD.id, 'removed', '',
+            json_object('address', OLD.address, 'port', OLD.port));
+END;
+
+CREATE TABLE remote_credential (
+    id         INTEGER PRIMARY KEY,
+    name       TEXT    NOT NULL CHECK (length(name) BETWEEN 1 AND 64 AND name GLOB '[A-Za-z0-9]*'
+                       AND name NOT GLOB '*[^A-Za-z0-9._-]*' AND instr(name, char(0)) = 0),
+    selector   TEXT    NOT NULL UNIQUE CHECK (length(selector) = 16
+                       AND selector NOT GLOB '*[^0-9a-f]*'),   -- its row is found by that; no secret
+    digest     BLOB    CHECK (length(digest) = 32),            -- of the secret; gone with its time
+    by_uid     INTEGER NOT NULL CHECK (by_uid >= 0),           -- whose sessions; who made it, by the kernel's word
+    verbs      TEXT    NOT NULL CHECK (json_valid(verbs) AND json_type(verbs) = 'array'
+                       AND json_array_length(verbs) BETWEEN 1 AND 8),
+    roots      TEXT    NOT NULL CHECK (json_valid(roots) AND json_type(roots) = 'array'
+                       AND json_array_length(roots) BETWEEN 1 AND 16 AND length(roots) <= 16384),
+    state      TEXT    NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'rotated', 'revoked', 'expired')),
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL CHECK (expires_at > created_at),
+    ended_at   INTEGER,
+    CHECK ((state = 'active') = (ended_at IS NULL)),
+    CHECK ((state = 'active') = (digest IS NOT NULL))
+) STRICT;
+
+CREATE UNIQUE INDEX remote_credential_live ON remote_credential (name) WHERE state = 'active';
+
+CREATE INDEX remote_credential_due ON remote_credential (expires_at) WHERE state = 'active';
+
+CREATE TRIGGER remote_credential_born BEFORE INSERT ON remote_credential
+BEGIN
+    SELECT RAISE(ABORT, 'remote.role|sessions run on a box, and a Host runs none')
+     WHERE (SELECT role FROM box) IS NOT 'box';
+    SELECT RAISE(ABORT, 'remote.name|a name is 1 to 64 letters, digits, dots, dashes and underscores')
+     WHERE length(NEW.name) NOT BETWEEN 1 AND 64 OR NEW.name NOT GLOB '[A-Za-z0-9]*'
+        OR NEW.name GLOB '*[^A-Za-z0-9._-]*' OR instr(NEW.name, char(0)) > 0;
+    SELECT RAISE(ABORT, 'remote.exists|a credential of this name is live')
+     WHERE EXISTS (SELECT 1 FROM remote_credential WHERE name = NEW.name AND state = 'active');
+    SELECT RAISE(ABORT, 'remote.verbs|the verbs are run, command, list, attach, send, cancel, each once')
+     WHERE EXISTS (SELECT 1 FROM json_each(NEW.verbs)
+                    WHERE type <> 'text'
+                       OR value NOT IN ('run', 'command', 'list', 'attach', 'send', 'cancel'))
+        OR (SELECT count(DISTINCT value) FROM json_each(NEW.verbs)) <> json_array_length(NEW.verbs);
+    SELECT RAISE(ABORT, 'remote.roots|a root is the whole path of a folder, without . and .. in it')
+     WHERE EXISTS (SELECT 1 FROM json_each(NEW.roots)
+                    WHERE type <> 'text' OR length(CAST(value AS BLOB)) > 4095
+                       OR instr(value, char(0)) > 0 OR value NOT GLOB '/*'
+                       OR (value <> '/' AND value || '/' GLOB '*//*')
+                       OR value || '/' GLOB '*/./*' OR value || '/' GLOB '*/../*');
+    SELECT RAISE(ABORT, 'remote.ttl|a credential lasts no longer than the setting remote.ttl_max_ms')
+     WHERE NEW.expires_at > now_ms() + (SELECT value FROM setting WHERE name = 'remote.ttl_max_ms')
+        OR NEW.expires_at <= now_ms();
+    SELECT RAISE(ABORT, 'remote.transition|a credential begins as active') WHERE NEW.state <> 'active';
+END;
+
+CREATE TRIGGER remote_credential_moves BEFORE UPDATE ON remote_credential
+BEGIN
+    SELECT RAISE(ABORT, 'remote.final|a credential that is over stays over')
+     WHERE NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'remote_credential' AND from_state = OLD.state AND to_state = NEW.state);
+    SELECT RAISE(ABORT, 'remote.fixed|a credential keeps what it allows, and for how long')
+     WHERE NEW.id IS NOT OLD.id OR NEW.name IS NOT OLD.name OR NEW.selector IS NOT OLD.selector
+        OR NEW.by_uid IS NOT OLD.by_uid OR NEW.verbs IS NOT OLD.verbs OR NEW.roots IS NOT OLD.roots
+        OR NEW.created_at IS NOT OLD.created_at OR NEW.expires_at IS NOT OLD.expires_at
+        OR NEW.digest IS NOT NULL;
+END;
+
+CREATE TRIGGER remote_credential_stays BEFORE DELETE ON remote_credential
+BEGIN
+    SELECT RAISE(ABORT, 'remote.kept|a credential is revoked, not deleted');
+END;
+
+CREATE TRIGGER remote_credential_audit_birth AFTER INSERT ON remote_credential
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'remote_credential', NEW.id, NEW.state, '',
+            json_object('name', NEW.name, 'uid', NEW.by_uid, 'verbs', json(NEW.verbs),
+                        'roots', json(NEW.roots), 'expires_at', NEW.expires_at));
+END;
+
+CREATE TRIGGER remote_credential_audit_move AFTER UPDATE OF state ON remote_credential
+WHEN NEW.state IS NOT OLD.state
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'remote_credential', NEW.id, NEW.state, '', json_object('name', NEW.name));
+END;
+
+CREATE TABLE remote_try (
+    id            INTEGER PRIMARY KEY,
+    at            INTEGER NOT NULL,
+    origin        TEXT    NOT NULL CHECK (length(origin) BETWEEN 1 AND 64),
+    credential_id INTEGER REFERENCES remote_credential (id),   -- NULL: of none that lives
+    result        TEXT    NOT NULL CHECK (result IN ('ok', 'wrong')),
+    CHECK (result = 'wrong' OR credential_id IS NOT NULL)
+) STRICT;
+
+CREATE INDEX remote_try_by_origin ON remote_try (origin, id);
+
+CREATE INDEX remote_try_by_credential ON remote_try (credential_id, id);
+
+CREATE VIEW remote_held AS
+SELECT origin, tries, until_at FROM (
+    SELECT t.origin, count(*) AS tries,
+           max(t.at) + min((SELECT value FROM setting WHERE name = 'remote.hold_cap_ms'),
+                           (SELECT value FROM setting WHERE name = 'remote.hold_ms')
+                           << max(0, min(count(*)
+                                         - (SELECT value FROM setting WHERE name = 'remote.tries'), 20)))
+             AS until_at
+      FROM remote_try AS t
+     WHERE t.result = 'wrong'
+       AND t.at > now_ms() - (SELECT value FROM setting WHERE name = 'remote.window_ms')
+       AND t.id > coalesce((SELECT max(id) FROM remote_try
+                             WHERE origin = t.origin AND result = 'ok'), 0)
+     GROUP BY t.origin)
+ WHERE tries >= (SELECT value FROM setting WHERE name = 'remote.tries') AND until_at > now_ms();
+
+CREATE TRIGGER remote_try_is_heard BEFORE INSERT ON remote_try
+BEGIN
+    SELECT RAISE(ABORT, 'remote.held|too many wrong secrets came from there')
+     WHERE EXISTS (SELECT 1 FROM remote_held WHERE origin = NEW.origin);
+    SELECT RAISE(ABORT, 'remote.token|no live credential has this secret')
+     WHERE NEW.result = 'ok'
+       AND NOT EXISTS (SELECT 1 FROM remote_credential WHERE id = NEW.credential_id
+                          AND state = 'active' AND expires_at > now_ms());
+END;
+
+CREATE TRIGGER remote_try_no_update BEFORE UPDATE ON remote_try
+BEGIN
+    SELECT RAISE(ABORT, 'remote.kept|what was tried never changes');
+END;
+
+CREATE TRIGGER remote_try_stays BEFORE DELETE ON remote_try
+WHEN OLD.id > (SELECT max(id) FROM remote_try)
+            - (SELECT value FROM setting WHERE name = 'remote.kept')
+BEGIN
+    SELECT RAISE(ABORT, 'remote.kept|tries are kept up to the setting remote.kept');
+END;
+
+CREATE TRIGGER remote_try_few AFTER INSERT ON remote_try
+BEGIN
+    DELETE FROM remote_try
+     WHERE id <= NEW.id - (SELECT value FROM setting WHERE name = 'remote.kept');
+END;
+
+CREATE TABLE remote_session (
+    session_id    INTEGER PRIMARY KEY REFERENCES session (id),
+    credential_id INTEGER NOT NULL REFERENCES remote_credential (id)
+) STRICT;
+
+CREATE TRIGGER remote_session_no_update BEFORE UPDATE ON remote_session
+BEGIN
+    SELECT RAISE(ABORT, 'remote.fixed|who began a session never changes');
+END;
+
+CREATE VIEW remote_acting AS
+SELECT id, by_uid, verbs, roots FROM remote_credential
+ WHERE state = 'active' AND expires_at > now_ms()
+   AND 'remote:' || name || '(' || id || ')' = acting();
+
+CREATE VIEW remote_reach AS
+SELECT c.id AS credential_id, s.id AS session_id, v.value AS verb
+  FROM remote_credential AS c JOIN session AS s ON s.by_uid = c.by_uid
+  JOIN json_each(c.verbs) AS v
+ WHERE c.state = 'active' AND c.expires_at > now_ms()
+   AND EXISTS (SELECT 1 FROM json_each(c.roots) AS r
+                WHERE r.value IN ('/', s.cwd)
+                   OR substr(s.cwd, 1, length(r.value) + 1) = r.value || '/');
+
+CREATE VIEW remote_credentials AS
+SELECT c.id, c.name, c.state, c.by_uid, c.verbs, c.roots, c.created_at, c.expires_at, c.ended_at,
+       (SELECT max(at) FROM remote_try WHERE credential_id = c.id AND result = 'ok') AS last_at,
+       (SELECT count(*) FROM remote_session WHERE credential_id = c.id) AS sessions
+  FROM remote_credential AS c;
+
 CREATE VIEW retention_item (entity, id, at, rows) AS
 SELECT 'actor_run', id, ended_at, 1 FROM actor_run
  UNION ALL SELECT 'audit', seq, at, 1 FROM audit
@@ -3662,6 +4400,44 @@ BEGIN
             json_object('after', OLD.sent, 'to', NEW.sent));
 END;
 
+CREATE TABLE run_port (
+    run_id INTEGER NOT NULL REFERENCES sandbox_run (id),
+    port   INTEGER NOT NULL CHECK (port BETWEEN 1 AND 65535),   -- of 127.0.0.1, outside
+    inside INTEGER NOT NULL CHECK (inside BETWEEN 1 AND 65535),
+    PRIMARY KEY (run_id, port)
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER run_port_allowed BEFORE INSERT ON run_port
+BEGIN
+    SELECT CASE
+           WHEN NOT EXISTS (SELECT 1 FROM sandbox_run WHERE id = NEW.run_id AND state = 'starting')
+           THEN RAISE(ABORT, 'run.over|ports are published before a run begins')
+           -- Who came in there would reach the internet as the run does.
+           WHEN NEW.inside IN (53, 1080, 1081, 3128)
+           THEN RAISE(ABORT, 'run.port|this port is the lane''s inside')
+           WHEN (SELECT count(*) FROM run_port WHERE run_id = NEW.run_id)
+             >= (SELECT value FROM setting WHERE name = 'run.ports')
+           THEN RAISE(ABORT, 'run.port|a run has as many ports as the setting run.ports allows')
+           END;
+END;
+
+CREATE TRIGGER run_port_fixed BEFORE UPDATE ON run_port
+BEGIN
+    SELECT RAISE(ABORT, 'sandbox.fixed|a run keeps what it was started as');
+END;
+
+CREATE TRIGGER run_port_stays BEFORE DELETE ON run_port
+BEGIN
+    SELECT RAISE(ABORT, 'sandbox.final|a run is history');
+END;
+
+CREATE TRIGGER run_port_audit AFTER INSERT ON run_port
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('op', 'sandbox_run', NEW.run_id, 'published', '',
+            json_object('port', NEW.port, 'inside', NEW.inside));
+END;
+
 CREATE TABLE sandbox_run (
     id         INTEGER PRIMARY KEY,
     -- What the run is called inside (BASTION_SANDBOX_RUN): with its namespaces, it tells whether a
@@ -3755,6 +4531,275 @@ SELECT r.id, r.state, r.program, r.words, r.uid, r.backend, r.net, r.capped, p.p
        r.started_at
   FROM sandbox_run AS r JOIN process AS p ON p.id = r.process_id
  WHERE r.ended_at IS NULL AND process_alive(p.boot_id, p.pid, p.start_ticks);
+
+CREATE TABLE schedule (
+    id           INTEGER PRIMARY KEY,
+    name         TEXT    NOT NULL UNIQUE CHECK (length(name) BETWEEN 1 AND 96
+                         AND name GLOB '[A-Za-z0-9]*' AND name NOT GLOB '*[^A-Za-z0-9._-]*'
+                         AND instr(name, char(0)) = 0),
+    cron         TEXT    CHECK (length(cron) BETWEEN 1 AND 255),
+    every_ms     INTEGER CHECK (every_ms BETWEEN 1000 AND 31622400000),
+    zone         TEXT    NOT NULL CHECK (length(zone) BETWEEN 1 AND 64),     -- of the calendar
+    missed       TEXT    NOT NULL CHECK (missed IN ('run', 'skip')),   -- once, late; or not at all
+    runs_max     INTEGER NOT NULL DEFAULT 0 CHECK (runs_max BETWEEN 0 AND 1000000000),   -- 0: without end
+    worker       TEXT    NOT NULL DEFAULT '',                          -- '': a command of its own
+    argv         TEXT    NOT NULL CHECK (json_valid(argv) AND json_type(argv) = 'array'
+                         AND json_array_length(argv) <= 256 AND length(argv) <= 65536),
+    cwd          TEXT    NOT NULL CHECK (cwd GLOB '/*' AND length(CAST(cwd AS BLOB)) <= 4095
+                         AND instr(cwd, char(0)) = 0),
+    by_uid       INTEGER NOT NULL CHECK (by_uid >= 0),
+    max_attempts INTEGER CHECK (max_attempts BETWEEN 1 AND 100),       -- NULL: as the worker has it
+    state        TEXT    NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'paused', 'over')),
+    added_at     INTEGER NOT NULL,
+    start_at     INTEGER NOT NULL,                                     -- what an interval counts from
+    next_at      INTEGER,
+    last_at      INTEGER,                                              -- the newest time that came, in this round
+    seen_at      INTEGER NOT NULL,                                     -- when next_at was worked out
+    round        INTEGER NOT NULL DEFAULT 0,                           -- how often the clock was set far back
+    runs         INTEGER NOT NULL DEFAULT 0,
+    skips        INTEGER NOT NULL DEFAULT 0,
+    CHECK ((cron IS NULL) <> (every_ms IS NULL)),
+    CHECK ((state = 'active') = (next_at IS NOT NULL)),
+    CHECK (runs_max = 0 OR runs <= runs_max)
+) STRICT;
+
+CREATE INDEX schedule_next ON schedule (next_at) WHERE state = 'active';
+
+CREATE TRIGGER schedule_is_allowed BEFORE INSERT ON schedule
+BEGIN
+    SELECT RAISE(ABORT, 'schedule.name|the name of a schedule is up to 96 letters, digits, dots, dashes and underscores')
+     WHERE length(NEW.name) NOT BETWEEN 1 AND 96 OR NEW.name NOT GLOB '[A-Za-z0-9]*'
+        OR NEW.name GLOB '*[^A-Za-z0-9._-]*' OR instr(NEW.name, char(0)) > 0;
+    SELECT RAISE(ABORT, 'schedule.exists|there is a schedule of this name')
+     WHERE EXISTS (SELECT 1 FROM schedule WHERE name = NEW.name);
+    SELECT RAISE(ABORT, 'schedule.full|there are as many schedules as the setting schedule.max allows')
+     WHERE (SELECT count(*) FROM schedule) >= (SELECT value FROM setting WHERE name = 'schedule.max');
+    SELECT RAISE(ABORT, 'schedule.when|a schedule has a calendar or an interval')
+     WHERE (NEW.cron IS NULL) = (NEW.every_ms IS NULL);
+    SELECT refuse('schedule.cron', cron_fault(NEW.cron), 0) WHERE cron_fault(NEW.cron) IS NOT NULL;
+    SELECT RAISE(ABORT, 'schedule.zone|there is no such time zone')
+     WHERE due_next('* * * * *', NEW.zone, NULL, 0, 0) IS NULL;
+    SELECT RAISE(ABORT, 'schedule.every|an interval is from one second to a leap year')
+     WHERE NEW.every_ms NOT BETWEEN 1000 AND 31622400000;
+    SELECT RAISE(ABORT, 'schedule.runs|it runs a number of times, or, with 0, without end')
+     WHERE NEW.runs_max NOT BETWEEN 0 AND 1000000000;
+    SELECT RAISE(ABORT, 'schedule.start|an interval begins now or later, within a leap year, and a calendar has its own times')
+     WHERE NEW.start_at NOT BETWEEN now_ms() AND now_ms() + iif(NEW.cron IS NULL, 31622400000, 0);
+    SELECT RAISE(ABORT, 'schedule.never|this calendar has no time in the next fifty years')
+     WHERE due_next(NEW.cron, NEW.zone, NEW.every_ms, NEW.start_at, NEW.start_at - 1) IS NULL;
+    SELECT RAISE(ABORT, 'worker.unknown|there is no worker of this name')
+     WHERE NEW.worker <> '' AND NOT EXISTS (SELECT 1 FROM worker WHERE name = NEW.worker);
+    SELECT RAISE(ABORT, 'worker.argv|a worker is a program and its arguments, each without a NUL')
+     WHERE EXISTS (SELECT 1 FROM json_each(NEW.argv)
+                    WHERE type <> 'text' OR instr(value, char(0)) > 0)
+        OR (NEW.worker = '' AND coalesce(NEW.argv ->> 0, '') = '');
+    SELECT RAISE(ABORT, 'schedule.transition|a schedule begins as active, with nothing behind it')
+     WHERE NEW.state <> 'active' OR NEW.runs <> 0 OR NEW.skips <> 0 OR NEW.round <> 0
+        OR NEW.last_at IS NOT NULL OR NEW.added_at <> now_ms() OR NEW.seen_at <> now_ms()
+        OR NEW.next_at IS NOT due_next(NEW.cron, NEW.zone, NEW.every_ms, NEW.start_at, NEW.start_at - 1);
+END;
+
+CREATE TRIGGER schedule_moves BEFORE UPDATE ON schedule
+BEGIN
+    SELECT RAISE(ABORT, 'schedule.over|this schedule has had all its times') WHERE OLD.state = 'over';
+    SELECT RAISE(ABORT, 'schedule.transition|a schedule cannot make this move')
+     WHERE NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'schedule' AND from_state = OLD.state AND to_state = NEW.state);
+    SELECT RAISE(ABORT, 'schedule.fixed|a schedule keeps what it was added with')
+     WHERE NEW.id IS NOT OLD.id OR NEW.name IS NOT OLD.name OR NEW.cron IS NOT OLD.cron
+        OR NEW.every_ms IS NOT OLD.every_ms OR NEW.zone IS NOT OLD.zone OR NEW.missed IS NOT OLD.missed
+        OR NEW.runs_max IS NOT OLD.runs_max OR NEW.worker IS NOT OLD.worker OR NEW.argv IS NOT OLD.argv
+        OR NEW.cwd IS NOT OLD.cwd OR NEW.by_uid IS NOT OLD.by_uid
+        OR NEW.max_attempts IS NOT OLD.max_attempts OR NEW.added_at IS NOT OLD.added_at
+        OR NEW.start_at IS NOT OLD.start_at;
+    SELECT RAISE(ABORT, 'schedule.fixed|what ran and what was left out only grows')
+     WHERE NEW.runs < OLD.runs OR NEW.skips < OLD.skips OR NEW.round < OLD.round;
+    SELECT RAISE(ABORT, 'schedule.due|the next time of a schedule is one of its own, and a later one')
+     WHERE NEW.next_at IS NOT NULL AND NEW.next_at IS NOT OLD.next_at
+       AND (NEW.next_at IS NOT due_next(NEW.cron, NEW.zone, NEW.every_ms, NEW.start_at, NEW.next_at - 1)
+            OR NEW.next_at <= coalesce(NEW.last_at, -1)
+            OR (NEW.round = OLD.round AND NEW.last_at IS NULL AND OLD.last_at IS NOT NULL));
+    SELECT RAISE(ABORT, 'schedule.due|a time that a schedule has goes by with a row of its own')
+     WHERE NEW.next_at IS NOT OLD.next_at AND OLD.next_at IS NOT NULL AND NEW.state <> 'paused'
+       AND NEW.round = OLD.round
+       AND NOT EXISTS (SELECT 1 FROM firing WHERE schedule_id = OLD.id AND round = OLD.round
+                          AND due_at = OLD.next_at AND by_hand = 0);
+    SELECT RAISE(ABORT, 'schedule.round|the clock was not set back so far')
+     WHERE NEW.round <> OLD.round
+       AND (NEW.round <> OLD.round + 1 OR NEW.last_at IS NOT NULL
+            OR NOT EXISTS (SELECT 1 FROM schedule_set_back WHERE id = OLD.id));
+END;
+
+CREATE TRIGGER schedule_goes BEFORE DELETE ON schedule
+BEGIN
+    DELETE FROM firing WHERE schedule_id = OLD.id;
+END;
+
+CREATE TRIGGER schedule_audit_birth AFTER INSERT ON schedule
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'schedule', NEW.id, NEW.state, '',
+            json_object('name', NEW.name, 'cron', NEW.cron, 'every_ms', NEW.every_ms, 'zone', NEW.zone,
+                        'missed', NEW.missed, 'worker', NEW.worker, 'uid', NEW.by_uid,
+                        'command', (SELECT group_concat(value, ' ') FROM json_each(NEW.argv))));
+END;
+
+CREATE TRIGGER schedule_audit_move AFTER UPDATE OF state ON schedule WHEN NEW.state IS NOT OLD.state
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'schedule', NEW.id, NEW.state, '',
+            json_object('name', NEW.name, 'runs', NEW.runs, 'skips', NEW.skips));
+END;
+
+CREATE TRIGGER schedule_audit_round AFTER UPDATE OF round ON schedule WHEN NEW.round <> OLD.round
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'schedule', NEW.id, NEW.state, '',
+            json_object('name', NEW.name, 'why', 'the clock was set back', 'was_due', OLD.next_at,
+                        'next_at', NEW.next_at));
+END;
+
+CREATE TRIGGER schedule_audit_end AFTER DELETE ON schedule
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'schedule', OLD.id, 'removed', '', json_object('name', OLD.name));
+END;
+
+CREATE TABLE firing (
+    id          INTEGER PRIMARY KEY,
+    schedule_id INTEGER NOT NULL REFERENCES schedule (id),
+    round       INTEGER NOT NULL,
+    due_at      INTEGER NOT NULL,
+    by_hand     INTEGER NOT NULL DEFAULT 0 CHECK (by_hand IN (0, 1)),
+    fired_at    INTEGER NOT NULL,
+    session     TEXT    NOT NULL DEFAULT '',                   -- its name; the session may be gone by now
+    state       TEXT    NOT NULL CHECK (state IN ('running', 'skipped', 'done', 'failed', 'cancelled')),
+    why         TEXT    NOT NULL DEFAULT '' CHECK (length(why) <= 64),   -- a code of refusal
+    ended_at    INTEGER,
+    UNIQUE (schedule_id, round, due_at, by_hand),
+    CHECK ((state = 'running') = (ended_at IS NULL)),
+    CHECK ((state = 'skipped') = (session = '')),
+    CHECK ((state = 'skipped') = (why <> ''))
+) STRICT;
+
+CREATE UNIQUE INDEX firing_one_live ON firing (schedule_id) WHERE ended_at IS NULL;
+
+CREATE INDEX firing_session ON firing (session) WHERE ended_at IS NULL;
+
+CREATE TRIGGER firing_is_allowed BEFORE INSERT ON firing
+BEGIN
+    SELECT CASE
+           WHEN s.id IS NULL
+           THEN RAISE(ABORT, 'schedule.unknown|there is no schedule of this name')
+           WHEN NEW.fired_at IS NOT now_ms() OR NEW.round IS NOT s.round
+             OR NEW.state NOT IN ('running', 'skipped')
+           THEN RAISE(ABORT, 'schedule.transition|a time comes now, and runs or is left out')
+           WHEN NEW.by_hand AND (NEW.state <> 'running' OR NEW.due_at <> now_ms())
+           THEN RAISE(ABORT, 'schedule.transition|what a person asks for is now, or refused')
+           WHEN NOT NEW.by_hand AND s.state <> 'active'
+           THEN RAISE(ABORT, 'schedule.paused|this schedule has no next time')
+           WHEN NOT NEW.by_hand AND NEW.due_at IS NOT s.next_at
+           THEN RAISE(ABORT, 'schedule.due|this is not the next time of its schedule')
+           WHEN NOT NEW.by_hand AND NEW.due_at > now_ms()
+           THEN RAISE(ABORT, 'schedule.early|this time has not come yet')
+           WHEN NEW.state = 'running'
+            AND EXISTS (SELECT 1 FROM firing WHERE schedule_id = NEW.schedule_id AND ended_at IS NULL)
+           THEN RAISE(ABORT, 'schedule.overlap|what this schedule began before still runs')
+           WHEN NEW.state = 'running' AND NOT NEW.by_hand AND d.why = 'schedule.missed'
+           THEN RAISE(ABORT, 'schedule.missed|this time was missed, and the schedule leaves such out')
+           WHEN NEW.state = 'skipped' AND d.why <> '' AND NEW.why <> d.why
+           THEN RAISE(ABORT, 'schedule.transition|a time is left out for the reason there is')
+           WHEN NEW.state = 'skipped' AND d.why = '' AND NOT EXISTS (SELECT 1 FROM refusal
+                WHERE code = NEW.why AND code <> 'session.offline'
+                  AND (code GLOB 'session.*' OR code GLOB 'worker.*'))
+           THEN RAISE(ABORT, 'schedule.transition|a time is left out because its session was refused')
+           WHEN NEW.state = 'running' AND NOT EXISTS (SELECT 1 FROM session WHERE name = NEW.session
+                AND state = 'queued' AND queued_at = now_ms() AND by_uid = s.by_uid
+                AND worker = s.worker AND cwd = s.cwd)
+           THEN RAISE(ABORT, 'schedule.transition|the session of a schedule is begun with it, as it says')
+           END
+      FROM (SELECT 1) AS asked LEFT JOIN schedule AS s ON s.id = NEW.schedule_id
+      LEFT JOIN schedule_due AS d ON d.id = s.id;
+END;
+
+CREATE TRIGGER firing_moves_schedule AFTER INSERT ON firing WHEN NEW.by_hand = 0
+BEGIN
+    UPDATE schedule
+       SET last_at = NEW.due_at, seen_at = now_ms(), runs = v.runs, skips = skips + (NEW.state = 'skipped'),
+           next_at = iif(v.over, NULL, v.next_at), state = iif(v.over, 'over', state)
+      FROM (SELECT n.runs, n.next_at, n.next_at IS NULL OR (n.runs_max > 0 AND n.runs >= n.runs_max) AS over
+              FROM (SELECT s.runs_max, s.runs + (NEW.state = 'running') AS runs,
+                           due_next(s.cron, s.zone, s.every_ms, s.start_at,
+                                    iif(NEW.why = 'schedule.missed',
+                                        max(NEW.due_at, now_ms() - (SELECT value FROM setting
+                                            WHERE name = 'schedule.late_ms')), now_ms())) AS next_at
+                      FROM schedule AS s WHERE s.id = NEW.schedule_id) AS n) AS v
+     WHERE id = NEW.schedule_id;
+END;
+
+CREATE TRIGGER firing_is_kept AFTER INSERT ON firing
+BEGIN
+    DELETE FROM firing
+     WHERE id IN (SELECT id FROM firing WHERE schedule_id = NEW.schedule_id AND ended_at IS NOT NULL
+                   ORDER BY id DESC
+                   LIMIT -1 OFFSET (SELECT value FROM setting WHERE name = 'schedule.kept'));
+END;
+
+CREATE TRIGGER firing_moves BEFORE UPDATE ON firing
+BEGIN
+    SELECT RAISE(ABORT, 'schedule.transition|a time of a schedule cannot make this move')
+     WHERE NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'firing' AND from_state = OLD.state AND to_state = NEW.state);
+    SELECT RAISE(ABORT, 'schedule.fixed|a time that came is history')
+     WHERE OLD.ended_at IS NOT NULL OR NEW.id IS NOT OLD.id OR NEW.schedule_id IS NOT OLD.schedule_id
+        OR NEW.round IS NOT OLD.round OR NEW.due_at IS NOT OLD.due_at OR NEW.by_hand IS NOT OLD.by_hand
+        OR NEW.fired_at IS NOT OLD.fired_at OR NEW.session IS NOT OLD.session;
+END;
+
+CREATE TRIGGER firing_audit_birth AFTER INSERT ON firing
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('op', 'firing', NEW.id, NEW.state, '',
+            json_object('schedule', (SELECT name FROM schedule WHERE id = NEW.schedule_id),
+                        'due_at', NEW.due_at, 'late_ms', NEW.fired_at - NEW.due_at,
+                        'by_hand', NEW.by_hand, 'session', NEW.session, 'why', NEW.why));
+END;
+
+CREATE TRIGGER firing_audit_move AFTER UPDATE OF state ON firing WHEN NEW.state IS NOT OLD.state
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('op', 'firing', NEW.id, NEW.state, '', json_object('session', NEW.session));
+END;
+
+CREATE VIEW schedule_due AS
+SELECT s.id, s.next_at AS due_at, s.round, s.name, s.worker, s.argv, s.cwd, s.by_uid, s.max_attempts,
+       CASE WHEN s.missed = 'skip' AND s.next_at < now_ms()
+                 - (SELECT value FROM setting WHERE name = 'schedule.late_ms') THEN 'schedule.missed'
+            WHEN EXISTS (SELECT 1 FROM firing AS f WHERE f.schedule_id = s.id AND f.ended_at IS NULL)
+            THEN 'schedule.overlap'
+            ELSE '' END AS why
+  FROM schedule AS s
+ WHERE s.state = 'active' AND s.next_at <= now_ms()
+   AND EXISTS (SELECT 1 FROM live_instance WHERE state = 'ready')
+ ORDER BY s.next_at, s.id;
+
+CREATE VIEW schedule_set_back AS
+SELECT s.id, due_next(s.cron, s.zone, s.every_ms, s.start_at, now_ms()
+                + iif(s.every_ms IS NOT NULL AND s.last_at IS NULL, s.next_at - s.seen_at - 1, 0)) AS next_at
+  FROM schedule AS s
+ WHERE s.state = 'active'
+   AND max(s.seen_at, coalesce(s.last_at, 0))
+       > now_ms() + min(coalesce(s.every_ms, 9000000000000000), (SELECT value FROM setting WHERE name = 'schedule.back_ms'));
+
+CREATE VIEW schedules AS
+SELECT s.id, s.name, coalesce(s.cron, CASE WHEN s.every_ms % 86400000 = 0 THEN 'every ' || (s.every_ms / 86400000) || 'd'
+                              WHEN s.every_ms % 3600000 = 0 THEN 'every ' || (s.every_ms / 3600000) || 'h'
+                              WHEN s.every_ms % 60000 = 0 THEN 'every ' || (s.every_ms / 60000) || 'm'
+                              ELSE printf('every %gs', s.every_ms / 1000.0) END) AS "when",
+       iif(s.cron IS NULL, '', s.zone) AS zone, s.state, s.next_at, f.state AS last, f.fired_at AS last_at, f.session,
+       f.why, s.runs, s.skips
+  FROM schedule AS s
+  LEFT JOIN firing AS f ON f.id = (SELECT max(id) FROM firing WHERE schedule_id = s.id);
 
 CREATE TABLE worker (
     name         TEXT    PRIMARY KEY CHECK (length(name) BETWEEN 1 AND 64
@@ -3906,6 +4951,12 @@ WHEN NEW.cancel_at IS NOT NULL AND OLD.cancel_at IS NULL AND NEW.state = 'queued
 BEGIN
     UPDATE session SET state = 'cancelled', end_reason = 'cancelled', finished_at = NEW.cancel_at
      WHERE id = NEW.id;
+END;
+
+CREATE TRIGGER firing_ends_with_session AFTER UPDATE OF state ON session WHEN NEW.finished_at IS NOT NULL
+BEGIN
+    UPDATE firing SET state = NEW.state, ended_at = NEW.finished_at
+     WHERE session = NEW.name AND ended_at IS NULL;
 END;
 
 CREATE TRIGGER session_stays BEFORE DELETE ON session
@@ -4159,6 +5210,57 @@ CREATE VIEW session_survivors AS
 SELECT a.id AS attempt_id, p.boot_id, p.pid, p.start_ticks
   FROM attempt AS a JOIN process AS p ON p.id = a.process_id
  WHERE a.outcome = 'lost' AND process_alive(p.boot_id, p.pid, p.start_ticks);
+
+CREATE TRIGGER session_from_afar BEFORE INSERT ON session WHEN acting() GLOB 'remote:*'
+BEGIN
+    SELECT RAISE(ABORT, 'remote.token|no live credential has this secret')
+     WHERE NOT EXISTS (SELECT 1 FROM remote_acting);
+    SELECT RAISE(ABORT, 'remote.verb|this credential does not begin sessions')
+     WHERE NOT EXISTS (SELECT 1 FROM remote_acting AS a JOIN json_each(a.verbs) AS v
+                        WHERE v.value IN ('run', 'command'));
+    -- Who may give a command may give any word; else a worker is run as its person added it, and an
+    -- option could turn it into something else.
+    SELECT RAISE(ABORT, 'remote.command|this credential runs workers, with words that are no options')
+     WHERE NOT EXISTS (SELECT 1 FROM remote_acting AS a JOIN json_each(a.verbs) AS v
+                        WHERE v.value = 'command')
+       AND (NEW.worker = ''
+            OR EXISTS (SELECT 1 FROM json_each(NEW.argv) AS w
+                        WHERE w.value GLOB '-*'
+                          AND w.key >= (SELECT json_array_length(argv) FROM worker
+                                         WHERE name = NEW.worker)));
+    SELECT RAISE(ABORT, 'remote.root|this credential works in other folders')
+     WHERE NEW.cwd || '/' GLOB '*/../*' OR NEW.cwd || '/' GLOB '*/./*' OR NEW.cwd GLOB '*//*'
+        OR NOT EXISTS (SELECT 1 FROM remote_acting AS a JOIN json_each(a.roots) AS r
+                        WHERE r.value IN ('/', NEW.cwd)
+                           OR substr(NEW.cwd, 1, length(r.value) + 1) = r.value || '/');
+    SELECT RAISE(ABORT, 'remote.user|a session from afar runs as the user of its credential')
+     WHERE NEW.by_uid IS NOT (SELECT by_uid FROM remote_acting);
+END;
+
+CREATE TRIGGER session_from_afar_is_known AFTER INSERT ON session WHEN acting() GLOB 'remote:*'
+BEGIN
+    INSERT INTO remote_session (session_id, credential_id) SELECT NEW.id, id FROM remote_acting;
+END;
+
+CREATE TRIGGER session_leaves_afar BEFORE DELETE ON session
+BEGIN
+    DELETE FROM remote_session WHERE session_id = OLD.id;
+END;
+
+CREATE TRIGGER session_cancelled_from_afar BEFORE UPDATE OF cancel_at ON session
+WHEN acting() GLOB 'remote:*'
+BEGIN
+    SELECT RAISE(ABORT, 'remote.verb|this credential does not end this session')
+     WHERE NOT EXISTS (SELECT 1 FROM remote_acting AS a JOIN remote_reach AS r ON r.credential_id = a.id
+                        WHERE r.session_id = NEW.id AND r.verb = 'cancel');
+END;
+
+CREATE TRIGGER session_input_from_afar BEFORE INSERT ON session_input WHEN acting() GLOB 'remote:*'
+BEGIN
+    SELECT RAISE(ABORT, 'remote.verb|this credential does not send to this session')
+     WHERE NOT EXISTS (SELECT 1 FROM remote_acting AS a JOIN remote_reach AS r ON r.credential_id = a.id
+                        WHERE r.session_id = NEW.session_id AND r.verb = 'send');
+END;
 
 CREATE TABLE host_terms (
     id          INTEGER PRIMARY KEY,
@@ -4523,11 +5625,12 @@ SELECT i.id, i.use, i.pairing_id, i.not_after
   FROM tls_identity AS i
  WHERE i.state = 'current'
    AND i.not_after - min((SELECT value FROM setting WHERE name = 'tls.renew_ms'),
-                         (i.not_after - i.not_before) / 3) <= now_ms();
+                         (i.not_after - max(i.not_before, i.made_at)) / 3) <= now_ms();
 
 CREATE VIEW tls_wanted AS
 SELECT w.use
   FROM (SELECT 'server' AS use WHERE EXISTS (SELECT 1 FROM listen)
+                                    OR EXISTS (SELECT 1 FROM remote_listen)
         UNION ALL
         SELECT 'client' WHERE EXISTS (SELECT 1 FROM host_box
                                        WHERE state = 'active' AND transport = 'tls')) AS w
@@ -4602,14 +5705,149 @@ BEGIN
     VALUES ('management', 'host_address', OLD.ord, 'removed', '', json_object('endpoint', OLD.endpoint));
 END;
 
+CREATE TABLE token (
+    id          INTEGER PRIMARY KEY,
+    name        TEXT    NOT NULL CHECK (length(name) BETWEEN 1 AND 64
+                        AND name NOT GLOB '*[^A-Za-z0-9._-]*' AND instr(name, char(0)) = 0),
+    header      TEXT    NOT NULL DEFAULT 'Authorization' CHECK (length(header) BETWEEN 1 AND 64),
+    scheme      TEXT    NOT NULL DEFAULT 'Bearer' CHECK (length(scheme) <= 32),     -- '': the secret alone
+    placeholder TEXT    NOT NULL UNIQUE CHECK (length(placeholder) = 40 AND placeholder GLOB 'bastion-*'),
+    secret      BLOB    CHECK (length(secret) BETWEEN 48 AND 4136),                 -- sealed
+    generation  INTEGER NOT NULL DEFAULT 1 CHECK (generation >= 1),                 -- grows with each secret
+    state       TEXT    NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'dropped')),
+    made_at     INTEGER NOT NULL,
+    made_by_uid INTEGER NOT NULL CHECK (made_by_uid >= 0),
+    rotated_at  INTEGER,
+    dropped_at  INTEGER,
+    CHECK ((state = 'dropped') = (dropped_at IS NOT NULL)),
+    CHECK ((state = 'dropped') = (secret IS NULL))
+) STRICT;
+
+CREATE UNIQUE INDEX token_by_name ON token (name) WHERE state = 'active';
+
+CREATE TABLE token_host (
+    token_id INTEGER NOT NULL REFERENCES token (id),
+    suffix   TEXT    NOT NULL CHECK (length(suffix) BETWEEN 1 AND 253),
+    PRIMARY KEY (token_id, suffix)
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER token_born BEFORE INSERT ON token
+BEGIN
+    SELECT CASE
+           WHEN length(NEW.name) NOT BETWEEN 1 AND 64 OR NEW.name GLOB '*[^A-Za-z0-9._-]*'
+             OR instr(NEW.name, char(0)) > 0
+           THEN RAISE(ABORT, 'token.name|a name is 1 to 64 letters, digits, dots, dashes and underscores')
+           WHEN EXISTS (SELECT 1 FROM token WHERE name = NEW.name AND state = 'active')
+           THEN RAISE(ABORT, 'token.name|there is a token of this name')
+           WHEN length(NEW.header) NOT BETWEEN 1 AND 64 OR NEW.header GLOB '*[^A-Za-z0-9-]*'
+             OR instr(NEW.header, char(0)) > 0
+           THEN RAISE(ABORT, 'token.header|a header has 1 to 64 letters, digits and dashes')
+           WHEN lower(NEW.header) IN ('host', 'connection', 'content-length', 'transfer-encoding', 'upgrade',
+                'te', 'trailer', 'keep-alive', 'expect', 'range', 'if-range', 'accept-encoding', 'content-encoding',
+                'location', 'referer', 'origin', 'user-agent')
+             OR lower(NEW.header) GLOB 'proxy-*' OR lower(NEW.header) GLOB 'sec-*'
+           THEN RAISE(ABORT, 'token.header|this header says something else')
+           WHEN NEW.scheme GLOB '*[^A-Za-z0-9-]*' OR instr(NEW.scheme, char(0)) > 0 OR length(NEW.scheme) > 32
+           THEN RAISE(ABORT, 'token.scheme|a scheme is one word of letters, digits and dashes')
+           WHEN NEW.state <> 'active' OR NEW.generation <> 1 OR NEW.secret IS NULL
+           THEN RAISE(ABORT, 'token.transition|a token begins as active, with its first secret')
+           WHEN (SELECT count(*) FROM token WHERE state = 'active')
+             >= (SELECT value FROM setting WHERE name = 'token.live')
+           THEN RAISE(ABORT, 'token.many|there are as many tokens as the setting token.live allows')
+           END;
+END;
+
+CREATE TRIGGER token_moves BEFORE UPDATE ON token
+BEGIN
+    SELECT RAISE(ABORT, 'token.final|a token that was dropped stays dropped')
+     WHERE OLD.state = 'dropped' OR (NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'token' AND from_state = OLD.state AND to_state = NEW.state));
+    SELECT RAISE(ABORT, 'token.fixed|a token keeps its name, header and placeholder; a new secret is a new generation')
+     WHERE NEW.id IS NOT OLD.id OR NEW.name IS NOT OLD.name OR NEW.header IS NOT OLD.header
+        OR NEW.scheme IS NOT OLD.scheme OR NEW.placeholder IS NOT OLD.placeholder
+        OR NEW.made_at IS NOT OLD.made_at OR NEW.made_by_uid IS NOT OLD.made_by_uid
+        OR NEW.generation <> OLD.generation + (NEW.state = 'active')
+        OR (NEW.rotated_at IS NULL AND NEW.state = 'active');
+END;
+
+CREATE TRIGGER token_stays BEFORE DELETE ON token
+BEGIN
+    SELECT RAISE(ABORT, 'token.kept|a token is dropped, not deleted: requests name it');
+END;
+
+CREATE TRIGGER token_host_born BEFORE INSERT ON token_host
+BEGIN
+    SELECT CASE
+           WHEN host_text(NEW.suffix) IS NOT NEW.suffix
+           THEN RAISE(ABORT, 'token.host|a token is for a name in lower case or an address')
+           WHEN host_tail(NEW.suffix, 8) IS NOT NULL
+           THEN RAISE(ABORT, 'token.host|the name of a host has eight labels at most')
+           -- A name of one label is a whole top-level domain.
+           WHEN NEW.suffix NOT GLOB '*[.:]*'
+           THEN RAISE(ABORT, 'token.host|a token is for one host and those below it, not for all of a domain')
+           WHEN (SELECT state FROM token WHERE id = NEW.token_id) IS NOT 'active'
+             OR EXISTS (SELECT 1 FROM egress_within WHERE token_id = NEW.token_id)
+             OR EXISTS (SELECT 1 FROM egress_request WHERE token_id = NEW.token_id)
+           THEN RAISE(ABORT, 'token.fixed|a token gets no more hosts once it is in use')
+           WHEN (SELECT count(*) FROM token_host WHERE token_id = NEW.token_id)
+             >= (SELECT value FROM setting WHERE name = 'token.hosts')
+           THEN RAISE(ABORT, 'token.many|a token is for as many hosts as the setting token.hosts allows')
+           END;
+END;
+
+CREATE TRIGGER token_host_moves BEFORE UPDATE ON token_host
+BEGIN
+    SELECT RAISE(ABORT, 'token.fixed|the hosts of a token never change');
+END;
+
+CREATE TRIGGER token_host_stays BEFORE DELETE ON token_host
+BEGIN
+    SELECT RAISE(ABORT, 'token.fixed|the hosts of a token never change');
+END;
+
+CREATE TRIGGER token_audit_birth AFTER INSERT ON token
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'token', NEW.id, NEW.state, '',
+            json_object('name', NEW.name, 'header', NEW.header, 'scheme', NEW.scheme));
+END;
+
+CREATE TRIGGER token_host_audit AFTER INSERT ON token_host
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'token', NEW.token_id, 'host', '', json_object('suffix', NEW.suffix));
+END;
+
+CREATE TRIGGER token_audit_move AFTER UPDATE ON token
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'token', NEW.id, iif(NEW.state IS OLD.state, 'rotated', NEW.state), '',
+            json_object('name', NEW.name, 'generation', NEW.generation));
+END;
+
+CREATE TRIGGER token_ends_with_restore AFTER INSERT ON restore
+BEGIN
+    UPDATE token SET state = 'dropped', dropped_at = now_ms(), secret = NULL WHERE state = 'active';
+END;
+
+CREATE VIEW tokens AS
+SELECT t.id, t.name, t.state,
+       (SELECT group_concat(suffix, ' ') FROM token_host WHERE token_id = t.id) AS hosts,
+       t.header, t.scheme, t.placeholder, t.made_at, t.rotated_at, t.dropped_at,
+       (SELECT max(asked_at) FROM egress_request WHERE token_id = t.id) AS used_at
+  FROM token AS t;
+
 CREATE TABLE verb (
     name TEXT PRIMARY KEY CHECK (name GLOB '[a-z]*.[a-z]*'),
     op   TEXT NOT NULL UNIQUE REFERENCES op (name),
-    tool TEXT                                                  -- the program that it needs; NULL: none
+    tool TEXT,                                                 -- the program that it needs; NULL: none
+    dials    INTEGER NOT NULL DEFAULT 0 CHECK (dials IN (0, 1)),   -- it reaches out: verb_dial.sql
+    declares INTEGER CHECK (declares BETWEEN 0 AND 1),         -- the argument that may say where to, from 0 on
+    CHECK (declares IS NULL OR dials)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE verb_support (
-    verb      TEXT    PRIMARY KEY REFERENCES verb (name),
+CREATE TABLE op_probe (
+    op        TEXT    PRIMARY KEY REFERENCES op (name),
     works     INTEGER NOT NULL CHECK (works IN (0, 1)),
     why       TEXT    NOT NULL CHECK (length(why) <= 512),     -- what is missing; '' where it works
     probed_at INTEGER NOT NULL,
@@ -4617,8 +5855,122 @@ CREATE TABLE verb_support (
 ) STRICT, WITHOUT ROWID;
 
 CREATE VIEW verb_report AS
-SELECT v.name, v.op, v.tool, s.works, s.why, s.probed_at
-  FROM verb AS v LEFT JOIN verb_support AS s ON s.verb = v.name;
+SELECT v.name, v.op, v.tool, p.works, p.why, p.probed_at
+  FROM verb AS v LEFT JOIN op_probe AS p ON p.op = v.op;
+
+CREATE TABLE verb_dial (
+    id        INTEGER PRIMARY KEY,
+    op_run_id INTEGER NOT NULL UNIQUE REFERENCES op_run (id),
+    host      TEXT    NOT NULL CHECK (length(host) BETWEEN 1 AND 253),     -- as host_text() spells it
+    port      INTEGER NOT NULL CHECK (port BETWEEN 1 AND 65535),
+    addresses TEXT    NOT NULL CHECK (json_valid(addresses) AND json_type(addresses) = 'array'),
+    at        INTEGER NOT NULL
+) STRICT;
+
+CREATE VIEW verb_dials AS
+SELECT d.id, d.at, p.host_name AS host, r.op, d.op_run_id AS run, d.host || ':' || d.port AS what, d.addresses, r.state
+  FROM verb_dial AS d JOIN op_run AS r ON r.id = d.op_run_id JOIN pairing AS p ON p.id = r.pairing_id;
+
+CREATE VIEW judged_destination AS
+SELECT r.pairing_id, d.host, d.port, d.addresses FROM verb_dial AS d JOIN op_run AS r ON r.id = d.op_run_id;
+
+CREATE TRIGGER destination_is_judged INSTEAD OF INSERT ON judged_destination
+BEGIN
+    SELECT CASE
+           WHEN host_text(NEW.host) IS NOT NEW.host
+           THEN RAISE(ABORT, 'egress.host|there is no name or address to reach')
+           WHEN NEW.host = 'localhost' OR NEW.host GLOB '*.localhost'
+           THEN RAISE(ABORT, 'egress.this_machine|that name is this machine')
+           WHEN EXISTS (SELECT 1 FROM egress_rule
+                         WHERE state = 'active' AND verdict = 'deny' AND uid IS NULL
+                           AND (pairing_id IS NULL OR pairing_id = NEW.pairing_id) AND port IN (0, NEW.port)
+                           AND (suffix IN ('*', NEW.host)
+                                OR substr(NEW.host, -length(suffix) - 1) = '.' || suffix))
+           THEN RAISE(ABORT, 'egress.denied|a rule denies this')
+           WHEN json_array_length(NEW.addresses)
+                NOT BETWEEN 1 AND (SELECT value FROM setting WHERE name = 'egress.addresses')
+           THEN RAISE(ABORT, 'egress.resolve|could not resolve that name to a sensible number of addresses')
+           END;
+    SELECT CASE
+           WHEN a.judged IS NULL
+           THEN RAISE(ABORT, 'egress.address|an address of that name is none')
+           WHEN c.class NOT IN ('public', 'network')
+           THEN refuse('egress.' || c.class, 'that is ' || c.why || ': no verb reaches it', 0)
+           WHEN NOT EXISTS (SELECT 1 FROM own_address)
+           THEN RAISE(ABORT, 'egress.own_unknown|cannot tell whether that is itself: the kernel does not say what this machine''s addresses are')
+           WHEN EXISTS (SELECT 1 FROM own_address WHERE a.ip BETWEEN first AND last OR a.judged BETWEEN first AND last)
+           THEN RAISE(ABORT, 'egress.own|that is this machine')
+           WHEN c.class = 'network' AND NOT EXISTS (SELECT 1 FROM live_anchor)
+           THEN refuse('egress.network', 'that is ' || c.why || ': only an anchored machine reaches it', 0)
+           END
+      FROM (SELECT ip, (SELECT iif(embed IS NULL, ip,
+                                   CAST(x'00000000000000000000ffff' || substr(ip, embed + 1, 4) AS BLOB))
+                          FROM address_class WHERE ip BETWEEN first AND last ORDER BY prio LIMIT 1) AS judged
+              FROM (SELECT address_bytes(value) AS ip FROM json_each(NEW.addresses))) AS a
+      LEFT JOIN address_class AS c
+        ON c.prio = (SELECT min(prio) FROM address_class WHERE a.judged BETWEEN first AND last);
+END;
+
+CREATE VIEW declared_destination AS
+SELECT r.pairing_id, r.op, r.args ->> v.declares AS word
+  FROM op_run AS r JOIN verb AS v ON v.op = r.op WHERE (r.args ->> v.declares) IS NOT NULL;
+
+CREATE TRIGGER destination_arrives INSTEAD OF INSERT ON declared_destination
+BEGIN
+    SELECT RAISE(ABORT, 'egress.host|there is no name or address to reach')
+     WHERE destination_host(NEW.word) IS NULL;
+    INSERT INTO judged_destination
+    SELECT NEW.pairing_id, destination_host(NEW.word), destination_port(NEW.word),
+           json_array(destination_host(NEW.word))
+     WHERE address_bytes(destination_host(NEW.word)) IS NOT NULL;
+END;
+
+CREATE TRIGGER approval_destination BEFORE INSERT ON approval
+WHEN (SELECT NEW.args ->> declares FROM verb WHERE op = NEW.op) IS NOT NULL
+BEGIN
+    INSERT INTO declared_destination
+    VALUES (NEW.pairing_id, NEW.op, (SELECT NEW.args ->> declares FROM verb WHERE op = NEW.op));
+END;
+
+CREATE TRIGGER op_run_destination BEFORE INSERT ON op_run
+WHEN (SELECT NEW.args ->> declares FROM verb WHERE op = NEW.op) IS NOT NULL
+BEGIN
+    INSERT INTO declared_destination
+    VALUES (NEW.pairing_id, NEW.op, (SELECT NEW.args ->> declares FROM verb WHERE op = NEW.op));
+END;
+
+CREATE TRIGGER verb_dial_born BEFORE INSERT ON verb_dial
+BEGIN
+    SELECT RAISE(ABORT, 'act.dial|only a running verb that reaches out dials, and once')
+     WHERE NOT EXISTS (SELECT 1 FROM op_run AS r JOIN verb AS v ON v.op = r.op
+                        WHERE r.id = NEW.op_run_id AND r.state = 'running' AND v.dials)
+        OR EXISTS (SELECT 1 FROM verb_dial WHERE op_run_id = NEW.op_run_id);
+    SELECT RAISE(ABORT, 'act.remote|that is another place than was asked for')
+      FROM op_run AS r JOIN verb AS v ON v.op = r.op
+     WHERE r.id = NEW.op_run_id AND (r.args ->> v.declares) IS NOT NULL
+       AND (destination_host(r.args ->> v.declares) IS NOT NEW.host
+            OR destination_port(r.args ->> v.declares) IS NOT NEW.port);
+    INSERT INTO judged_destination
+    SELECT pairing_id, NEW.host, NEW.port, NEW.addresses FROM op_run WHERE id = NEW.op_run_id;
+END;
+
+CREATE TRIGGER verb_dial_fixed BEFORE UPDATE ON verb_dial
+BEGIN
+    SELECT RAISE(ABORT, 'act.dial|what was reached is history');
+END;
+
+CREATE TRIGGER verb_dial_stays BEFORE DELETE ON verb_dial
+BEGIN
+    SELECT RAISE(ABORT, 'act.dial|what was reached is history');
+END;
+
+CREATE TRIGGER verb_dial_audit AFTER INSERT ON verb_dial
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    SELECT 'op', 'verb_dial', NEW.id, 'dialled', p.host_name,
+           json_object('run', NEW.op_run_id, 'host', NEW.host, 'port', NEW.port, 'addresses', json(NEW.addresses))
+      FROM op_run AS r JOIN pairing AS p ON p.id = r.pairing_id WHERE r.id = NEW.op_run_id;
+END;
 
 CREATE VIEW host_may AS
 SELECT g.host, g.op, g.args, g.uses - g.used AS uses_left, g.expires_at,
@@ -4691,6 +6043,9 @@ UNION ALL
 SELECT 'amendment', id, NULL, reason, expires_at
   FROM amendment WHERE state = 'pending' AND expires_at > now_ms()
 UNION ALL
+SELECT 'remote', id, name, 'a secret of another machine', expires_at
+  FROM remote_credential WHERE state = 'active' AND expires_at > now_ms()
+UNION ALL
 SELECT 'lease', NULL, name, 'held', expires_at
   FROM lease WHERE process_id IS NOT NULL AND expires_at > now_ms();
 
@@ -4739,6 +6094,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('egress.accepts', 64, 'rows', 1, 4096, 'connections taken from one listener before others have their turn'),
     ('egress.addresses', 64, 'rows', 1, 256, 'most addresses that a name may have'),
     ('egress.answer_head', 65536, 'bytes', 1024, 1048576, 'longest head of an answer to a plain request'),
+    ('egress.authority_hours', 720, 'hours', 1, 8760, 'how long the certificate lasts that programs trust the lane by'),
     ('egress.cache', 4096, 'rows', 0, 1000000, 'names whose addresses are remembered'),
     ('egress.cache_ms', 60000, 'ms', 0, 86400000, 'longest that the addresses of a name are remembered, whatever their TTL'),
     ('egress.connections', 12000, 'rows', 1, 1000000, 'connections to the lane served at once'),
@@ -4749,7 +6105,10 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('egress.head_ms', 30000, 'ms', 100, 600000, 'how long a head may take to arrive'),
     ('egress.http_port', 0, 'port', 0, 65535, 'TCP port of the lane for HTTP and CONNECT on the loopback address; 0: none'),
     ('egress.idle_ms', 600000, 'ms', 100, 86400000, 'how long a connection may carry nothing'),
+    ('egress.inspect', 0, 'mode', 0, 2, 'which tunnels the lane looks into; 0: none, 1: those whose rule says something of requests, 2: all'),
+    ('egress.inspect_host', 1, 'bool', 0, 1, 'whether a request within TLS has to be for the host of its tunnel'),
     ('egress.keep_days', 30, 'days', 0, 36500, 'how long a connection that is over stays in the list'),
+    ('egress.leaves', 512, 'rows', 1, 4096, 'certificates of hosts that the lane keeps'),
     ('egress.linger_ms', 1000, 'ms', 10, 60000, 'how long a refused client may take to read why'),
     ('egress.live', 11000, 'rows', 1, 1000000, 'connections to the internet open at once'),
     ('egress.live_each', 10000, 'rows', 1, 1000000, 'connections of one user or Host to the internet open at once'),
@@ -4758,10 +6117,13 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('egress.report_ms', 2000, 'ms', 100, 3600000, 'how often the rows of open connections say how much these have carried'),
     ('egress.resolve_ms', 10000, 'ms', 100, 600000, 'how long a name may take to be looked up'),
     ('egress.rules', 10000, 'rows', 1, 1000000, 'rules in force at once'),
+    ('egress.shake_ms', 30000, 'ms', 100, 600000, 'how long a TLS handshake of an inspected tunnel may take'),
     ('egress.socks_port', 0, 'port', 0, 65535, 'TCP port of the lane for SOCKS5 on the loopback address; 0: none'),
     ('egress.stagger_ms', 300, 'ms', 1, 60000, 'how long one address may take before the next is tried beside it'),
     ('egress.total_ms', 86400000, 'ms', 1000, 2592000000, 'how long a connection may last'),
+    ('egress.tunnels', 4096, 'rows', 1, 100000, 'inspected tunnels at once'),
     ('egress.ways', 4096, 'rows', 0, 1000000, 'ways that were judged and hold for the next connection there'),
+    ('egress.within', 256, 'rows', 1, 10000, 'what one rule may say of requests'),
     ('grant.bounded', 32, 'rows', 0, 256, 'live grants with bounds of one Host for one op'),
     ('grant.rate_ms', 2592000000, 'ms', 1000, 31536000000, 'longest time that the rate of a grant may count over'),
     ('grant.root_ttl_ms', 2592000000, 'ms', 1000, 2592000000, 'longest life of a grant to run something as root, counted from when it was given'),
@@ -4779,6 +6141,9 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('line.wait_ms', 10000, 'ms', 0, 3600000, 'how long an ask waits for a box that is to dial in'),
     ('lock.ttl_ms', 30000, 'ms', 1000, 86400000, 'how long bastion lock run may be stopped before it loses its lock'),
     ('lock.wait_ms', 3600000, 'ms', 0, 604800000, 'how long bastion lock run waits for a lock'),
+    ('manifest.changes', 500, 'rows', 1, 10000, 'changes that the answer of a program lists'),
+    ('manifest.file', 67108864, 'bytes', 4096, 1073741824, 'longest program, or interpreter, of an added op'),
+    ('manifest.live', 256, 'rows', 1, 10000, 'added ops at once'),
     ('observe.rows', 500, 'rows', 1, 10000, 'services, packages, processes and the like named in one answer'),
     ('order.batch', 16, 'rows', 1, 256, 'orders in one answer, and results in one beat'),
     ('order.day', 200, 'rows', 1, 100000, 'orders of one Host that are taken in one day'),
@@ -4806,12 +6171,28 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('quarantine.window_ms', 600000, 'ms', 1000, 86400000, 'how long such an ask counts'),
     ('refused.kept', 1000, 'rows', 100, 1000000, 'refused asks of one kind of one Host that are kept within refused.stretch_ms'),
     ('refused.stretch_ms', 3600000, 'ms', 1000, 86400000, 'stretch of time for refused.kept'),
+    ('remote.connections', 32, 'rows', 1, 1024, 'connections of other machines with a right secret, served at once'),
+    ('remote.delay_ms', 250, 'ms', 0, 60000, 'how long a wrong secret waits for its answer'),
+    ('remote.guest_ms', 10000, 'ms', 100, 600000, 'time from connecting to a right secret'),
+    ('remote.guests', 32, 'rows', 1, 1024, 'connections at once that have not shown a right secret yet; the oldest makes room'),
+    ('remote.handshake_ms', 5000, 'ms', 100, 60000, 'how long a TLS handshake may take'),
+    ('remote.handshakes', 64, 'rows', 1, 65536, 'TLS handshakes at once; with one more, the oldest is dropped'),
+    ('remote.hold_cap_ms', 900000, 'ms', 1, 86400000, 'longest hold after wrong secrets'),
+    ('remote.hold_ms', 5000, 'ms', 1, 86400000, 'first hold after remote.tries wrong secrets from one address; doubles'),
+    ('remote.kept', 10000, 'rows', 100, 1000000, 'connections with a right or wrong secret that are kept as rows'),
+    ('remote.per_address', 32, 'rows', 1, 65536, 'connections of one address at once'),
+    ('remote.tries', 5, 'rows', 1, 1000, 'wrong secrets from one address, without a right one, before it is held'),
+    ('remote.ttl_max_ms', 31536000000, 'ms', 1000, 315360000000, 'longest life of a credential'),
+    ('remote.ttl_ms', 2592000000, 'ms', 1000, 31536000000, 'life of a credential where none is said'),
+    ('remote.window_ms', 3600000, 'ms', 1000, 86400000, 'how long a wrong secret is held against its address'),
     ('rotate.try_ms', 86400000, 'ms', 1000, 2592000000, 'how long new endpoints are tried before the order has failed'),
     ('run.ask_ms', 60000, 'ms', 100, 3600000, 'how long a person may take to answer bastion run --ask'),
     ('run.files', 1000000, 'files', 64, 100000000, 'files that a program of bastion run may make in its /tmp'),
     ('run.memory', 0, 'bytes', 0, 1099511627776, 'memory of all processes of bastion run; 0: no cap of its own'),
     ('run.names', 16384, 'rows', 16, 131072, 'names that a program of bastion run may look up'),
     ('run.open_files', 65536, 'descriptors', 16, 1048576, 'descriptors that one process of bastion run may hold'),
+    ('run.ports', 8, 'rows', 0, 16, 'ports that a program of bastion run may publish'),
+    ('run.published', 256, 'rows', 1, 4096, 'connections to those ports that may be open at once'),
     ('run.scratch', 1073741824, 'bytes', 65536, 1099511627776, 'what the /tmp of bastion run may hold'),
     ('run.tasks', 4096, 'tasks', 1, 100000, 'processes and threads of bastion run'),
     ('sandbox.cpu_percent', 0, 'percent', 0, 100000, 'share of one processor that a sandbox may use; 0: no cap'),
@@ -4826,6 +6207,10 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('sandbox.tasks', 64, 'tasks', 1, 100000, 'processes and threads of a program in a sandbox'),
     ('sandbox.time_ms', 600000, 'ms', 100, 86400000, 'how long a program may run in a sandbox'),
     ('sandbox.unconfined', 0, 'bool', 0, 1, 'allow the backend none, which confines nothing'),
+    ('schedule.back_ms', 10800000, 'ms', 1000, 604800000, 'a clock that is set back further is taken at its word; one set back less has to catch up'),
+    ('schedule.kept', 100, 'rows', 1, 100000, 'times of one schedule that are kept once they are over'),
+    ('schedule.late_ms', 60000, 'ms', 1000, 86400000, 'how late a time of a schedule may come before it counts as missed'),
+    ('schedule.max', 1000, 'rows', 1, 100000, 'schedules there may be'),
     ('session.attempts', 5, 'rows', 1, 100, 'how often a worker is tried, the first time included'),
     ('session.backoff_cap_ms', 300000, 'ms', 1, 86400000, 'longest wait before a crashed session is tried again'),
     ('session.backoff_ms', 1000, 'ms', 1, 3600000, 'half of the first wait before a crashed session is tried again; doubles'),
@@ -4845,21 +6230,27 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('terms.ttl_ms', 2592000000, 'ms', 1000, 31536000000, 'how long an approval of a Host runs where nothing else is said'),
     ('tls.authority_ms', 315360000000, 'ms', 86400000, 3153600000000, 'life of a machine''s own authority; whoever is paired pins it'),
     ('tls.early_ms', 3600000, 'ms', 0, 604800000, 'how far in the past a certificate begins, for clocks that are behind'),
-    ('tls.leaf_ms', 7776000000, 'ms', 60000, 31536000000, 'life of a certificate'),
+    ('tls.leaf_ms', 7776000000, 'ms', 10000, 31536000000, 'life of a certificate'),
     ('tls.per_day', 24, 'rows', 2, 100000, 'certificates that one box may ask for in a day'),
     ('tls.renew_ms', 2592000000, 'ms', 1000, 31536000000, 'how long before its end a certificate is renewed'),
-    ('tls.retry_ms', 600000, 'ms', 100, 86400000, 'how long a certificate that could not be renewed waits for the next try');
+    ('tls.retry_ms', 600000, 'ms', 100, 86400000, 'how long a certificate that could not be renewed waits for the next try'),
+    ('token.hosts', 32, 'rows', 1, 1000, 'hosts of one token'),
+    ('token.live', 1000, 'rows', 1, 100000, 'tokens at once');
 
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('act.changed', 75, 409, 'look again with --dry, then ask again'),
+    ('act.cluster', 2, 422, 'name what runs: NAMESPACE/DEPLOYMENT/CONTAINER'),
+    ('act.dial', 126, 409, 'see bastion sql: verb_dials has what was reached'),
     ('act.exists', 2, 409, 'move what is there first, or choose another name'),
     ('act.failed', 1, 500, 'see the reason; the rest of the machine is as it was'),
     ('act.file', 2, 422, 'name a plain file'),
+    ('act.image', 2, 422, 'name it in full: REGISTRY/PATH:TAG, or REGISTRY/PATH@sha256:DIGEST'),
     ('act.missing', 2, 404, 'make the folder first, or mend the path'),
     ('act.own', 126, 403, 'leave what bastion keeps for itself to its own verbs'),
     ('act.package', 2, 422, 'see observe:packages for names'),
     ('act.path', 2, 422, 'give an absolute path without . .. or links, outside /proc, /sys and /dev'),
     ('act.ref', 2, 422, 'name a branch, tag or commit that the tree has'),
+    ('act.remote', 126, 403, 'give the tree the origin https://HOST/PATH, without a name or password in it'),
     ('act.tool', 3, 501, 'install the program that the message names'),
     ('act.tree', 126, 403, 'give the tree to the user that bastion runs as, with a plain configuration'),
     ('act.unit', 2, 422, 'see observe:services for the names'),
@@ -4917,27 +6308,37 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('egress.capability', 126, 403, 'have the anchor approve this Host for egress'),
     ('egress.denied', 126, 403, 'see bastion egress ls for the rule'),
     ('egress.dial', 1, 502, 'check that the server answers, then try again'),
+    ('egress.early', 2, 400, 'wait for the answer to CONNECT before TLS begins'),
+    ('egress.encoded', 1, 502, 'ask for an answer without a content coding'),
     ('egress.exists', 126, 409, 'see bastion egress ls'),
     ('egress.fixed', 126, 409, 'see bastion egress ls'),
     ('egress.flood', 75, 429, 'try again later, or raise the setting egress.refused'),
+    ('egress.fronted', 126, 403, 'ask for the host in a tunnel of its own'),
     ('egress.host', 2, 400, 'name a host to reach'),
     ('egress.internal', 126, 403, 'see bastion egress check HOST:PORT'),
     ('egress.link', 126, 403, 'see bastion egress check HOST:PORT'),
     ('egress.many', 126, 409, 'forget rules, or raise the setting egress.rules'),
     ('egress.network', 126, 403, 'see bastion egress check HOST:PORT'),
+    ('egress.no_authority', 126, 404, 'turn it on: bastion egress inspect rules, with the daemon running'),
     ('egress.obsolete', 126, 403, 'write the address as it is written today'),
     ('egress.own', 126, 403, 'see bastion egress check HOST:PORT'),
     ('egress.own_unknown', 126, 403, 'see the daemon''s messages for the reason'),
+    ('egress.plain', 126, 403, 'use https, or allow the host for plain requests by a rule without --method, --path and --token'),
     ('egress.request', 2, 400, 'send a request that can be read in one way only'),
     ('egress.resolve', 126, 403, 'check the name, and the resolver of this machine'),
     ('egress.suffix', 2, 422, 'for example: bastion egress allow github.com'),
     ('egress.this_machine', 126, 403, 'see bastion egress check HOST:PORT'),
     ('egress.timeout', 75, 504, 'try again'),
+    ('egress.tls', 1, 502, 'have the program trust the lane: bastion egress inspect ca'),
     ('egress.transition', 1, 500, 'this is a fault in bastion: please report it'),
+    ('egress.uninspected', 126, 403, 'turn it on: bastion egress inspect rules'),
     ('egress.unknown', 126, 403, 'have whoever runs the daemon do: bastion egress allow HOST'),
     ('egress.unknown_rule', 126, 404, 'see bastion egress ls'),
     ('egress.unreadable', 126, 403, 'see bastion egress check HOST:PORT'),
+    ('egress.untrusted', 1, 502, 'check the server''s certificate'),
     ('egress.user', 126, 403, 'connect as a process that goes on living'),
+    ('egress.websocket', 126, 403, 'allow it: bastion egress allow HOST --websocket'),
+    ('egress.within', 126, 403, 'see bastion egress ls for what rules say of requests'),
     ('grant.bounds', 2, 422, 'give bounds as schema/bound.sql has them: see bastion help grants'),
     ('grant.many', 75, 429, 'drop a grant that is not needed any more, or wait until one ends'),
     ('grant.rate', 75, 429, 'wait until its rate lets it be used again'),
@@ -4950,6 +6351,29 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('listen.role', 2, 409, 'on a Host use bastion host listen, on a box bastion pair --listen'),
     ('lock.name', 2, 422, 'name it with letters, digits, dots, dashes and underscores'),
     ('lock.program', 2, 422, 'see that the command exists and may be run'),
+    ('manifest.changed', 3, 409, 'look at what changed in the file; then add the op anew: bastion op add'),
+    ('manifest.edited', 126, 409, 'have a person add the op anew: bastion op add'),
+    ('manifest.factor', 126, 403, 'prove it with a code, or an SSH signature over what --bytes prints'),
+    ('manifest.file', 3, 422, 'name a file that can be read, within the setting manifest.file'),
+    ('manifest.fixed', 126, 409, 'add the op anew: bastion op add'),
+    ('manifest.form', 2, 422, 'see bastion help op for what a manifest is'),
+    ('manifest.full', 126, 409, 'drop some first: bastion op ls'),
+    ('manifest.kept', 126, 409, 'drop it: bastion op rm'),
+    ('manifest.later', 2, 422, 'leave them out; what it needs of the network, fetch beforehand'),
+    ('manifest.member', 2, 422, 'see bastion help op for what a manifest is'),
+    ('manifest.name', 2, 422, 'name it as run:backup_site'),
+    ('manifest.none', 2, 422, 'leave that out, or name an interpreter and a program'),
+    ('manifest.params', 2, 422, 'see bastion help op for what a param is'),
+    ('manifest.paths', 2, 422, 'name them in full, without links'),
+    ('manifest.program', 2, 422, 'name it in full'),
+    ('manifest.script', 2, 422, 'name its interpreter: then that is sealed as well'),
+    ('manifest.seal', 1, 500, 'add it with the verb: bastion op add'),
+    ('manifest.sealed', 1, 500, 'add it with the verb: bastion op add'),
+    ('manifest.summary', 2, 422, 'say in a line what it does'),
+    ('manifest.time', 2, 422, 'shorten it, or raise the setting act.time_ms'),
+    ('manifest.transition', 1, 500, 'add it with the verb: bastion op add'),
+    ('manifest.unknown', 2, 404, 'see bastion op ls'),
+    ('manifest.verbs', 2, 422, 'see bastion ops verbs for their ops'),
     ('observe.owner', 2, 422, 'give the name of an account, as observe:users shows it'),
     ('observe.owner_unknown', 2, 404, 'see observe:users for the accounts'),
     ('observe.package', 2, 422, 'give the beginning of a package name, or *'),
@@ -4973,6 +6397,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('policy.domain', 2, 422, 'write a domain as in a certificate: example.com, without a port'),
     ('policy.field', 2, 404, 'see bastion sandbox policy for the names'),
     ('policy.full', 126, 409, 'remove an entry first: bastion sandbox policy'),
+    ('policy.held', 126, 403, 'see bastion sandbox policy, and bastion sandbox explain for what it says'),
     ('policy.history', 126, 409, 'decisions are read, never changed'),
     ('policy.path', 2, 422, 'write an absolute path, or one below ~/'),
     ('policy.request', 2, 422, 'see bastion help sandbox explain for what an ask is made of'),
@@ -4984,12 +6409,35 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('quarantine.late', 126, 409, 'nothing is to be done: this Host may ask again'),
     ('quarantine.none', 2, 404, 'see bastion quarantine for those that are held'),
     ('quarantine.transition', 126, 409, 'see bastion quarantine for those that are held'),
+    ('remote.busy', 75, 503, 'try again later, or raise the setting remote.connections there'),
+    ('remote.command', 126, 403, 'name a worker of that machine, or have a credential made with --verbs command'),
+    ('remote.exists', 3, 409, 'give it another name, or rotate it: bastion remote rotate NAME'),
+    ('remote.final', 126, 409, 'make a new one: bastion remote add NAME'),
+    ('remote.fixed', 126, 409, 'revoke it and make a new one: bastion remote add NAME'),
+    ('remote.held', 75, 429, 'wait, and see that the secret is the right one: bastion remote login'),
+    ('remote.kept', 126, 409, 'use bastion remote revoke'),
+    ('remote.login', 2, 404, 'log in first: bastion remote login NAME HOST:PORT --ca-pin PIN'),
+    ('remote.name', 2, 422, 'give another name'),
+    ('remote.open', 3, 403, 'see who has changed that file, remove it and log in anew: bastion remote login'),
+    ('remote.port', 3, 409, 'give another port'),
+    ('remote.role', 2, 409, 'run it on a box'),
+    ('remote.root', 126, 403, 'give --cwd in one of the folders that the credential names'),
+    ('remote.roots', 2, 422, 'give --root with a whole path, as /srv/work'),
+    ('remote.secret', 2, 422, 'give the secret as bastion remote add showed it, on standard input'),
+    ('remote.token', 126, 401, 'have a credential made there: bastion remote add NAME; then: bastion remote login'),
+    ('remote.transition', 1, 500, 'this is a fault in bastion: please report it'),
+    ('remote.ttl', 2, 422, 'give a shorter --expires'),
+    ('remote.unknown', 2, 404, 'see bastion remote'),
+    ('remote.user', 1, 500, 'this is a fault in bastion: please report it'),
+    ('remote.verb', 126, 403, 'have a credential made that allows it: bastion remote add NAME --verbs LIST'),
+    ('remote.verbs', 2, 422, 'name some of run, command, list, attach, send, cancel, with commas between'),
     ('rotate.none', 126, 409, 'pair the machine anew over a network first'),
     ('rotate.superseded', 126, 409, 'nothing is to be done: a later order counts'),
     ('rotate.unreached', 75, 504, 'make sure that the Host is reached there, and order anew'),
     ('run.ask', 3, 422, 'leave out --ask, or run this on a terminal'),
     ('run.folder', 2, 422, 'see the message; change into a folder of your own'),
     ('run.over', 126, 409, 'start another run'),
+    ('run.port', 2, 422, 'see the message; take another port'),
     ('run.preset', 2, 404, 'see bastion sql ''SELECT DISTINCT name FROM egress_preset'''),
     ('sandbox.backend', 3, 503, 'install bubblewrap, or take the backend native'),
     ('sandbox.busy', 75, 503, 'wait for a run to end: bastion sql ''SELECT * FROM live_sandboxes'''),
@@ -5004,6 +6452,26 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('sandbox.time', 75, 504, 'allow more time, or ask for less'),
     ('sandbox.transition', 1, 500, 'this is a fault in bastion: please report it'),
     ('sandbox.userns', 3, 503, 'have an administrator allow it as the message says; nothing runs without it'),
+    ('schedule.cron', 2, 422, 'five fields: minute hour day month weekday, as in */15 8-18 * * mon-fri; or @daily'),
+    ('schedule.due', 1, 500, 'this is a fault in bastion: please report it'),
+    ('schedule.early', 1, 500, 'this is a fault in bastion: please report it'),
+    ('schedule.every', 2, 422, 'give it as 30s, 15m, 2h or 7d'),
+    ('schedule.exists', 3, 409, 'give it another name, or remove the other: bastion schedule rm NAME'),
+    ('schedule.fixed', 1, 500, 'this is a fault in bastion: please report it'),
+    ('schedule.full', 75, 429, 'remove one: bastion schedule rm NAME; or raise the setting schedule.max'),
+    ('schedule.missed', 75, 409, 'add it with --missed run to have such times run late'),
+    ('schedule.name', 2, 422, 'name it with letters, digits, dots, dashes and underscores'),
+    ('schedule.never', 2, 422, 'look at its days and months: not every month has a day 30 or 31'),
+    ('schedule.over', 126, 409, 'add it anew: bastion schedule rm NAME, then add'),
+    ('schedule.overlap', 75, 409, 'wait for its end, or cancel it: bastion session ls'),
+    ('schedule.paused', 126, 409, 'resume it: bastion schedule resume NAME'),
+    ('schedule.round', 1, 500, 'this is a fault in bastion: please report it'),
+    ('schedule.runs', 2, 422, 'give a number from 0 to 1000000000'),
+    ('schedule.start', 2, 422, 'give --first with --every, as 30s, 15m, 2h or 7d'),
+    ('schedule.transition', 1, 500, 'this is a fault in bastion: please report it'),
+    ('schedule.unknown', 2, 404, 'see bastion schedule ls'),
+    ('schedule.when', 2, 422, 'give one of --cron, --every and --daily'),
+    ('schedule.zone', 2, 422, 'give an IANA name as Europe/Berlin, or +hh:mm'),
     ('session.attempts', 1, 500, 'this is a fault in bastion: please report it'),
     ('session.busy', 75, 429, 'wait until some have run, or raise the setting session.queue'),
     ('session.cancelled', 126, 409, 'wait for its end: bastion session ls'),
@@ -5047,6 +6515,20 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('tls.identity', 126, 409, 'have a new certificate made'),
     ('tls.missing', 3, 503, 'have the certificate made: bastion host serve, or bastion pair --replace'),
     ('tls.often', 126, 429, 'wait a day, or raise the setting tls.per_day'),
+    ('token.dropped', 126, 403, 'forget the rule, and allow it with another token'),
+    ('token.final', 126, 409, 'add another token'),
+    ('token.fixed', 126, 409, 'drop it and add another'),
+    ('token.header', 2, 422, 'for example: --header X-Api-Key'),
+    ('token.host', 126, 403, 'see bastion token ls for its hosts'),
+    ('token.kept', 126, 409, 'bastion token rm NAME'),
+    ('token.key', 1, 500, 'this lane holds no key for tokens: see the daemon''s messages'),
+    ('token.many', 126, 409, 'remove tokens, or raise the settings token.live and token.hosts'),
+    ('token.name', 2, 422, 'choose another name'),
+    ('token.scheme', 2, 422, 'for example: --scheme Bearer, --scheme Basic, --scheme none'),
+    ('token.secret', 2, 422, 'give it on standard input: bastion token add NAME --host HOST <FILE'),
+    ('token.trace', 126, 403, 'use another method'),
+    ('token.transition', 1, 500, 'this is a fault in bastion: please report it'),
+    ('token.unknown', 126, 404, 'see bastion token ls'),
     ('tool_grant.final', 126, 409, 'grant it anew: bastion sandbox grants allow'),
     ('tool_grant.fixed', 126, 409, 'grant it anew: bastion sandbox grants allow'),
     ('tool_grant.full', 126, 409, 'revoke some first: bastion sandbox grants'),
@@ -5094,8 +6576,16 @@ INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('egress_flow', 'open', 'done'),
     ('egress_flow', 'open', 'failed'),
     ('egress_flow', 'open', 'lost'),
+    ('egress_request', '', 'open'),
+    ('egress_request', '', 'refused'),
+    ('egress_request', 'open', 'done'),
     ('egress_rule', '', 'active'),
     ('egress_rule', 'active', 'dropped'),
+    ('firing', '', 'running'),
+    ('firing', '', 'skipped'),
+    ('firing', 'running', 'cancelled'),
+    ('firing', 'running', 'done'),
+    ('firing', 'running', 'failed'),
     ('host_order', '', 'waiting'),
     ('host_order', 'sent', 'answered'),
     ('host_order', 'sent', 'expired'),
@@ -5111,15 +6601,26 @@ INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('host_terms', 'waiting', 'expired'),
     ('host_terms', 'waiting', 'failed'),
     ('host_terms', 'waiting', 'sent'),
+    ('op_manifest', '', 'active'),
+    ('op_manifest', 'active', 'dropped'),
+    ('op_manifest', 'active', 'replaced'),
     ('quarantine', '', 'held'),
     ('quarantine', 'held', 'lapsed'),
     ('quarantine', 'held', 'lifted'),
+    ('remote_credential', '', 'active'),
+    ('remote_credential', 'active', 'expired'),
+    ('remote_credential', 'active', 'revoked'),
+    ('remote_credential', 'active', 'rotated'),
     ('sandbox_run', '', 'starting'),
     ('sandbox_run', 'running', 'ended'),
     ('sandbox_run', 'running', 'lost'),
     ('sandbox_run', 'starting', 'failed'),
     ('sandbox_run', 'starting', 'lost'),
     ('sandbox_run', 'starting', 'running'),
+    ('schedule', '', 'active'),
+    ('schedule', 'active', 'over'),
+    ('schedule', 'active', 'paused'),
+    ('schedule', 'paused', 'active'),
     ('session', '', 'queued'),
     ('session', 'queued', 'cancelled'),
     ('session', 'queued', 'running'),
@@ -5129,6 +6630,8 @@ INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('session', 'running', 'queued'),
     ('tls_identity', '', 'current'),
     ('tls_identity', 'current', 'past'),
+    ('token', '', 'active'),
+    ('token', 'active', 'dropped'),
     ('tool_grant', '', 'active'),
     ('tool_grant', 'active', 'replaced'),
     ('tool_grant', 'active', 'revoked');
@@ -5209,8 +6712,10 @@ INSERT INTO egress_preset (name, suffix, port, doc) VALUES
 INSERT INTO op (name, usage, summary, class) VALUES
     ('file:move', 'FROM TO', 'move a file or folder within its file system, onto nothing', 'action'),
     ('file:put', 'PATH TEXT', 'write a file whole, keeping its owner and mode; dry: which lines would change', 'action'),
+    ('git:fetch', 'TREE [HOST[:PORT]]', 'fetch the branches of a git tree of bastion''s user from where it is from', 'action'),
     ('grant:drop', 'GRANT | all', 'give back a grant of this Host, or all of them', 'own'),
     ('grant:list', '', 'what this Host may do here, within which bounds, and when next', 'own'),
+    ('k8s:set_image', 'NAMESPACE/DEPLOYMENT/CONTAINER IMAGE', 'have a container of a cluster run another image; dry: which it runs now', 'action'),
     ('observe:disks', '', 'the file systems that are mounted, and how full they are', 'observe'),
     ('observe:firewall', '', 'the chains of the packet filter: their hooks, policies and numbers of rules', 'observe'),
     ('observe:kernel', '[MINUTES 1..1440]', 'what the kernel logged lately', 'observe'),
@@ -5231,7 +6736,11 @@ INSERT INTO op_param (op, position, name, type, needed, low, high, pattern, fall
     ('file:move', 2, 'target', 'string', 1, 2, 4095, '^/', NULL, 'absolute path that it has then'),
     ('file:put', 1, 'path', 'string', 1, 2, 4095, '^/', NULL, 'absolute path of the file'),
     ('file:put', 2, 'text', 'string', 1, 1, 4095, NULL, NULL, 'all that is to be in it'),
+    ('git:fetch', 1, 'tree', 'string', 1, 2, 255, '^/', NULL, 'absolute path of the tree'),
+    ('git:fetch', 2, 'from', 'string', 0, 1, 261, NULL, NULL, 'the HOST[:PORT] that the tree has to be from'),
     ('grant:drop', 1, 'grant', 'string', 1, 1, 19, '^(all|[1-9][0-9]*)$', NULL, 'the number of a grant, or all'),
+    ('k8s:set_image', 1, 'container', 'string', 1, 5, 192, NULL, NULL, 'NAMESPACE/DEPLOYMENT/CONTAINER'),
+    ('k8s:set_image', 2, 'image', 'string', 1, 3, 255, NULL, NULL, 'REGISTRY/PATH:TAG, or with @sha256:DIGEST'),
     ('observe:kernel', 1, 'minutes', 'integer', 0, 1, 1440, NULL, '15', 'how far to look back'),
     ('observe:packages', 1, 'prefix', 'string', 0, 1, 64, NULL, '*', 'how their names begin; * for all'),
     ('observe:processes', 1, 'owner', 'string', 0, 1, 32, NULL, NULL, 'the name of an account; without one all are counted'),
@@ -5245,8 +6754,10 @@ INSERT INTO op_param (op, position, name, type, needed, low, high, pattern, fall
 INSERT INTO op_result (op, schema) VALUES
     ('file:move', '{"type":"object","properties":{"from":{"type":"string"},"to":{"type":"string"},"dry":{"type":"boolean"},"kind":{"type":"string"},"bytes":{"type":"integer"}},"required":["from","to","dry"]}'),
     ('file:put', '{"type":"object","properties":{"path":{"type":"string"},"dry":{"type":"boolean"},"changed":{"type":"boolean"},"exists":{"type":"boolean"},"bytes_before":{"type":["integer","null"]},"bytes_after":{"type":"integer"},"from_line":{"type":["integer","null"]},"lines_removed":{"type":"integer"},"lines_added":{"type":"integer"},"mode":{"type":"string"}},"required":["path","dry","changed"]}'),
+    ('git:fetch', '{"type":"object","properties":{"tree":{"type":"string"},"from":{"type":"string"},"dry":{"type":"boolean"},"refs":{"type":"array","items":{"type":"object","properties":{"ref":{"type":"string"},"before":{"type":["string","null"]},"after":{"type":"string"}}}},"more":{"type":"integer"}},"required":["tree","from","dry","refs"]}'),
     ('grant:drop', '{"type":"object","properties":{"dropped":{"type":"integer"}},"required":["dropped"]}'),
     ('grant:list', '{"type":"object","properties":{"grants":{"type":"array","items":{"type":"object","properties":{"grant":{"type":"integer"},"op":{"type":"string"},"args":{"type":"array","items":{"type":"string"}},"bounds":{"type":["object","null"]},"uses_left":{"type":"integer"},"expires_at":{"type":"integer","description":"ms UTC"},"next_at":{"type":["integer","null"],"description":"ms UTC: when a window or a rate lets it be used next"}},"required":["grant","op","args","uses_left","expires_at"]}},"more":{"type":"integer","description":"grants that are not listed"}},"required":["grants"]}'),
+    ('k8s:set_image', '{"type":"object","properties":{"container":{"type":"string"},"image":{"type":"string"},"dry":{"type":"boolean"},"before":{"type":"string"}},"required":["container","image","dry","before"]}'),
     ('observe:disks', '{"type":"object","properties":{"disks":{"type":"array","items":{"type":"object","properties":{"path":{"type":"string"},"device":{"type":"string"},"type":{"type":"string"},"size_bytes":{"type":["integer","null"]},"used_bytes":{"type":["integer","null"]},"used_percent":{"type":["integer","null"]},"inodes":{"type":["integer","null"]},"inodes_free":{"type":["integer","null"]},"not_asked":{"type":["string","null"]}}}},"more":{"type":"integer","description":"that are not listed"},"unreadable":{"type":"string","description":"why there is no answer"}},"required":[]}'),
     ('observe:firewall', '{"type":"object","properties":{"tables":{"type":"integer"},"rules":{"type":"integer"},"chains":{"type":"array","items":{"type":"object","properties":{"family":{"type":"string"},"table":{"type":"string"},"name":{"type":"string"},"hook":{"type":["string","null"]},"policy":{"type":["string","null"]},"rules":{"type":"integer"}}}},"more":{"type":"integer","description":"that are not listed"},"unreadable":{"type":"string","description":"why there is no answer"}},"required":[]}'),
     ('observe:kernel', '{"type":"object","properties":{"unit":{"type":"string"},"minutes":{"type":"integer"},"lines":{"type":"integer"},"bytes":{"type":"integer"},"cut":{"type":"boolean"},"unreadable":{"type":"string","description":"why there is no answer"}},"required":["unit","minutes","lines","bytes"]}'),
@@ -5316,10 +6827,12 @@ INSERT INTO strike (code) VALUES
     ('op.replayed'),
     ('op.unknown');
 
-INSERT INTO verb (name, op, tool) VALUES
-    ('file.move', 'file:move', NULL),
-    ('file.put', 'file:put', NULL),
-    ('package.install', 'package:install', 'apt-get'),
-    ('service.restart', 'service:restart', 'systemctl'),
-    ('tree.checkout', 'tree:checkout', 'git'),
-    ('user.lock', 'user:lock', 'usermod');
+INSERT INTO verb (name, op, tool, dials, declares) VALUES
+    ('file.move', 'file:move', NULL, 0, NULL),
+    ('file.put', 'file:put', NULL, 0, NULL),
+    ('git.fetch', 'git:fetch', 'git', 1, 1),
+    ('k8s.set_image', 'k8s:set_image', 'kubectl', 1, 1),
+    ('package.install', 'package:install', 'apt-get', 0, NULL),
+    ('service.restart', 'service:restart', 'systemctl', 0, NULL),
+    ('tree.checkout', 'tree:checkout', 'git', 0, NULL),
+    ('user.lock', 'user:lock', 'usermod', 0, NULL);
