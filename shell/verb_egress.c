@@ -142,6 +142,8 @@ rule(struct cli *cli, const char *verdict, const char *what, const struct option
 	else
 		printf("%s. To take it back: bastion egress forget %" PRId64 "\n",
 		    asked.deny ? "Denied" : "Allowed", id);
+	if (cli->mode != CLI_JSON && o->narrow && store_setting(cli->db, "egress.inspect") == 0)
+		printf("The lane looks into no tunnels yet: bastion egress inspect rules\n");
 	return 0;
 }
 

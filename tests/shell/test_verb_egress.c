@@ -121,6 +121,30 @@ check_says_what_would_be(void **state)
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM own_address"), 0);
 }
 
+/* What rules say of requests, and which tunnels are looked into. */
+static void
+tunnels_are_looked_into_on_request(void **state)
+{
+	(void)state;
+	egress(0, "No rule says anything", "within");
+	egress(0, "No request was seen", "requests");
+	egress(0, "none", "inspect");
+	egress(126, "egress.no_authority", "inspect ca");
+	egress(0, "bastion egress inspect rules", "allow a.example --method GET --path /repos/*");
+	egress(0, "Allowed", "allow a.example --websocket --path /live");
+	egress(0, "\"path\":\"/repos/*\"", "within --json");
+	egress(126, "token.unknown", "allow b.example --token nobody");
+	egress(126, "egress.within", "allow b.example --method get");
+	egress(126, "egress.within", "deny b.example --method GET");
+	egress(0, "bastion-ca.pem", "inspect rules");
+	egress(0, "those whose rule", "inspect");
+	egress(0, "", "inspect off");
+	egress(2, "usage", "inspect some");
+	assert_int_equal(
+	    scratch_value(&s, "SELECT value FROM setting WHERE name = 'egress.inspect'"), 0);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM egress_within"), 2);
+}
+
 /* The lists. */
 static void
 connections_are_listed(void **state)
@@ -152,6 +176,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(rules_come_and_go, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(odd_rules_are_refused, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(check_says_what_would_be, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(tunnels_are_looked_into_on_request, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(connections_are_listed, set_up, tear_down),
 	};
 
