@@ -2,9 +2,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "engine/store/committer.h"
+
+#define SHARED_MOST 256 /* jobs of a batch; past it nothing is added */
 
 struct queue {
 	struct commit_job *first, **last;
@@ -24,9 +25,7 @@ struct committer {
 	struct queue asked, done; /* both under the mutex */
 	struct mail *mail;        /* under way to the loop, or NULL */
 	bool stopping;
-	bool brief;        /* set before the first job */
-	int64_t commit_ns; /* how long the last commit took; the thread's own */
-	size_t pending;    /* the loop's own */
+	size_t pending; /* the loop's own */
 };
 
 static void
@@ -72,51 +71,41 @@ job_run(struct committer *c, struct commit_job *job)
 		job_failed(job, c->db);
 }
 
-static int64_t
-now_ns(void)
+static struct commit_job *
+jobs_take(struct committer *c)
 {
-	struct timespec ts;
+	struct commit_job *all;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
-
-/* Whether ${job} is the last of its batch: those behind it then stand in front of the next. */
-static bool
-is_enough(const struct committer *c, const struct commit_job *job, int64_t began)
-{
-	return c->brief && job->next != NULL && now_ns() - began >= c->commit_ns;
+	pthread_mutex_lock(&c->mutex);
+	all = queue_take(&c->asked);
+	pthread_mutex_unlock(&c->mutex);
+	return all;
 }
 
 /*
- * One transaction for all of them.  If it cannot be made durable, none of them was decided.
- * Return what was left of them for the next, and cut it off.
+ * One transaction for all of them, and for what is asked while they run, within bounds.  If it
+ * cannot be made durable, none of them was decided.
  */
-static struct commit_job *
+static void
 batch_run(struct committer *c, struct commit_job *batch)
 {
-	struct commit_job *job, *rest = NULL;
-	int64_t began;
+	struct commit_job *job;
+	size_t n = 0;
 	int failed;
 
 	failed = store_begin(c->db);
-	began = now_ns();
 	for (job = batch; job != NULL; job = job->next) {
 		if (failed)
 			job_failed(job, c->db);
 		else
 			job_run(c, job);
-		if (is_enough(c, job, began)) {
-			rest = job->next;
-			job->next = NULL;
-		}
+		if (++n < SHARED_MOST && job->next == NULL)
+			job->next = jobs_take(c);
 	}
-	began = now_ns();
-	if (!failed && store_commit(c->db) != 0)
-		for (job = batch; job != NULL; job = job->next)
-			job_failed(job, c->db);
-	c->commit_ns = now_ns() - began;
-	return rest;
+	if (failed || store_commit(c->db) == 0)
+		return;
+	for (job = batch; job != NULL; job = job->next)
+		job_failed(job, c->db);
 }
 
 /* In the loop's thread: tell whoever asked. */
@@ -177,34 +166,23 @@ hand_back(struct committer *c, struct commit_job *batch)
 	pthread_mutex_unlock(&c->mutex);
 }
 
-/* Behind what was left over. */
-static struct commit_job *
-batch_take(struct committer *c, struct commit_job *rest)
-{
-	struct commit_job *batch, **end;
-
-	pthread_mutex_lock(&c->mutex);
-	while (rest == NULL && c->asked.first == NULL && !c->stopping)
-		pthread_cond_wait(&c->work, &c->mutex);
-	batch = queue_take(&c->asked);
-	pthread_mutex_unlock(&c->mutex);
-	for (end = &rest; *end != NULL; end = &(*end)->next)
-		;
-	*end = batch;
-	return rest;
-}
-
 static void *
 committer_thread(void *ctx)
 {
 	struct committer *c = ctx;
-	struct commit_job *batch, *rest = NULL;
+	struct commit_job *batch;
 
-	while ((batch = batch_take(c, rest)) != NULL) {
-		rest = batch_run(c, batch);
+	for (;;) {
+		pthread_mutex_lock(&c->mutex);
+		while (c->asked.first == NULL && !c->stopping)
+			pthread_cond_wait(&c->work, &c->mutex);
+		batch = queue_take(&c->asked);
+		pthread_mutex_unlock(&c->mutex);
+		if (batch == NULL)
+			return NULL;
+		batch_run(c, batch);
 		hand_back(c, batch);
 	}
-	return NULL;
 }
 
 struct committer *
@@ -249,12 +227,6 @@ committer_quiet(struct committer *c)
 	store_quiet(c->db);
 }
 
-void
-committer_brief(struct committer *c)
-{
-	c->brief = true;
-}
-
 size_t
 committer_pending(const struct committer *c)
 {
@@ -264,7 +236,7 @@ committer_pending(const struct committer *c)
 void
 committer_stop(struct committer *c)
 {
-	struct commit_job *batch, *rest;
+	struct commit_job *batch;
 
 	if (c == NULL)
 		return;
@@ -276,11 +248,10 @@ committer_stop(struct committer *c)
 	if (c->mail != NULL)
 		c->mail->to = NULL;
 	/* Whoever is told may ask again. */
-	for (deliver(c); (batch = queue_take(&c->asked)) != NULL; deliver(c))
-		for (; batch != NULL; batch = rest) {
-			rest = batch_run(c, batch);
-			hand_back(c, batch);
-		}
+	for (deliver(c); (batch = queue_take(&c->asked)) != NULL; deliver(c)) {
+		batch_run(c, batch);
+		hand_back(c, batch);
+	}
 	store_close(c->db);
 	pthread_cond_destroy(&c->work);
 	pthread_mutex_destroy(&c->mutex);

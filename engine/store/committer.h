@@ -1,5 +1,5 @@
-/* committer.h: decisions that arrive while a commit is in flight are committed together (group
- * commit). */
+/* committer.h: decisions that arrive while others are made or committed are committed together
+ * (group commit). */
 #ifndef ENGINE_STORE_COMMITTER_H
 #define ENGINE_STORE_COMMITTER_H
 
@@ -32,14 +32,6 @@ struct commit_job {
  */
 struct committer *committer_start(const struct home *home, enum store_role role,
     const struct store_keys *keys, const char *acting, struct loop *loop, struct refusal *r);
-
-/**
- * committer_brief(committer):
- * From now on commit as soon as the jobs of a batch took as long as the last commit did; the others
- * come with the next.  For whoever has much to do for each job that is done, and else would do it
- * for all of them at once, and nothing before.  Call before the first job.
- */
-void committer_brief(struct committer *committer);
 
 /**
  * committer_quiet(committer):

@@ -43,10 +43,10 @@ egress_start(struct actor_env *env, struct refusal *r)
 	    .tokens = env->wire};
 
 	/*
-	 * Two threads take and give back the same small pieces all the time: one arena that keeps
+	 * Two threads take and give back small pieces all the time: an arena for each, that keeps
 	 * what it got from the kernel.
 	 */
-	mallopt(M_ARENA_MAX, 1);
+	mallopt(M_ARENA_MAX, 2);
 	mallopt(M_TRIM_THRESHOLD, KEPT);
 	mallopt(M_TOP_PAD, KEPT / 4);
 	if ((env->ctx = proxy_new(&config, r)) == NULL)

@@ -789,7 +789,6 @@ proxy_fill(struct proxy *proxy, struct refusal *r)
 		return -1;
 	if (loop_add(config->loop, proxy->watch, EPOLLIN, on_own, proxy) != 0)
 		return refusal_errno(r, "socket.bind", "cannot watch this machine's addresses");
-	committer_brief(proxy->committer);
 	committer_quiet(proxy->committer);
 	own_refresh(proxy);
 	inspector_look(proxy);
