@@ -563,6 +563,11 @@ WITH queued AS (
                                        length(CAST(json_extract(a.body, '$.command') AS BLOB)))
                          ELSE a.body END,
                     '$.command')
+                -- A command as root is kept out of it, too: how long it was, and its digest.
+                WHEN a.body ->> '$.op' = 'root:exec' AND json_type(a.body, '$.args[0]') = 'text' THEN
+                json_set(json_remove(a.body, '$.args'),
+                         '$.command_bytes', length(CAST(a.body ->> '$.args[0]' AS BLOB)),
+                         '$.command_sha256', lower(hex(sha256(a.body ->> '$.args[0]'))))
                 ELSE a.body END AS body
       FROM audit_outbox AS o JOIN audit AS a ON a.seq = o.seq)
 SELECT seq,
@@ -2510,6 +2515,8 @@ BEGIN
     SELECT NEW.name, p.key + 1, p.value ->> '$.name', p.value ->> '$.type', coalesce(p.value ->> '$.needed', 1),
            coalesce(p.value ->> '$.min', 1), coalesce(p.value ->> '$.max', 4095), p.value ->> '$.doc'
       FROM json_each(NEW.manifest, '$.params') AS p;
+    INSERT INTO verb_probe (verb, can, why, at) VALUES (NEW.name, 1, '', now_ms())
+        ON CONFLICT DO UPDATE SET can = 1, why = '', at = now_ms();
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('management', 'op_manifest', NEW.id, NEW.state, '',
             json_object('op', NEW.name, 'program', NEW.manifest ->> '$.program', 'program_sha256', NEW.program_sha256,
@@ -2539,6 +2546,7 @@ BEGIN
     UPDATE grant SET state = 'dropped', ended_at = now_ms(), end_reason = 'the op was ' || NEW.state
      WHERE op = NEW.name AND state = 'active';
     UPDATE approval SET state = 'expired', decided_at = now_ms() WHERE op = NEW.name AND state = 'pending';
+    UPDATE verb_probe SET can = 0, why = 'it was ' || NEW.state, at = now_ms() WHERE verb = NEW.name;
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('management', 'op_manifest', NEW.id, NEW.state, '', json_object('op', NEW.name, 'reason', NEW.end_reason));
 END;
@@ -2593,9 +2601,31 @@ BEGIN
     INSERT INTO added_op_ask (op, args) VALUES (NEW.op, NEW.args);
 END;
 
+CREATE VIEW root_ask AS SELECT '' AS args, '' AS bounds WHERE false;
+
+CREATE TRIGGER root_ask_is_one_command INSTEAD OF INSERT ON root_ask
+BEGIN
+    SELECT RAISE(ABORT, 'op.args|a command is one text of 1 to 4095 characters')
+     WHERE json_array_length(NEW.args) <> 1 OR json_type(NEW.args, '$[0]') IS NOT 'text'
+        OR length(NEW.args ->> 0) NOT BETWEEN 1 AND 4095 OR instr(NEW.args, '\u0000') > 0;
+    SELECT RAISE(ABORT, 'root.exact|a command as root is approved in its exact words: no bound lets another take its place')
+     WHERE json_type(NEW.bounds, '$.command') IS NOT NULL;
+    SELECT refuse('root.authority', why, 0) FROM verb_probe WHERE verb = 'root:exec' AND NOT can;
+END;
+
+CREATE TRIGGER op_run_of_root BEFORE INSERT ON op_run WHEN NEW.op = 'root:exec'
+BEGIN
+    INSERT INTO root_ask (args, bounds) VALUES (NEW.args, NULL);
+END;
+
+CREATE TRIGGER approval_of_root BEFORE INSERT ON approval WHEN NEW.op = 'root:exec' AND json_valid(NEW.args)
+BEGIN
+    INSERT INTO root_ask (args, bounds) VALUES (NEW.args, iif(json_valid(NEW.bounds), NEW.bounds, NULL));
+END;
+
 CREATE TABLE program_run (
     op_run_id      INTEGER PRIMARY KEY REFERENCES op_run (id),
-    manifest_id    INTEGER NOT NULL REFERENCES op_manifest (id),
+    manifest_id    INTEGER REFERENCES op_manifest (id),
     sandbox_run_id INTEGER REFERENCES sandbox_run (id)
 ) STRICT;
 
@@ -2604,8 +2634,14 @@ BEGIN
     SELECT RAISE(ABORT, 'op.output|only a run that was begun runs a program')
      WHERE (SELECT state FROM op_run WHERE id = NEW.op_run_id) IS NOT 'running';
     SELECT RAISE(ABORT, 'manifest.edited|the record of this op was changed by another tool, or its signer is not trusted any more')
-     WHERE NOT EXISTS (SELECT 1 FROM added_ops AS a JOIN op_run AS r ON r.op = a.name
+     WHERE NEW.manifest_id IS NOT NULL
+       AND NOT EXISTS (SELECT 1 FROM added_ops AS a JOIN op_run AS r ON r.op = a.name
                         WHERE r.id = NEW.op_run_id AND a.id = NEW.manifest_id AND a.holds = 'yes');
+    SELECT RAISE(ABORT, 'grant.gone|the grant was taken back or is used up')
+     WHERE NEW.manifest_id IS NULL
+       AND NOT EXISTS (SELECT 1 FROM op_run AS r JOIN grant AS g ON g.id = r.grant_id
+                        WHERE r.id = NEW.op_run_id AND r.op = 'root:exec' AND g.kind = 'root' AND g.args = r.args
+                          AND g.state IN ('active', 'spent') AND seal_ok('grant', g.seal_text, g.seal) = 1);
 END;
 
 CREATE TRIGGER program_run_moves BEFORE UPDATE ON program_run
@@ -4966,6 +5002,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('quarantine.window_ms', 600000, 'ms', 1000, 86400000, 'how long such an ask counts'),
     ('refused.kept', 1000, 'rows', 100, 1000000, 'refused asks of one kind of one Host that are kept within refused.stretch_ms'),
     ('refused.stretch_ms', 3600000, 'ms', 1000, 86400000, 'stretch of time for refused.kept'),
+    ('root.tasks', 96, 'tasks', 8, 100000, 'processes and threads of a command as root'),
     ('rotate.try_ms', 86400000, 'ms', 1000, 2592000000, 'how long new endpoints are tried before the order has failed'),
     ('sandbox.cpu_percent', 0, 'percent', 0, 100000, 'share of one processor that a sandbox may use; 0: no cap'),
     ('sandbox.effect', 536870912, 'bytes', 65536, 1099511627776, 'what a program in a sandbox may change before it is applied or thrown away'),
@@ -5161,6 +5198,8 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('quarantine.late', 126, 409, 'nothing is to be done: this Host may ask again'),
     ('quarantine.none', 2, 404, 'see bastion quarantine for those that are held'),
     ('quarantine.transition', 126, 409, 'see bastion quarantine for those that are held'),
+    ('root.authority', 3, 501, 'run the box''s daemon as root'),
+    ('root.exact', 2, 422, 'ask for the command as it is to run'),
     ('rotate.none', 126, 409, 'pair the machine anew over a network first'),
     ('rotate.superseded', 126, 409, 'nothing is to be done: a later order counts'),
     ('rotate.unreached', 75, 504, 'make sure that the Host is reached there, and order anew'),
@@ -5373,6 +5412,7 @@ INSERT INTO op (name, usage, summary, class) VALUES
     ('observe:timers', '', 'the timers of systemd: when they ran and when they run next', 'observe'),
     ('observe:users', '', 'the accounts of the password file: who can log in, who administers', 'observe'),
     ('package:install', 'PACKAGE', 'install a Debian package with what it needs', 'action'),
+    ('root:exec', 'COMMAND', 'run a command as root by sh -c, in exactly the words that a person approved', 'root'),
     ('service:restart', 'SERVICE', 'restart a service of systemd', 'action'),
     ('tree:checkout', 'TREE REF', 'check out a commit that a git tree of bastion''s user has already', 'action'),
     ('user:lock', 'ACCOUNT', 'lock the password of an account', 'action');
@@ -5388,6 +5428,7 @@ INSERT INTO op_param (op, position, name, type, needed, low, high, pattern, fall
     ('observe:processes', 1, 'owner', 'string', 0, 1, 32, NULL, NULL, 'the name of an account; without one all are counted'),
     ('observe:services', 1, 'state', 'string', 0, 1, 7, '^(all|failed|running)$', 'all', 'which of them'),
     ('package:install', 1, 'package', 'string', 1, 1, 64, NULL, NULL, 'its name'),
+    ('root:exec', 1, 'command', 'string', 1, 1, 4095, NULL, NULL, 'what sh runs, as root and without a sandbox'),
     ('service:restart', 1, 'service', 'string', 1, 1, 112, NULL, NULL, 'the name of the service'),
     ('tree:checkout', 1, 'tree', 'string', 1, 2, 255, '^/', NULL, 'absolute path of the tree'),
     ('tree:checkout', 2, 'ref', 'string', 1, 1, 128, NULL, NULL, 'a branch, tag or commit that is there'),
@@ -5409,6 +5450,7 @@ INSERT INTO op_result (op, schema) VALUES
     ('observe:timers', '{"type":"object","properties":{"count":{"type":"integer"},"timers":{"type":"array","items":{"type":"object","properties":{"unit":{"type":"string"},"activates":{"type":["string","null"]},"next":{"type":["string","null"]},"last":{"type":["string","null"]}}}},"more":{"type":"integer","description":"that are not listed"},"unreadable":{"type":"string","description":"why there is no answer"}},"required":[]}'),
     ('observe:users', '{"type":"object","properties":{"count":{"type":"integer"},"users":{"type":"array","items":{"type":"object","properties":{"user":{"type":"string"},"uid":{"type":"integer"},"home":{"type":"string"},"shell":{"type":"string"},"logs_in":{"type":"boolean"},"groups":{"type":"array","items":{"type":"string"}},"admin":{"type":"boolean"}}}},"more":{"type":"integer","description":"that are not listed"},"unreadable":{"type":"string","description":"why there is no answer"}},"required":[]}'),
     ('package:install', '{"type":"object","properties":{"package":{"type":"string"},"dry":{"type":"boolean"},"installs":{"type":"array","items":{"type":"string"}},"removes":{"type":"array","items":{"type":"string"}}},"required":["package","dry"]}'),
+    ('root:exec', '{"type":"object","properties":{"exit":{"type":"integer"},"tasks_capped":{"type":"boolean","description":"proven by the kernel before it began"},"notes":{"type":"array","items":{"type":"string"}}},"required":["exit","tasks_capped","notes"]}'),
     ('service:restart', '{"type":"object","properties":{"unit":{"type":"string"},"dry":{"type":"boolean"},"before":{"type":["string","null"]},"after":{"type":["string","null"]}},"required":["unit","dry"]}'),
     ('tree:checkout', '{"type":"object","properties":{"tree":{"type":"string"},"ref":{"type":"string"},"dry":{"type":"boolean"},"head":{"type":"string"},"commit":{"type":"string"},"files":{"type":"array","items":{"type":"object","properties":{"change":{"type":"string"},"path":{"type":"string"}}}},"more":{"type":"integer"}},"required":["tree","ref","dry","commit"]}'),
     ('user:lock', '{"type":"object","properties":{"user":{"type":"string"},"uid":{"type":"integer"},"dry":{"type":"boolean"}},"required":["user","dry"]}');
