@@ -2594,6 +2594,10 @@ END;
 CREATE TRIGGER op_run_of_added_op BEFORE INSERT ON op_run WHEN NEW.op GLOB 'run:*'
 BEGIN
     INSERT INTO added_op_ask (op, args) VALUES (NEW.op, NEW.args);
+    SELECT refuse('act.tool', s.why, 0)
+      FROM op_manifest AS m JOIN json_each(m.manifest, '$.verbs') AS v JOIN verb AS b ON b.op = v.value ->> 0
+      JOIN verb_support AS s ON s.verb = b.name
+     WHERE m.name = NEW.op AND m.state = 'active' AND NOT s.works;
 END;
 
 CREATE TRIGGER approval_of_added_op BEFORE INSERT ON approval WHEN NEW.op GLOB 'run:*' AND json_valid(NEW.args)

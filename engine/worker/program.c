@@ -470,21 +470,6 @@ on_output(void *ctx, uint32_t events)
 	over(g);
 }
 
-static void on_late(void *ctx);
-
-/* Read what it says from now on, within its time. */
-static int
-listen_to(struct program *g, struct refusal *r)
-{
-	struct loop *loop = g->of->env->loop;
-	int64_t left = g->until_ms - loop_now();
-
-	if (loop_add(loop, g->fd, EPOLLIN, on_output, g) != 0)
-		return refusal_errno(r, "op.start", "what it says could not be read");
-	g->timer = loop_after(loop, left > 1 ? left : 1, on_late, g);
-	return 0;
-}
-
 static void
 on_late(void *ctx)
 {
@@ -493,6 +478,27 @@ on_late(void *ctx)
 	g->timer = 0;
 	g->late = true;
 	runner_kill(g->of->runner, g->process);
+}
+
+/* Read what it says from now on, within its time: the text of a program, or the frames of a verb.
+ */
+static int
+listen_to(struct program *g, int64_t frame_max, struct refusal *r)
+{
+	struct loop *loop = g->of->env->loop;
+	int64_t left = g->until_ms - loop_now();
+	int64_t most = store_setting(g->of->env->db, "op.output");
+
+	pump_free(&g->pump);
+	if ((g->verbs > 0 ? pump_init : pump_init_text)(
+		&g->pump, g->fd, frame_max, most, frame_keep, g) != 0 ||
+	    loop_add(loop, g->fd, EPOLLIN, on_output, g) != 0) {
+		refusal_errno(r, "op.start", "what it says could not be read");
+		runner_kill(g->of->runner, g->process);
+		return -1;
+	}
+	g->timer = loop_after(loop, left > 1 ? left : 1, on_late, g);
+	return 0;
 }
 
 /*
@@ -789,10 +795,7 @@ hand_over(struct program *g, struct layout *l, struct refusal *r)
 		return -1;
 	}
 	g->fd = out[0];
-	if (pump_init_text(&g->pump, g->fd, store_setting(db, "op.frame"),
-		store_setting(db, "op.output"), frame_keep, g) != 0)
-		return refusal_errno(r, "op.start", "what it says could not be read");
-	return listen_to(g, r);
+	return listen_to(g, store_setting(db, "op.frame"), r);
 }
 
 static int
@@ -901,11 +904,7 @@ verb_start(struct program *g, struct refusal *r)
 		return -1;
 	}
 	g->verb++;
-	pump_free(&g->pump);
-	if (pump_init(&g->pump, g->fd, limits.frame_max, store_setting(db, "op.output"), frame_keep,
-		g) != 0)
-		return refusal_errno(r, "op.start", "what it says could not be read");
-	return listen_to(g, r);
+	return listen_to(g, limits.frame_max, r);
 }
 
 static void
@@ -1015,9 +1014,11 @@ programs_event(struct programs *p, struct runner_event *event)
 static void
 stop(struct program *g, const char *why)
 {
-	if (g->stopped == NULL)
-		runner_kill(g->of->runner, g->process);
+	/* What is being applied is applied whole. */
+	if (g->threaded || g->stopped != NULL)
+		return;
 	g->stopped = why;
+	runner_kill(g->of->runner, g->process);
 }
 
 void
