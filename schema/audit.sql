@@ -155,6 +155,11 @@ WITH queued AS (
                                        length(CAST(json_extract(a.body, '$.command') AS BLOB)))
                          ELSE a.body END,
                     '$.command')
+                -- A command as root is kept out of it, too: how long it was, and its digest.
+                WHEN a.body ->> '$.op' = 'root:exec' AND json_type(a.body, '$.args[0]') = 'text' THEN
+                json_set(json_remove(a.body, '$.args'),
+                         '$.command_bytes', length(CAST(a.body ->> '$.args[0]' AS BLOB)),
+                         '$.command_sha256', lower(hex(sha256(a.body ->> '$.args[0]'))))
                 ELSE a.body END AS body
       FROM audit_outbox AS o JOIN audit AS a ON a.seq = o.seq)
 SELECT seq,

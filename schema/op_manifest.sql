@@ -151,6 +151,8 @@ BEGIN
     SELECT NEW.name, p.key + 1, p.value ->> '$.name', p.value ->> '$.type', coalesce(p.value ->> '$.needed', 1),
            coalesce(p.value ->> '$.min', 1), coalesce(p.value ->> '$.max', 4095), p.value ->> '$.doc'
       FROM json_each(NEW.manifest, '$.params') AS p;
+    INSERT INTO verb_probe (verb, can, why, at) VALUES (NEW.name, 1, '', now_ms())
+        ON CONFLICT DO UPDATE SET can = 1, why = '', at = now_ms();
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('management', 'op_manifest', NEW.id, NEW.state, '',
             json_object('op', NEW.name, 'program', NEW.manifest ->> '$.program', 'program_sha256', NEW.program_sha256,
@@ -181,6 +183,7 @@ BEGIN
     UPDATE grant SET state = 'dropped', ended_at = now_ms(), end_reason = 'the op was ' || NEW.state
      WHERE op = NEW.name AND state = 'active';
     UPDATE approval SET state = 'expired', decided_at = now_ms() WHERE op = NEW.name AND state = 'pending';
+    UPDATE verb_probe SET can = 0, why = 'it was ' || NEW.state, at = now_ms() WHERE verb = NEW.name;
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('management', 'op_manifest', NEW.id, NEW.state, '', json_object('op', NEW.name, 'reason', NEW.end_reason));
 END;
@@ -230,9 +233,14 @@ BEGIN
                             ELSE bound_holds('like', p.pattern, a.value) IS NOT 1 END END);
 END;
 
+-- (What a machine lacks for one of its verbs is refused before anything is spent.)
 CREATE TRIGGER op_run_of_added_op BEFORE INSERT ON op_run WHEN NEW.op GLOB 'run:*'
 BEGIN
     INSERT INTO added_op_ask (op, args) VALUES (NEW.op, NEW.args);
+    SELECT refuse('act.tool', s.why, 0)
+      FROM op_manifest AS m JOIN json_each(m.manifest, '$.verbs') AS v JOIN verb AS b ON b.op = v.value ->> 0
+      JOIN verb_support AS s ON s.verb = b.name
+     WHERE m.name = NEW.op AND m.state = 'active' AND NOT s.works;
 END;
 
 CREATE TRIGGER approval_of_added_op BEFORE INSERT ON approval WHEN NEW.op GLOB 'run:*' AND json_valid(NEW.args)
@@ -240,10 +248,34 @@ BEGIN
     INSERT INTO added_op_ask (op, args) VALUES (NEW.op, NEW.args);
 END;
 
--- The row that lets a program start: which manifest it is of, and, once it is known, which sandbox it is in.
+-- A command as root is approved in its exact words, and runs where the worker is root.
+CREATE VIEW root_ask AS SELECT '' AS args, '' AS bounds WHERE false;
+
+CREATE TRIGGER root_ask_is_one_command INSTEAD OF INSERT ON root_ask
+BEGIN
+    SELECT RAISE(ABORT, 'op.args|a command is one text of 1 to 4095 characters')
+     WHERE json_array_length(NEW.args) <> 1 OR json_type(NEW.args, '$[0]') IS NOT 'text'
+        OR length(NEW.args ->> 0) NOT BETWEEN 1 AND 4095 OR instr(NEW.args, '\u0000') > 0;
+    SELECT RAISE(ABORT, 'root.exact|a command as root is approved in its exact words: no bound lets another take its place')
+     WHERE json_type(NEW.bounds, '$.command') IS NOT NULL;
+    SELECT refuse('root.authority', why, 0) FROM verb_probe WHERE verb = 'root:exec' AND NOT can;
+END;
+
+CREATE TRIGGER op_run_of_root BEFORE INSERT ON op_run WHEN NEW.op = 'root:exec'
+BEGIN
+    INSERT INTO root_ask (args, bounds) VALUES (NEW.args, NULL);
+END;
+
+CREATE TRIGGER approval_of_root BEFORE INSERT ON approval WHEN NEW.op = 'root:exec' AND json_valid(NEW.args)
+BEGIN
+    INSERT INTO root_ask (args, bounds) VALUES (NEW.args, iif(json_valid(NEW.bounds), NEW.bounds, NULL));
+END;
+
+-- The row that lets a program start: which manifest it is of (none: a command as root, on its grant), and, once it is
+-- known, which sandbox it is in.
 CREATE TABLE program_run (
     op_run_id      INTEGER PRIMARY KEY REFERENCES op_run (id),
-    manifest_id    INTEGER NOT NULL REFERENCES op_manifest (id),
+    manifest_id    INTEGER REFERENCES op_manifest (id),
     sandbox_run_id INTEGER REFERENCES sandbox_run (id)
 ) STRICT;
 
@@ -252,8 +284,14 @@ BEGIN
     SELECT RAISE(ABORT, 'op.output|only a run that was begun runs a program')
      WHERE (SELECT state FROM op_run WHERE id = NEW.op_run_id) IS NOT 'running';
     SELECT RAISE(ABORT, 'manifest.edited|the record of this op was changed by another tool, or its signer is not trusted any more')
-     WHERE NOT EXISTS (SELECT 1 FROM added_ops AS a JOIN op_run AS r ON r.op = a.name
+     WHERE NEW.manifest_id IS NOT NULL
+       AND NOT EXISTS (SELECT 1 FROM added_ops AS a JOIN op_run AS r ON r.op = a.name
                         WHERE r.id = NEW.op_run_id AND a.id = NEW.manifest_id AND a.holds = 'yes');
+    SELECT RAISE(ABORT, 'grant.gone|the grant was taken back or is used up')
+     WHERE NEW.manifest_id IS NULL
+       AND NOT EXISTS (SELECT 1 FROM op_run AS r JOIN grant AS g ON g.id = r.grant_id
+                        WHERE r.id = NEW.op_run_id AND r.op = 'root:exec' AND g.kind = 'root' AND g.args = r.args
+                          AND g.state IN ('active', 'spent') AND seal_ok('grant', g.seal_text, g.seal) = 1);
 END;
 
 CREATE TRIGGER program_run_moves BEFORE UPDATE ON program_run

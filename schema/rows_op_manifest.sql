@@ -1,8 +1,15 @@
 -- rows_op_manifest.sql: limits, refusals and moves of ops that a person adds.
 INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('manifest.file', 67108864, 'bytes', 4096, 1073741824, 'longest program, or interpreter, of an added op'),
+    ('root.tasks', 96, 'tasks', 8, 100000, 'processes and threads of a command as root'),
     ('manifest.live', 256, 'rows', 1, 10000, 'added ops at once'),
     ('manifest.changes', 500, 'rows', 1, 10000, 'changes that the answer of a program lists');
+INSERT INTO op (name, class, usage, summary) VALUES
+    ('root:exec', 'root', 'COMMAND', 'run a command as root by sh -c, in exactly the words that a person approved');
+INSERT INTO op_param (op, position, name, type, needed, low, high, pattern, fallback, doc) VALUES
+    ('root:exec', 1, 'command', 'string', 1, 1, 4095, NULL, NULL, 'what sh runs, as root and without a sandbox');
+INSERT INTO op_result (op, schema) VALUES
+    ('root:exec', '{"type":"object","properties":{"exit":{"type":"integer"},"tasks_capped":{"type":"boolean","description":"proven by the kernel before it began"},"notes":{"type":"array","items":{"type":"string"}}},"required":["exit","tasks_capped","notes"]}');
 INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('op_manifest', '', 'active'),
     ('op_manifest', 'active', 'replaced'),
@@ -31,4 +38,6 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('manifest.transition', 1, 500, 'add it with the verb: bastion op add'),
     ('manifest.unknown', 2, 404, 'see bastion op ls'),
     ('manifest.verbs', 2, 422, 'see bastion ops verbs for their ops'),
+    ('root.authority', 3, 501, 'run the box''s daemon as root'),
+    ('root.exact', 2, 422, 'ask for the command as it is to run'),
     ('policy.held', 126, 403, 'see bastion sandbox policy, and bastion sandbox explain for what it says');

@@ -136,6 +136,9 @@ look(struct cli *cli, struct stmt *q, struct answer *answer)
 	    {stmt_get_text(q, 2), strlen(stmt_get_text(q, 2))}};
 	struct observe_limits limits;
 
+	if (strncmp(op, "run:", 4) == 0)
+		return refusal_set(&cli->refusal, "op.dry",
+		    "an added op is looked at by its Host, once it is granted: see bastion op show");
 	if (observe_find(op) == NULL || !observe_find(op)->acts)
 		return refusal_set(&cli->refusal, "op.dry", "this op changes nothing to look at");
 	observe_defaults(&limits, &env);

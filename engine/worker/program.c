@@ -38,7 +38,16 @@ static const char WHAT[] =
     "  FROM op_run AS r JOIN added_ops AS a ON a.name = r.op WHERE r.id = :id AND a.holds = 'yes'";
 
 static const char BEGUN[] =
-    "INSERT INTO program_run (op_run_id, manifest_id) VALUES (:id, :manifest)";
+    "INSERT INTO program_run (op_run_id, manifest_id) VALUES (:id, nullif(:manifest, 0))";
+
+/* A command as root has no manifest: its grant says it all. */
+static const char COMMAND[] =
+    "SELECT op, args, (SELECT value FROM setting WHERE name = 'act.time_ms')"
+    "  FROM op_run WHERE id = :id AND op = 'root:exec'";
+
+static const char CAN[] =
+    "INSERT INTO verb_probe (verb, can, why, at) VALUES ('root:exec', :can, :why, now_ms())"
+    " ON CONFLICT DO UPDATE SET can = excluded.can, why = excluded.why, at = excluded.at";
 
 static const char BOXED[] =
     "UPDATE program_run SET sandbox_run_id = :sandbox WHERE op_run_id = :id";
@@ -66,6 +75,11 @@ static const char JUDGED[] =
     "  'permission', 'prompt', 'granted', json('true'), 'mode', 'ask',"
     "  'session', 'run ' || :id, 'confined', json('true'), 'args', json_object('path', :path))";
 
+static const char JUDGED_COMMAND[] =
+    "SELECT json_object('tool', 'root.exec', 'side_effect', 'shell', 'permission', 'prompt',"
+    "  'granted', json('true'), 'mode', 'ask', 'session', 'run ' || :id, 'confined', json('false'),"
+    "  'args', json_object('command', :args ->> 0))";
+
 struct programs {
 	struct actor_env *env;
 	struct runner *runner;
@@ -86,6 +100,7 @@ struct program {
 	char *args;
 	int64_t time_ms, until_ms; /* all of it; on the loop's clock */
 	int verb, verbs;           /* the verb that runs, and how many there are; 0: a program */
+	bool root;                 /* a command as root: outside of any sandbox */
 	bool dry, late, started, exited;
 	const char *stopped; /* by whom, where it did not end by itself */
 	uint64_t process;
@@ -111,6 +126,7 @@ struct layout {
 	char text[PATHS_MAX][PATH_MAX];
 	char words[WORDS_MAX][OBSERVE_ARG_MAX];
 	char *argv[WORDS_MAX + 3], *env[ENV_MAX + 1];
+	char command[4 * 4096]; /* 4095 characters */
 	char env_text[ENV_MAX][96];
 	char state[PATH_MAX], run[PATH_MAX];
 	const char *forbidden[2];
@@ -121,9 +137,17 @@ struct programs *
 programs_new(struct actor_env *env, struct runner *runner, void (*idle)(void *ctx), void *ctx)
 {
 	struct programs *p;
+	struct stmt *q;
 
-	if ((p = calloc(1, sizeof(*p))) != NULL)
-		*p = (struct programs){.env = env, .runner = runner, .idle = idle, .ctx = ctx};
+	if ((p = calloc(1, sizeof(*p))) == NULL)
+		return NULL;
+	*p = (struct programs){.env = env, .runner = runner, .idle = idle, .ctx = ctx};
+	if ((q = store_sql(env->db, CAN)) != NULL) {
+		stmt_int(q, ":can", geteuid() == 0);
+		stmt_text(q, ":why", geteuid() == 0 ? "" : "the daemon does not run as root");
+	}
+	if (stmt_run_alone(q) != 0)
+		fprintf(stderr, "bastion: worker: %s\n", store_refusal(env->db)->why);
 	return p;
 }
 
@@ -271,8 +295,10 @@ answer_make(struct program *g, size_t *len)
 		fflush(g->results);
 		fprintf(out, ",\"verbs\":[%s]", g->results_text);
 	} else {
-		fprintf(out, ",%s,\"tasks_capped\":%s,\"notes\":[",
-		    g->effects.json != NULL ? g->effects.json : "\"changes\":[]",
+		fprintf(out, "%s%s,\"tasks_capped\":%s,\"notes\":[", g->root ? "" : ",",
+		    g->effects.json != NULL ? g->effects.json
+		    : g->root               ? ""
+					    : "\"changes\":[]",
 		    g->report.tasks_capped ? "true" : "false");
 		for (i = 0; i < g->report.note_count; i++) {
 			fputs(i == 0 ? "\"" : ",\"", out);
@@ -310,7 +336,7 @@ conclude(struct program *g)
 	size_t len = 0;
 	char *text;
 
-	if (g->verbs == 0)
+	if (g->sandbox != 0)
 		outcome_keep(g);
 	if (r.code[0] == '\0' && g->effects.rc == -1) {
 		r = g->effects.refusal;
@@ -444,21 +470,6 @@ on_output(void *ctx, uint32_t events)
 	over(g);
 }
 
-static void on_late(void *ctx);
-
-/* Read what it says from now on, within its time. */
-static int
-listen_to(struct program *g, struct refusal *r)
-{
-	struct loop *loop = g->of->env->loop;
-	int64_t left = g->until_ms - loop_now();
-
-	if (loop_add(loop, g->fd, EPOLLIN, on_output, g) != 0)
-		return refusal_errno(r, "op.start", "what it says could not be read");
-	g->timer = loop_after(loop, left > 1 ? left : 1, on_late, g);
-	return 0;
-}
-
 static void
 on_late(void *ctx)
 {
@@ -469,9 +480,49 @@ on_late(void *ctx)
 	runner_kill(g->of->runner, g->process);
 }
 
+/* Read what it says from now on, within its time: the text of a program, or the frames of a verb.
+ */
+static int
+listen_to(struct program *g, int64_t frame_max, struct refusal *r)
+{
+	struct loop *loop = g->of->env->loop;
+	int64_t left = g->until_ms - loop_now();
+	int64_t most = store_setting(g->of->env->db, "op.output");
+
+	pump_free(&g->pump);
+	if ((g->verbs > 0 ? pump_init : pump_init_text)(
+		&g->pump, g->fd, frame_max, most, frame_keep, g) != 0 ||
+	    loop_add(loop, g->fd, EPOLLIN, on_output, g) != 0) {
+		refusal_errno(r, "op.start", "what it says could not be read");
+		runner_kill(g->of->runner, g->process);
+		return -1;
+	}
+	g->timer = loop_after(loop, left > 1 ? left : 1, on_late, g);
+	return 0;
+}
+
 /*
  * Beginning.
  */
+
+static int
+what_command(struct program *g)
+{
+	struct stmt *q;
+
+	if ((q = store_sql(g->of->env->db, COMMAND)) == NULL)
+		return -1;
+	stmt_int(q, ":id", g->id);
+	if (stmt_step(q) != 1)
+		return 0;
+	g->root = true;
+	snprintf(g->op, sizeof(g->op), "%s", stmt_get_text(q, 0));
+	g->args = strdup(stmt_get_text(q, 1));
+	g->time_ms = stmt_get_int(q, 2);
+	stmt_done(q);
+	g->until_ms = loop_now() + g->time_ms;
+	return g->args != NULL ? 1 : -1;
+}
 
 static int
 what(struct program *g, struct refusal *r)
@@ -480,6 +531,8 @@ what(struct program *g, struct refusal *r)
 	struct stmt *q;
 	int n;
 
+	if ((n = what_command(g)) != 0)
+		return n == 1 ? 0 : -1;
 	if ((q = store_sql(db, WHAT)) == NULL)
 		return -1;
 	stmt_int(q, ":id", g->id);
@@ -565,22 +618,17 @@ seal_files(struct program *g, struct layout *l, struct refusal *r)
 	return 0;
 }
 
-/* Whether the policy of this machine lets a path be used, in a decision that stays. */
+/* Whether the policy of this machine lets it do what the ask of ${q} says, in a decision that
+ * stays. */
 static int
-judge(struct program *g, bool writes, const char *path, struct refusal *r)
+judge(struct program *g, struct stmt *q, struct refusal *r)
 {
 	struct store *db = g->of->env->db;
 	struct policy_answer a;
 	char *ask = NULL;
-	struct stmt *q;
 	int rc = -1;
 
-	if ((q = store_sql(db, JUDGED)) == NULL)
-		return -1;
-	stmt_text(q, ":op", g->op);
-	stmt_int(q, ":writes", writes);
 	stmt_int(q, ":id", g->id);
-	stmt_text(q, ":path", path);
 	if (stmt_step(q) != 1)
 		return -1;
 	ask = strdup(stmt_get_text(q, 0));
@@ -598,6 +646,30 @@ judge(struct program *g, bool writes, const char *path, struct refusal *r)
 		return refusal_set(r, "policy.held",
 		    "the policy of this machine holds it, at the gate %s: %s", a.gate, a.why);
 	return rc;
+}
+
+static int
+judge_path(struct program *g, bool writes, const char *path, struct refusal *r)
+{
+	struct stmt *q;
+
+	if ((q = store_sql(g->of->env->db, JUDGED)) == NULL)
+		return -1;
+	stmt_text(q, ":op", g->op);
+	stmt_int(q, ":writes", writes);
+	stmt_text(q, ":path", path);
+	return judge(g, q, r);
+}
+
+static int
+judge_command(struct program *g, struct refusal *r)
+{
+	struct stmt *q;
+
+	if ((q = store_sql(g->of->env->db, JUDGED_COMMAND)) == NULL)
+		return -1;
+	stmt_text(q, ":args", g->args);
+	return judge(g, q, r);
 }
 
 static int
@@ -622,7 +694,7 @@ lay_paths(struct program *g, struct layout *l, struct refusal *r)
 	if (rc != 0)
 		return -1;
 	for (i = 0; i < n; i++) {
-		if (judge(g, to[i].kind == SANDBOX_EFFECT, to[i].source, r) != 0)
+		if (judge_path(g, to[i].kind == SANDBOX_EFFECT, to[i].source, r) != 0)
 			return -1;
 		if (to[i].kind == SANDBOX_EFFECT &&
 		    (g->effects.folders[g->effects.folder_count++] = strdup(to[i].source)) == NULL)
@@ -674,12 +746,15 @@ lay_env(struct program *g, struct layout *l)
 	static const char *const fixed[] = {
 	    "PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin", "HOME=/tmp",
 	    "LANG=C.UTF-8", "BASTION_SANDBOXED=1", "BASTION_SANDBOX_BACKEND=native"};
-	size_t i, n = sizeof(fixed) / sizeof(fixed[0]);
+	size_t i, n = g->root ? 3 : sizeof(fixed) / sizeof(fixed[0]);
 
 	for (i = 0; i < n; i++)
-		snprintf(l->env_text[i], sizeof(l->env_text[i]), "%s", fixed[i]);
-	snprintf(l->env_text[n], sizeof(l->env_text[n]), "BASTION_SANDBOX_RUN=%s", g->nonce);
-	for (i = 0; i <= n; i++)
+		snprintf(l->env_text[i], sizeof(l->env_text[i]), "%s",
+		    g->root && i == 1 ? "HOME=/root" : fixed[i]);
+	if (!g->root)
+		snprintf(
+		    l->env_text[n++], sizeof(l->env_text[0]), "BASTION_SANDBOX_RUN=%s", g->nonce);
+	for (i = 0; i < n; i++)
 		l->env[i] = l->env_text[i];
 	l->plan.env = l->env;
 }
@@ -720,10 +795,7 @@ hand_over(struct program *g, struct layout *l, struct refusal *r)
 		return -1;
 	}
 	g->fd = out[0];
-	if (pump_init_text(&g->pump, g->fd, store_setting(db, "op.frame"),
-		store_setting(db, "op.output"), frame_keep, g) != 0)
-		return refusal_errno(r, "op.start", "what it says could not be read");
-	return listen_to(g, r);
+	return listen_to(g, store_setting(db, "op.frame"), r);
 }
 
 static int
@@ -746,6 +818,40 @@ start_program(struct program *g, struct layout *l, struct refusal *r)
 	forbid(g, l);
 	if (sandbox_run_begin(db, &ask, g->nonce, &g->sandbox) != 0 || boxed(g) != 0)
 		return -1;
+	lay_env(g, l);
+	return hand_over(g, l, r);
+}
+
+/* Nothing confines it but its group, which caps its tasks, and its time. */
+static int
+start_command(struct program *g, struct layout *l, struct refusal *r)
+{
+	static char shell[] = "/bin/sh", words[] = "-c", end[] = "--";
+	struct store *db = g->of->env->db;
+	struct stmt *q;
+
+	if (judge_command(g, r) != 0)
+		return -1;
+	if ((q = store_sql(db, WORDS)) == NULL)
+		return -1;
+	stmt_text(q, ":args", g->args);
+	if (stmt_step(q) != 1)
+		return -1;
+	snprintf(l->command, sizeof(l->command), "%s", stmt_get_text(q, 0));
+	stmt_done(q);
+	l->argv[0] = shell;
+	l->argv[1] = words;
+	l->argv[2] = end;
+	l->argv[3] = l->command;
+	l->plan.argv = l->argv;
+	l->plan.cwd = "/";
+	l->plan.uid = geteuid();
+	l->plan.gid = getegid();
+	l->plan.backend = BACKEND_NONE;
+	l->plan.net = SANDBOX_NET_HOST;
+	sandbox_run_limits(db, &l->plan.limits);
+	l->plan.limits.group = (struct cgroup_limits){.tasks = store_setting(db, "root.tasks")};
+	l->plan.limits.file_bytes = 0;
 	lay_env(g, l);
 	return hand_over(g, l, r);
 }
@@ -798,11 +904,7 @@ verb_start(struct program *g, struct refusal *r)
 		return -1;
 	}
 	g->verb++;
-	pump_free(&g->pump);
-	if (pump_init(&g->pump, g->fd, limits.frame_max, store_setting(db, "op.output"), frame_keep,
-		g) != 0)
-		return refusal_errno(r, "op.start", "what it says could not be read");
-	return listen_to(g, r);
+	return listen_to(g, limits.frame_max, r);
 }
 
 static void
@@ -835,7 +937,7 @@ start(struct program *g, struct refusal *r)
 	if ((l = calloc(1, sizeof(*l))) == NULL)
 		return refusal_set(r, "op.start", "out of memory");
 	l->fds[0] = l->fds[1] = -1;
-	rc = start_program(g, l, r);
+	rc = g->root ? start_command(g, l, r) : start_program(g, l, r);
 	for (i = 0; i < l->plan.fd_count; i++)
 		close(l->fds[i]);
 	free(l);
@@ -872,7 +974,7 @@ told_started(struct program *g, struct runner_event *event)
 		g->effects.layers[i] = event->effect_fd[i];
 	g->effects.layer_count = event->effect_count;
 	event->effect_count = 0;
-	if (sandbox_run_started(g->of->env->db, g->sandbox, &event->report) != 0)
+	if (g->sandbox != 0 && sandbox_run_started(g->of->env->db, g->sandbox, &event->report) != 0)
 		complain(g, "that its sandbox stands could not be kept");
 }
 
@@ -912,9 +1014,11 @@ programs_event(struct programs *p, struct runner_event *event)
 static void
 stop(struct program *g, const char *why)
 {
-	if (g->stopped == NULL)
-		runner_kill(g->of->runner, g->process);
+	/* What is being applied is applied whole. */
+	if (g->threaded || g->stopped != NULL)
+		return;
 	g->stopped = why;
+	runner_kill(g->of->runner, g->process);
 }
 
 void

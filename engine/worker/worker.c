@@ -647,8 +647,9 @@ runner_told(void *ctx, uint32_t events)
 	while ((n = runner_event(&w->runner, &event)) == 1)
 		if ((run = run_find(w, event.id)) != NULL)
 			run_told(run, &event);
-		else
-			programs_event(w->programs, &event);
+		else if (!programs_event(w->programs, &event))
+			while (event.effect_count > 0) /* of one that was given up */
+				close(event.effect_fd[--event.effect_count]);
 	if (n == 0)
 		return;
 	/* Without it nothing can run: a new worker comes with a new one, and our runs read as lost.

@@ -58,10 +58,10 @@ static const char WORDS[] = "SELECT value FROM json_each(:body, '$.args')";
 static const char CANON[] = "SELECT CASE :n WHEN 0 THEN json_array() WHEN 1 THEN json_array(:a)"
 			    " ELSE json_array(:a, :b) END";
 
-/* The words of an op that a person added: what they may be, triggers say. */
+/* The words of an op that a person added, and a command as root: what they may be, triggers say. */
 static const char ADDED[] =
-    "SELECT (SELECT json_group_array(value) FROM json_each(:body, '$.args'))"
-    "  FROM op WHERE name = :op AND name GLOB 'run:*'";
+    "SELECT (SELECT json_group_array(value) FROM json_each(:body, '$.args')), class = 'action'"
+    "  FROM op WHERE name = :op AND (name GLOB 'run:*' OR name = 'root:exec')";
 
 static const char RUN[] =
     "INSERT INTO op_run (pairing_id, op, args, nonce, grant_id, queued_at, dry)"
@@ -228,8 +228,8 @@ added_read(struct net *net, struct ask *ask, const char *body, size_t len, struc
 	if (stmt_step(q) != 1)
 		return refusal_set(r, "op.unknown", "there is no op of this name");
 	n = snprintf(ask->args, sizeof(ask->args), "%s", stmt_get_text(q, 0));
+	ask->acts = stmt_get_int(q, 1) != 0;
 	stmt_done(q);
-	ask->acts = true;
 	return n <= ARGS_MAX ? 0 : refusal_set(r, "op.args", "the arguments are too long");
 }
 

@@ -238,6 +238,51 @@ an_op_is_its_verbs(void **state)
 	    3);
 }
 
+/* What the box writes to the system log, in the form of its rows. */
+static int64_t
+logged(const char *text)
+{
+	return driver_value(&d, DRIVER_BOX,
+	    "SELECT count(*) FROM audit_log_line WHERE instr(line, '%s') > 0", text);
+}
+
+/* A command as root: approved in its exact words, capped, judged by the policy, and out of the
+ * system log. */
+static void
+a_command_runs_as_root(void **state)
+{
+	static const char command[] = "umask; id -u; ulimit -c; cat /proc/self/cgroup";
+
+	(void)state;
+	if (geteuid() != 0) {
+		driver_refused(
+		    &said, 3, "root.authority", NULL, "on", d.box, "root:exec", command, NULL);
+		skip();
+	}
+	driver_refused(&said, 2, "root.exact", NULL, "on", d.box, "root:exec", command, "--bounds",
+	    "{\"command\":{\"like\":\"**\"}}", NULL);
+	driver_refused(&said, 126, "approval.ttl", NULL, "on", d.box, "root:exec", command,
+	    "--for", "31d", NULL);
+	driver_grant(&d, "root:exec", command, NULL, "2", "1d");
+	driver_does(&said, NULL, "on", d.box, "root:exec", command, "--json", NULL);
+	says("0\\n");
+	says("\"tasks_capped\":");
+	/* With a word more it is another command. */
+	driver_refused(&said, 126, "grant.args", NULL, "on", d.box, "root:exec",
+	    "umask; id -u; ulimit -c; cat /proc/self/cgroup;", NULL);
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX,
+		"SELECT count(*) FROM decision_made WHERE tool = 'root.exec' AND action = 'allow'"
+		" AND gate = 'answered'"),
+	    1);
+	driver_does(&said, NULL, "sandbox", "grants", "deny", "root.exec", NULL);
+	assert_int_equal(
+	    driver_run(&said, NULL, "on", d.box, "root:exec", command, "--json", NULL), 126);
+	says("policy.held");
+	assert_int_equal(logged("umask"), 0);
+	assert_true(logged("command_sha256") >= 2);
+}
+
 static int
 begin(void **state)
 {
@@ -275,6 +320,7 @@ main(void)
 	    cmocka_unit_test(only_what_was_signed_runs),
 	    cmocka_unit_test(an_op_is_its_verbs),
 	    cmocka_unit_test(a_run_is_taken_back),
+	    cmocka_unit_test(a_command_runs_as_root),
 	};
 
 	return cmocka_run_group_tests(tests, begin, end);

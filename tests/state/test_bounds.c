@@ -562,7 +562,7 @@ static void
 root_is_granted_for_thirty_days(void **state)
 {
 	struct approval_question q = {
-	    .op = "root:exec", .args = "[]", .uses = 9, .ttl_ms = 31 * DAY};
+	    .op = "root:exec", .args = "[\"id\"]", .uses = 9, .ttl_ms = 31 * DAY};
 	int64_t pairing, id, grant;
 	struct person p;
 	struct scratch s;
@@ -571,10 +571,7 @@ root_is_granted_for_thirty_days(void **state)
 	(void)state;
 	pairing = morning(&s, &p);
 	assert_int_equal(
-	    scratch_sql(&s,
-		"UPDATE setting SET value = high WHERE name = 'grant.ttl_ms';"
-		"INSERT INTO op (name, class, usage, summary) VALUES ('root:exec', 'root', '', '')"),
-	    0);
+	    scratch_sql(&s, "UPDATE setting SET value = high WHERE name = 'grant.ttl_ms'"), 0);
 	assert_int_equal(approval_put(scratch_open(&s, ROLE_NET), pairing, &q, &id), -1);
 	person_says(&s, "approval.root");
 	assert_non_null(strstr(store_refusal(s.db)->why, "30 days"));
@@ -589,9 +586,9 @@ root_is_granted_for_thirty_days(void **state)
 	    0);
 	clock_fix(clock_now() + DAY - 1);
 	scratch_open(&s, ROLE_NET);
-	assert_int_equal(run(&s, pairing, grant, "root:exec", "[]", 0), 0);
+	assert_int_equal(run(&s, pairing, grant, "root:exec", "[\"id\"]", 0), 0);
 	clock_fix(clock_now() + 1);
-	assert_int_equal(run(&s, pairing, grant, "root:exec", "[]", 0), -1);
+	assert_int_equal(run(&s, pairing, grant, "root:exec", "[\"id\"]", 0), -1);
 	person_says(&s, "grant.expired");
 	scratch_refused(&s, "grant.approval",
 	    "INSERT INTO grant (pairing_id, kind, op, args, uses, created_at, expires_at, factor_id,"

@@ -360,6 +360,31 @@ words_are_held_to_the_params(void **state)
 	scratch_drop(&w.s);
 }
 
+/* A verb whose tool is missing is the machine's matter: no use is spent, and it is no strike. */
+static void
+a_missing_tool_spends_nothing(void **state)
+{
+	struct world w;
+	int64_t grant;
+
+	(void)state;
+	world_make(&w);
+	assert_int_equal(add(&w, NONE MOVE, false), 0);
+	grant = granted(&w, "run:x", "[]");
+	assert_int_equal(scratch_sql(&w.s, "INSERT INTO verb_support (verb, works, why, probed_at)"
+					   " VALUES ('file.move', 0, 'this machine has no mv', 1)"),
+	    0);
+	assert_int_equal(person_run(&w.s, grant, 1), -1);
+	person_says(&w.s, "act.tool");
+	assert_int_equal(scratch_value(&w.s, "SELECT count(*) FROM grant_use"), 0);
+	assert_int_equal(
+	    scratch_value(&w.s, "SELECT count(*) FROM strike WHERE code = 'act.tool'"), 0);
+	assert_int_equal(scratch_sql(&w.s, "UPDATE verb_support SET works = 1, why = ''"), 0);
+	assert_int_equal(person_run(&w.s, grant, 1), 0);
+	clock_fix(0);
+	scratch_drop(&w.s);
+}
+
 /* A run that is taken back while it waits is over; one that ended is history. */
 static void
 a_run_is_taken_back(void **state)
@@ -403,6 +428,7 @@ main(void)
 	    cmocka_unit_test(another_program_has_no_grants),
 	    cmocka_unit_test(a_signer_who_is_dropped_signed_nothing),
 	    cmocka_unit_test(words_are_held_to_the_params),
+	    cmocka_unit_test(a_missing_tool_spends_nothing),
 	    cmocka_unit_test(a_run_is_taken_back),
 	};
 
