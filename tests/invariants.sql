@@ -376,3 +376,10 @@ HAVING count(o.seq) <> s.last_seq - s.first_seq + 1 OR coalesce(max(o.seq), s.la
 
 SELECT 'input of a session that is over' AS name, s.name AS detail
   FROM session AS s JOIN session_input AS i ON i.session_id = s.id WHERE s.finished_at IS NOT NULL;
+
+-- A verb reached out only in a run of its own, to where it was asked to.
+SELECT 'reach that nobody asked for' AS name, d.id || ': ' || d.host AS detail
+  FROM verb_dial AS d LEFT JOIN op_run AS r ON r.id = d.op_run_id LEFT JOIN verb AS v ON v.op = r.op
+ WHERE v.dials IS NOT 1 OR r.started_at IS NULL OR json_array_length(d.addresses) = 0
+    OR ((r.args ->> v.declares) IS NOT NULL AND instr(d.host, ':') = 0
+        AND instr(lower(r.args ->> v.declares), d.host) = 0);
