@@ -3,7 +3,7 @@
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('act.cluster', 2, 422, 'name what runs: NAMESPACE/DEPLOYMENT/CONTAINER'),
     ('act.changed', 75, 409, 'look again with --dry, then ask again'),
-    ('act.dial', 126, 409, 'see bastion sql: verb_dials has what was reached'),
+    ('act.dial', 126, 409, 'see bastion ops dials for what was reached'),
     ('act.exists', 2, 409, 'move what is there first, or choose another name'),
     ('act.failed', 1, 500, 'see the reason; the rest of the machine is as it was'),
     ('act.file', 2, 422, 'name a plain file'),

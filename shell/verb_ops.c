@@ -1,5 +1,4 @@
 /* verb_ops.c: what Hosts can ask this machine for. */
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,32 +12,45 @@ static const char VERBS[] =
     "    CASE works WHEN 1 THEN 'yes' WHEN 0 THEN 'no' ELSE 'not looked yet' END AS works, why"
     "  FROM verb_report ORDER BY name";
 
+static const char DIALS[] =
+    "SELECT id, at, host, op, run, what, addresses, state FROM verb_dials ORDER BY id";
+
+/* What can be looked at beside the ops themselves. */
+static const struct {
+	const char *word, *sql;
+} lists[] = {{"verbs", VERBS}, {"dials", DIALS}};
+
 /*
  * VERB: ops
  *
  * usage: bastion ops [--json]
  *        bastion ops verbs [--json]
+ *        bastion ops dials [--json]
  *        bastion ops drop GRANT | --all [HOST] [--json]
  *
  * List what a Host can ask this machine for: each op, its arguments, and what it answers. With
- * verbs: what the ops that act need, and whether this machine has it. Or take back what a Host was
- * allowed, as bastion grants drop does.
+ * verbs: what the ops that act need, and whether this machine has it. With dials: where they
+ * reached out to, the newest last. Or take back what a Host was allowed, as bastion grants drop
+ * does.
  */
 int
 verb_ops(struct cli *cli, int argc, char **argv)
 {
-	bool of_verbs;
+	const char *sql = OPS;
+	size_t i;
 	int first;
 
 	if (argc > 1 && strcmp(argv[1], "drop") == 0)
 		return verb_grants(cli, argc, argv);
 	if ((first = cli_options(cli, argc, argv, NULL, NULL, NULL)) < 0)
 		return first == -2 ? 0 : 2;
-	of_verbs = first < argc && strcmp(argv[first], "verbs") == 0;
-	if (first + of_verbs < argc)
-		return cli_usage(cli, "unexpected word: %s", argv[first + of_verbs]);
-	if (cli_open(cli, ROLE_READER) != 0 ||
-	    cli_show(cli, store_sql(cli->db, of_verbs ? VERBS : OPS)) < 0)
+	for (i = 0; first < argc && i < sizeof(lists) / sizeof(lists[0]); i++)
+		if (strcmp(argv[first], lists[i].word) == 0)
+			sql = lists[i].sql;
+	first += sql != OPS;
+	if (first < argc)
+		return cli_usage(cli, "unexpected word: %s", argv[first]);
+	if (cli_open(cli, ROLE_READER) != 0 || cli_show(cli, store_sql(cli->db, sql)) < 0)
 		return cli_refuse(cli);
 	cli_close(cli);
 	return 0;

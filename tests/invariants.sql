@@ -421,3 +421,9 @@ SELECT 'a time of a schedule without its session' AS name, f.session AS detail
 SELECT 'a schedule whose next time is not its own' AS name, name AS detail FROM schedule
  WHERE next_at IS NOT NULL
    AND (next_at IS NOT due_next(cron, zone, every_ms, start_at, next_at - 1) OR next_at <= last_at);
+-- A verb reached out only in a run of its own, to where it was asked to.
+SELECT 'reach that nobody asked for' AS name, d.id || ': ' || d.host AS detail
+  FROM verb_dial AS d LEFT JOIN op_run AS r ON r.id = d.op_run_id LEFT JOIN verb AS v ON v.op = r.op
+ WHERE v.dials IS NOT 1 OR r.started_at IS NULL OR json_array_length(d.addresses) = 0
+    OR ((r.args ->> v.declares) IS NOT NULL AND instr(d.host, ':') = 0
+        AND instr(lower(r.args ->> v.declares), d.host) = 0);

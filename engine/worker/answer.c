@@ -14,6 +14,7 @@
 #define PIECE_MAX 32768
 
 static const char *const TEXT_FRAME = "SELECT json_object('o', ?1)";
+static const char *const UNREADABLE = "SELECT json_object('unreadable', ?1)";
 static const char *const REFUSED =
     "SELECT json_object('refused', json_object('code', ?1, 'why', ?2))";
 static const char TOO_LONG[] = "{\"r\":{\"refused\":{\"code\":\"observe.answer\","
@@ -275,6 +276,13 @@ answer_result(struct answer *a, const char *sql, const char *types, ...)
 		return -1;
 	}
 	return rc;
+}
+
+int
+answer_unreadable(struct answer *a, const char *why, int exit_code)
+{
+	answer_result(a, UNREADABLE, "t", why);
+	return exit_code;
 }
 
 int

@@ -66,6 +66,12 @@ int answer_text(struct answer *a, const char *text, size_t len);
 int answer_result(struct answer *a, const char *sql, const char *types, ...);
 
 /**
+ * answer_unreadable(a, why, exit_code):
+ * Write the frame {"r":{"unreadable":${why}}}.  Return ${exit_code}.
+ */
+int answer_unreadable(struct answer *a, const char *why, int exit_code);
+
+/**
  * answer_refused(a, refusal, exit_code):
  * Write the frame {"r":{"refused":{"code":…,"why":…}}}.  Return ${exit_code}.
  */

@@ -88,6 +88,17 @@ observe_check(const char *name, int nargs, const struct observe_word *args,
 }
 
 int
+observe_no_args(
+    int nargs, const char *const *args, struct observe_args *canon, struct refusal *refusal)
+{
+	(void)nargs;
+	(void)args;
+	(void)refusal;
+	canon->n = 0;
+	return 0;
+}
+
+int
 observe_number(const char *text, int64_t low, int64_t high, const char *code, const char *what,
     int64_t *value, struct refusal *refusal)
 {

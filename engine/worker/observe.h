@@ -129,6 +129,13 @@ int observe_check(const char *name, int nargs, const struct observe_word *args,
     struct observe_args *canon, struct refusal *refusal);
 
 /**
+ * observe_no_args(nargs, args, canon, refusal):
+ * The check of an op that takes no words.  Return 0.
+ */
+int observe_no_args(
+    int nargs, const char *const *args, struct observe_args *canon, struct refusal *refusal);
+
+/**
  * observe_number(text, low, high, code, what, value, refusal):
  * Read ${text} as plain decimal digits within ${low}..${high} into ${*value}.  Return 0, or -1 with
  * ${refusal} set to ${code} and a sentence about ${what}.

@@ -13,8 +13,6 @@
 #define FIELD_MAX  256
 #define JSON_MAX   4194304 /* bytes of one tool's JSON */
 
-static const char UNREADABLE[] = "SELECT json_object('unreadable', ?1)";
-
 static const char SERVICE_TABLE[] = "CREATE TABLE service (name, loaded, active, sub, about)";
 static const char SERVICE_ADD[] = "INSERT INTO service VALUES (?1, ?2, ?3, ?4, ?5)";
 static const char SERVICES[] =
@@ -40,8 +38,8 @@ static const char SOCKET_ADD[] =
 static const char SOCKETS[] =
     "SELECT json_object('count', count(*), 'listeners', (SELECT json_group_array(json_object("
     "    'proto', proto, 'address', address, 'port', port, 'process', process, 'pid', pid))"
-    "  FROM (SELECT * FROM socket ORDER BY port, proto, address LIMIT ?1)),"
-    "  'more', max(0, count(*) - ?1)) FROM socket";
+    "  FROM (SELECT * FROM socket ORDER BY port, proto, address LIMIT ?2)),"
+    "  'more', max(0, count(*) - ?2)) FROM socket";
 
 static const char PACKAGE_TABLE[] = "CREATE TABLE package (name, version, status)";
 static const char PACKAGE_ADD[] = "INSERT INTO package VALUES (?1, ?2, ?3)";
@@ -98,29 +96,26 @@ split(const char *line, size_t len, int most, const char *between, struct fields
 	}
 }
 
+/* Answer with what ${sql} makes of ${word} (?1), the bound of the list (?2), and the lines that
+ * ${which} prints, which ${take} puts into ${table}. */
 static int
-unreadable(struct answer *out, const char *why, int code)
-{
-	answer_result(out, UNREADABLE, "t", why);
-	return code;
-}
-
-/* Run ${which} line by line.  Return OBSERVE_DONE, or how the run ends. */
-static int
-read_lines(struct list *list, enum tool which, int (*take)(void *, const char *, size_t),
+answer_lines(struct list *list, const char *table, enum tool which,
+    int (*take)(void *, const char *, size_t), const char *sql, const char *word,
     const struct observe_limits *limits, const struct observe_env *env)
 {
 	const struct tool_fill nothing = {.unit = NULL};
 	struct tool_lines lines = {.line = take, .ctx = list};
 	char why[REFUSAL_WHY_MAX];
 
-	if (answer_rows(list->out, "BEGIN", "") == -1)
+	if (answer_rows(list->out, table, "") == -1 || answer_rows(list->out, "BEGIN", "") == -1)
 		return OBSERVE_FAILED;
 	if (tool_run(which, env, &nothing, limits->tool_ms, tool_lines_sink, &lines, why,
 		sizeof(why)) == -1)
-		return unreadable(list->out, why, OBSERVE_MISSING);
+		return answer_unreadable(list->out, why, OBSERVE_MISSING);
 	tool_lines_end(&lines);
-	return list->failed ? OBSERVE_FAILED : OBSERVE_DONE;
+	if (list->failed || answer_result(list->out, sql, "ti", word, limits->rows_max) == -1)
+		return OBSERVE_FAILED;
+	return OBSERVE_DONE;
 }
 
 /* A whole JSON text. */
@@ -158,28 +153,19 @@ answer_json(enum tool which, const char *sql, const struct observe_limits *limit
 	if (tool_run(which, env, &nothing, limits->tool_ms, take_json, &j, why, sizeof(why)) ==
 	    -1) {
 		free(j.text);
-		return unreadable(out, why, OBSERVE_MISSING);
+		return answer_unreadable(out, why, OBSERVE_MISSING);
 	}
 	j.text[j.len] = '\0';
 	if (j.over)
-		rc = unreadable(out, "the list is longer than this machine reads", OBSERVE_FAILED);
+		rc = answer_unreadable(
+		    out, "the list is longer than this machine reads", OBSERVE_FAILED);
 	else if (answer_result(out, sql, "ti", j.text, limits->rows_max) == -1)
-		rc = unreadable(out, "what the tool said is not the JSON that it was asked for",
-		    OBSERVE_FAILED);
+		rc = answer_unreadable(out,
+		    "what the tool said is not the JSON that it was asked for", OBSERVE_FAILED);
 	else
 		rc = OBSERVE_DONE;
 	free(j.text);
 	return rc;
-}
-
-static int
-check_none(int nargs, const char *const *args, struct observe_args *canon, struct refusal *refusal)
-{
-	(void)nargs;
-	(void)args;
-	(void)refusal;
-	canon->n = 0;
-	return 0;
 }
 
 /*
@@ -218,15 +204,9 @@ run_services(const struct observe_args *args, const struct observe_limits *limit
     const struct observe_env *env, struct answer *out)
 {
 	struct list list = {.out = out};
-	int rc;
 
-	if (answer_rows(out, SERVICE_TABLE, "") == -1)
-		return OBSERVE_FAILED;
-	if ((rc = read_lines(&list, TOOL_SERVICES, take_service, limits, env)) != OBSERVE_DONE)
-		return rc;
-	return answer_result(out, SERVICES, "ti", args->v[0], limits->rows_max) == -1
-		   ? OBSERVE_FAILED
-		   : OBSERVE_DONE;
+	return answer_lines(
+	    &list, SERVICE_TABLE, TOOL_SERVICES, take_service, SERVICES, args->v[0], limits, env);
 }
 
 static int
@@ -279,15 +259,10 @@ run_listeners(const struct observe_args *args, const struct observe_limits *limi
     const struct observe_env *env, struct answer *out)
 {
 	struct list list = {.out = out};
-	int rc;
 
 	(void)args;
-	if (answer_rows(out, SOCKET_TABLE, "") == -1)
-		return OBSERVE_FAILED;
-	if ((rc = read_lines(&list, TOOL_SOCKETS, take_socket, limits, env)) != OBSERVE_DONE)
-		return rc;
-	return answer_result(out, SOCKETS, "i", limits->rows_max) == -1 ? OBSERVE_FAILED
-									: OBSERVE_DONE;
+	return answer_lines(
+	    &list, SOCKET_TABLE, TOOL_SOCKETS, take_socket, SOCKETS, NULL, limits, env);
 }
 
 /*
@@ -334,15 +309,9 @@ run_packages(const struct observe_args *args, const struct observe_limits *limit
     const struct observe_env *env, struct answer *out)
 {
 	struct list list = {.out = out, .prefix = args->v[0]};
-	int rc;
 
-	if (answer_rows(out, PACKAGE_TABLE, "") == -1)
-		return OBSERVE_FAILED;
-	if ((rc = read_lines(&list, TOOL_PACKAGES, take_package, limits, env)) != OBSERVE_DONE)
-		return rc;
-	return answer_result(out, PACKAGES, "ti", args->v[0], limits->rows_max) == -1
-		   ? OBSERVE_FAILED
-		   : OBSERVE_DONE;
+	return answer_lines(
+	    &list, PACKAGE_TABLE, TOOL_PACKAGES, take_package, PACKAGES, args->v[0], limits, env);
 }
 
 static int
@@ -366,7 +335,7 @@ const struct observe_op observe_timers = {
     .name = "observe:timers",
     .usage = "",
     .summary = "the timers of systemd: when they ran and when they run next",
-    .check = check_none,
+    .check = observe_no_args,
     .run = run_timers,
 };
 
@@ -374,7 +343,7 @@ const struct observe_op observe_listeners = {
     .name = "observe:listeners",
     .usage = "",
     .summary = "the TCP and UDP sockets that wait for others, and whose they are",
-    .check = check_none,
+    .check = observe_no_args,
     .run = run_listeners,
 };
 
@@ -391,6 +360,6 @@ const struct observe_op observe_firewall = {
     .name = "observe:firewall",
     .usage = "",
     .summary = "the chains of the packet filter: their hooks, policies and numbers of rules",
-    .check = check_none,
+    .check = observe_no_args,
     .run = run_firewall,
 };

@@ -18,8 +18,6 @@
 #define FILE_MAX     1048576
 #define PIDS_MAX     65536
 
-static const char UNREADABLE[] = "SELECT json_object('unreadable', ?1)";
-
 static const char LOAD[] =
     "SELECT json_object('uptime_s', ?1, 'load', json_array(CAST(?2 AS REAL), CAST(?3 AS REAL), CAST(?4 AS REAL)),"
     "  'cpus', ?5, 'memory', json_object('total_bytes', ?6 * 1024, 'available_bytes', ?7 * 1024),"
@@ -106,23 +104,6 @@ number_of(const char *text, const char *name, int64_t otherwise)
 	return otherwise;
 }
 
-static int
-unreadable(struct answer *out, const char *why)
-{
-	answer_result(out, UNREADABLE, "t", why);
-	return OBSERVE_MISSING;
-}
-
-static int
-check_none(int nargs, const char *const *args, struct observe_args *canon, struct refusal *refusal)
-{
-	(void)nargs;
-	(void)args;
-	(void)refusal;
-	canon->n = 0;
-	return 0;
-}
-
 /*
  * Load.
  */
@@ -151,7 +132,8 @@ run_load(const struct observe_args *args, const struct observe_limits *limits,
 	    read_file(env, "/proc/stat", stat, sizeof(stat)) == -1 ||
 	    read_file(env, "/proc/meminfo", memory, sizeof(memory)) == -1 ||
 	    sscanf(load, "%31s %31s %31s", part[0], part[1], part[2]) != 3)
-		return unreadable(out, "/proc does not say how this machine is");
+		return answer_unreadable(
+		    out, "/proc does not say how this machine is", OBSERVE_MISSING);
 	return answer_result(out, LOAD, "itttiiiii", strtoll(uptime, NULL, 10), part[0], part[1],
 		   part[2], count_cpus(stat), number_of(memory, "MemTotal:", 0),
 		   number_of(memory, "MemAvailable:", -1), number_of(memory, "SwapTotal:", 0),
@@ -245,7 +227,8 @@ run_disks(const struct observe_args *args, const struct observe_limits *limits,
 	(void)args;
 	if (text == NULL || read_file(env, "/proc/self/mountinfo", text, FILE_MAX) == -1) {
 		free(text);
-		return unreadable(out, "/proc does not say what is mounted");
+		return answer_unreadable(
+		    out, "/proc does not say what is mounted", OBSERVE_MISSING);
 	}
 	failed = answer_rows(out, DISK_TABLE, "");
 	for (line = strtok_r(text, "\n", &rest); line != NULL && failed == 0;
@@ -331,7 +314,8 @@ run_users(const struct observe_args *args, const struct observe_limits *limits,
 {
 	(void)args;
 	if (read_users(env, out) == -1 || read_groups(env, out) == -1)
-		return unreadable(out, "the password and group files cannot be read");
+		return answer_unreadable(
+		    out, "the password and group files cannot be read", OBSERVE_MISSING);
 	return answer_result(out, USERS, "i", limits->rows_max) == -1 ? OBSERVE_FAILED
 								      : OBSERVE_DONE;
 }
@@ -431,9 +415,9 @@ run_processes(const struct observe_args *args, const struct observe_limits *limi
 	int rc;
 
 	if (read_users(env, out) == -1)
-		return unreadable(out, "the password file cannot be read");
+		return answer_unreadable(out, "the password file cannot be read", OBSERVE_MISSING);
 	if (answer_rows(out, "BEGIN", "") == -1 || read_processes(env, out) != 0)
-		return unreadable(out, "/proc does not say what runs");
+		return answer_unreadable(out, "/proc does not say what runs", OBSERVE_MISSING);
 	if (args->n == 0) {
 		rc = answer_result(out, OWNERS, "i", limits->rows_max);
 		return rc == -1 ? OBSERVE_FAILED : OBSERVE_DONE;
@@ -450,7 +434,7 @@ const struct observe_op observe_load = {
     .name = "observe:load",
     .usage = "",
     .summary = "how long this machine is up, its load, memory and swap",
-    .check = check_none,
+    .check = observe_no_args,
     .run = run_load,
 };
 
@@ -458,7 +442,7 @@ const struct observe_op observe_disks = {
     .name = "observe:disks",
     .usage = "",
     .summary = "the file systems that are mounted, and how full they are",
-    .check = check_none,
+    .check = observe_no_args,
     .run = run_disks,
 };
 
@@ -466,7 +450,7 @@ const struct observe_op observe_users = {
     .name = "observe:users",
     .usage = "",
     .summary = "the accounts of the password file: who can log in, who administers",
-    .check = check_none,
+    .check = observe_no_args,
     .run = run_users,
 };
 

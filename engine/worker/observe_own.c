@@ -7,16 +7,6 @@
 #define DIGITS_MAX 18
 
 static int
-check_none(int nargs, const char *const *args, struct observe_args *canon, struct refusal *refusal)
-{
-	(void)nargs;
-	(void)args;
-	(void)refusal;
-	canon->n = 0;
-	return 0;
-}
-
-static int
 check_grant(int nargs, const char *const *args, struct observe_args *canon, struct refusal *refusal)
 {
 	size_t len = strlen(args[0]);
@@ -36,7 +26,7 @@ const struct observe_op observe_grants = {
     .summary = "what this Host may do here, within which bounds, and when next",
     .args_min = 0,
     .args_max = 0,
-    .check = check_none,
+    .check = observe_no_args,
 };
 
 const struct observe_op observe_grant_drop = {

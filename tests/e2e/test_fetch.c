@@ -189,6 +189,8 @@ a_tree_is_fetched(void **state)
 	says("\"dry\":false,\"refs\":[{\"ref\":\"main\",\"before\":null");
 	assert_null(strstr(said.out, "destination"));
 	assert_int_equal(dials(), 2);
+	driver_does(&said, NULL, "ops", "dials", "--json", NULL);
+	says("\"what\":\"" NAME ":443\"");
 	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM grant_use"), 1);
 	shell(
 	    "test \"$(git -C %s rev-parse origin/main)\" = \"$(git -C %s/site/work rev-parse main)\"",
