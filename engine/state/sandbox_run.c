@@ -49,17 +49,15 @@ sandbox_run_limits(struct store *db, struct sandbox_limits *l)
 }
 
 int
-sandbox_run_begin(
+sandbox_run_add(
     struct store *db, const struct sandbox_ask *ask, char nonce[SANDBOX_NONCE_SIZE], int64_t *id)
 {
 	struct stmt *q;
 	int64_t process;
 
 	random_hex(nonce);
-	if (store_begin(db) == -1)
-		return -1;
 	if ((process = process_self(db)) == -1 || (q = store_sql(db, BEGIN)) == NULL)
-		return store_rollback(db);
+		return -1;
 	stmt_text(q, ":nonce", nonce);
 	stmt_text(q, ":backend", ask->backend);
 	stmt_int(q, ":process", process);
@@ -68,9 +66,18 @@ sandbox_run_begin(
 	stmt_int(q, ":words", ask->words);
 	stmt_text(q, ":net", nets[ask->net]);
 	if (stmt_run_one(q) == -1)
-		return store_rollback(db);
+		return -1;
 	*id = store_last_id(db);
-	return store_commit(db);
+	return 0;
+}
+
+int
+sandbox_run_begin(
+    struct store *db, const struct sandbox_ask *ask, char nonce[SANDBOX_NONCE_SIZE], int64_t *id)
+{
+	if (store_begin(db) == -1)
+		return -1;
+	return sandbox_run_add(db, ask, nonce, id) == 0 ? store_commit(db) : store_rollback(db);
 }
 
 /* Run ${q} as a transaction of its own, which was begun. */
@@ -81,22 +88,28 @@ finish(struct store *db, struct stmt *q)
 }
 
 int
-sandbox_run_started(struct store *db, int64_t id, const struct sandbox_report *report)
+sandbox_run_placed(struct store *db, int64_t id, const struct sandbox_report *report)
 {
 	struct stmt *q;
 	size_t i;
 
-	if (store_begin_soft(db) == -1)
-		return -1;
 	if ((q = store_sql(db, STARTED)) == NULL)
-		return store_rollback(db);
+		return -1;
 	stmt_int(q, ":id", id);
 	stmt_int(q, ":user_ns", (int64_t)report->user_ns);
 	stmt_int(q, ":pid_ns", (int64_t)report->pid_ns);
 	stmt_int(q, ":capped", report->tasks_capped);
 	for (i = 0; i < SANDBOX_NOTES_MAX; i++)
 		stmt_text(q, note_names[i], i < report->note_count ? report->notes[i] : NULL);
-	return finish(db, q);
+	return stmt_run_one(q);
+}
+
+int
+sandbox_run_started(struct store *db, int64_t id, const struct sandbox_report *report)
+{
+	if (store_begin_soft(db) == -1)
+		return -1;
+	return sandbox_run_placed(db, id, report) == 0 ? store_commit(db) : store_rollback(db);
 }
 
 int

@@ -820,6 +820,7 @@ static void __attribute__((noreturn)) program(struct child *c, char *const *argv
 
 	place_fds(c);
 	setsid();
+	(void)ioctl(0, TIOCSCTTY, 0); /* where it is given a terminal of its own */
 	/* Not by signal(3), which leaves out two that the C library keeps for itself. */
 	for (i = 1; i < NSIG; i++)
 		syscall(SYS_rt_sigaction, i, usual, NULL, NSIG / 8);

@@ -552,7 +552,7 @@ runner_told(void *ctx, uint32_t events)
 
 	(void)events;
 	while ((n = runner_event(&w->runner, &event)) == 1)
-		if ((run = run_find(w, event.id)) != NULL)
+		if (!pool_told(w->pool, &event) && (run = run_find(w, event.id)) != NULL)
 			run_told(run, &event);
 	if (n == 0)
 		return;
@@ -620,7 +620,7 @@ worker_start(struct actor_env *env, struct refusal *r)
 		env->ctx = NULL;
 		return -1;
 	}
-	if ((w->pool = pool_new(env, worker_idle, w, r)) != NULL &&
+	if ((w->pool = pool_new(env, &w->runner, worker_idle, w, r)) != NULL &&
 	    runner_start(&w->runner, "/proc/self/exe", r) == 0 &&
 	    loop_add(env->loop, runner_fd(&w->runner), EPOLLIN, runner_told, w) == 0)
 		return 0;
