@@ -384,6 +384,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('session.offline', 75, 503, 'start the daemon: bastion serve'),
     ('session.output', 1, 500, 'this is a fault in bastion: please report it'),
     ('session.over', 126, 409, 'see how it ended: bastion session show NAME'),
+    ('session.sandbox', 2, 422, 'add a worker that may reach more: bastion worker add NAME --read DIR -- COMMAND'),
     ('session.seq', 1, 500, 'this is a fault in bastion: please report it'),
     ('session.slots', 75, 409, 'wait for a place'),
     ('session.transition', 1, 500, 'this is a fault in bastion: please report it'),
@@ -472,4 +473,6 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('worker.exists', 3, 409, 'drop it first: bastion worker drop NAME'),
     ('worker.fixed', 126, 409, 'drop it and add it anew'),
     ('worker.name', 2, 422, 'name it with letters, digits, dots, dashes and underscores'),
+    ('worker.paths', 2, 422, 'name paths by their real names: realpath PATH'),
+    ('worker.unheld', 2, 422, 'leave out --backend none, or everything that bounds it'),
     ('worker.unknown', 2, 404, 'see bastion worker ls');

@@ -9,7 +9,13 @@ CREATE TABLE worker (
                          AND json_array_length(argv) BETWEEN 1 AND 64 AND length(argv) <= 16384),
     max_attempts INTEGER NOT NULL CHECK (max_attempts BETWEEN 1 AND 100),
     by_uid       INTEGER NOT NULL CHECK (by_uid >= 0),
-    added_at     INTEGER NOT NULL
+    added_at     INTEGER NOT NULL,
+    -- What its sessions reach: the folder that they run in, what paths says, the machine's programs.
+    backend      TEXT    NOT NULL DEFAULT 'native' CHECK (backend IN ('native', 'none')),
+    net          TEXT    NOT NULL DEFAULT 'none' CHECK (net IN ('none', 'host')),
+    paths        TEXT    NOT NULL DEFAULT '[]' CHECK (json_valid(paths) AND json_type(paths) = 'array'
+                         AND json_array_length(paths) <= 48),          -- of {"kind","path"}
+    CHECK (backend <> 'none' OR (net = 'host' AND paths = '[]'))
 ) STRICT, WITHOUT ROWID;
 
 CREATE TRIGGER worker_is_a_program BEFORE INSERT ON worker
@@ -23,6 +29,15 @@ BEGIN
      WHERE EXISTS (SELECT 1 FROM json_each(NEW.argv)
                     WHERE type <> 'text' OR instr(value, char(0)) > 0)
         OR (NEW.argv ->> 0) = '';
+    SELECT RAISE(ABORT, 'worker.paths|a path of a worker is read or written, absolute, and by its real name')
+     WHERE EXISTS (SELECT 1 FROM json_each(NEW.paths)
+                    WHERE type <> 'object' OR value ->> 'kind' NOT IN ('read', 'write')
+                       OR json_type(value, '$.path') IS NOT 'text' OR value ->> 'path' NOT GLOB '/?*'
+                       OR length(CAST(value ->> 'path' AS BLOB)) > 4095
+                       OR instr(value ->> 'path', char(0)) > 0
+                       OR value ->> 'path' || '/' GLOB '*/./*' OR value ->> 'path' || '/' GLOB '*/../*');
+    SELECT RAISE(ABORT, 'worker.unheld|what nothing holds has the network of the machine, and paths are no bounds for it')
+     WHERE NEW.backend = 'none' AND (NEW.net <> 'host' OR NEW.paths <> '[]');
 END;
 
 CREATE TRIGGER worker_fixed BEFORE UPDATE ON worker
@@ -35,7 +50,8 @@ BEGIN
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('management', 'worker', NEW.name, 'added', '',
             json_object('command', (SELECT group_concat(value, ' ') FROM json_each(NEW.argv)),
-                        'uid', NEW.by_uid));
+                        'uid', NEW.by_uid, 'backend', NEW.backend, 'net', NEW.net,
+                        'paths', json(NEW.paths)));
 END;
 
 CREATE TRIGGER worker_audit_end AFTER DELETE ON worker
@@ -79,6 +95,10 @@ CREATE TABLE session (
     lines        INTEGER NOT NULL DEFAULT 0,                   -- that it ever said
     bytes        INTEGER NOT NULL DEFAULT 0,
     input_seq    INTEGER NOT NULL DEFAULT 0,                   -- input up to here was handed on
+    backend      TEXT    NOT NULL DEFAULT 'none' CHECK (backend IN ('native', 'none')),   -- what holds it
+    net          TEXT    NOT NULL DEFAULT 'host' CHECK (net IN ('none', 'host')),
+    paths        TEXT    NOT NULL DEFAULT '[]' CHECK (json_valid(paths)),      -- as the worker had them
+    CHECK (backend <> 'none' OR (net = 'host' AND paths = '[]')),
     CHECK ((state IN ('queued', 'running')) = (finished_at IS NULL)),
     CHECK (state <> 'running' OR started_at IS NOT NULL),
     CHECK (state <> 'done' OR exit_code = 0),
@@ -107,6 +127,10 @@ BEGIN
      WHERE EXISTS (SELECT 1 FROM json_each(NEW.argv)
                     WHERE type <> 'text' OR instr(value, char(0)) > 0)
         OR (NEW.argv ->> 0) = '';
+    SELECT RAISE(ABORT, 'session.sandbox|a session is held as its worker says; one without a worker reaches its folder alone')
+     WHERE CASE WHEN NEW.worker = '' THEN NEW.backend <> 'none' AND (NEW.net <> 'none' OR NEW.paths <> '[]')
+                ELSE NOT EXISTS (SELECT 1 FROM worker AS w WHERE w.name = NEW.worker
+                        AND w.backend = NEW.backend AND w.net = NEW.net AND w.paths = NEW.paths) END;
     SELECT RAISE(ABORT, 'session.offline|the daemon does not serve, so nobody would run this')
      WHERE NOT EXISTS (SELECT 1 FROM live_instance WHERE state = 'ready');
     SELECT RAISE(ABORT, 'session.busy|too many sessions wait already')
@@ -134,7 +158,8 @@ BEGIN
      WHERE NEW.id IS NOT OLD.id OR NEW.name IS NOT OLD.name OR NEW.worker IS NOT OLD.worker
         OR NEW.argv IS NOT OLD.argv OR NEW.cwd IS NOT OLD.cwd OR NEW.by_uid IS NOT OLD.by_uid
         OR NEW.terminal IS NOT OLD.terminal OR NEW.input IS NOT OLD.input OR NEW.max_attempts IS NOT OLD.max_attempts
-        OR NEW.queued_at IS NOT OLD.queued_at;
+        OR NEW.queued_at IS NOT OLD.queued_at OR NEW.backend IS NOT OLD.backend
+        OR NEW.net IS NOT OLD.net OR NEW.paths IS NOT OLD.paths;
     SELECT RAISE(ABORT, 'session.seq|output and input only grow, and their beginning only moves on')
      WHERE NEW.last_seq < OLD.last_seq OR NEW.first_seq < OLD.first_seq OR NEW.lines < OLD.lines
         OR NEW.bytes < OLD.bytes OR NEW.input_seq < OLD.input_seq OR NEW.attempts < OLD.attempts;
@@ -176,6 +201,7 @@ BEGIN
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('op', 'session', NEW.id, NEW.state, '',
             json_object('name', NEW.name, 'worker', NEW.worker, 'uid', NEW.by_uid,
+                        'backend', NEW.backend, 'net', NEW.net,
                         'command', (SELECT group_concat(value, ' ') FROM json_each(NEW.argv))));
 END;
 
@@ -202,6 +228,7 @@ CREATE TABLE attempt (
     exit_code   INTEGER CHECK (exit_code BETWEEN 0 AND 255),
     term_signal INTEGER CHECK (term_signal BETWEEN 1 AND 64),
     why         TEXT    CHECK (length(why) <= 512),            -- of a launch that failed
+    sandbox_run_id INTEGER UNIQUE REFERENCES sandbox_run (id), -- what holds it
     UNIQUE (session_id, n),
     CHECK ((state IN ('launching', 'running')) = (ended_at IS NULL)),
     CHECK ((ended_at IS NULL) = (outcome IS NULL)),
@@ -232,6 +259,11 @@ BEGIN
            THEN RAISE(ABORT, 'session.attempts|attempts are numbered, up to what the session allows')
            WHEN NEW.state <> 'launching'
            THEN RAISE(ABORT, 'session.transition|an attempt begins as launching')
+           WHEN (s.backend <> 'none') IS NOT (NEW.sandbox_run_id IS NOT NULL)
+             OR (s.backend <> 'none' AND NOT EXISTS (SELECT 1 FROM sandbox_run AS r
+                 WHERE r.id = NEW.sandbox_run_id AND r.state = 'starting' AND r.backend = s.backend
+                   AND r.net = s.net AND r.uid = s.by_uid))
+           THEN RAISE(ABORT, 'session.sandbox|a session is held as its worker says; one without a worker reaches its folder alone')
            END
       FROM (SELECT 1) AS asked LEFT JOIN session AS s ON s.id = NEW.session_id;
 END;
@@ -252,7 +284,7 @@ BEGIN
      WHERE OLD.ended_at IS NOT NULL;
     SELECT RAISE(ABORT, 'session.fixed|an attempt keeps its session and its process')
      WHERE NEW.id IS NOT OLD.id OR NEW.session_id IS NOT OLD.session_id OR NEW.n IS NOT OLD.n
-        OR NEW.launched_at IS NOT OLD.launched_at
+        OR NEW.launched_at IS NOT OLD.launched_at OR NEW.sandbox_run_id IS NOT OLD.sandbox_run_id
         OR (OLD.process_id IS NOT NULL AND NEW.process_id IS NOT OLD.process_id);
 END;
 
@@ -286,6 +318,17 @@ BEGIN
                        << min(s.crashes + 1, 20)) AS backoff
               FROM session AS s WHERE s.id = NEW.session_id) AS v
      WHERE id = NEW.session_id;
+END;
+
+-- The sandbox ends with what it held.
+CREATE TRIGGER attempt_ends_sandbox AFTER UPDATE OF state ON attempt
+WHEN NEW.ended_at IS NOT NULL AND OLD.ended_at IS NULL AND NEW.sandbox_run_id IS NOT NULL
+BEGIN
+    UPDATE sandbox_run
+       SET state = CASE WHEN NEW.state = 'ended' AND state = 'running' THEN 'ended'
+                        WHEN NEW.state = 'failed' AND state = 'starting' THEN 'failed' ELSE 'lost' END,
+           exit_code = NEW.exit_code, ended_at = NEW.ended_at
+     WHERE id = NEW.sandbox_run_id AND ended_at IS NULL;
 END;
 
 CREATE TRIGGER attempt_stays BEFORE DELETE ON attempt

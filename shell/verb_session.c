@@ -25,11 +25,11 @@ static const char LIST[] =
 static const char SHOW[] =
     "SELECT s.name, s.worker, s.argv AS args, s.cwd, s.by_uid, s.state, s.end_reason, s.exit_code,"
     "  s.attempts, s.max_attempts, s.queued_at, s.started_at, s.finished_at, v.again_at, v.pid, s.lines,"
-    "  s.bytes, s.first_seq, s.last_seq FROM session AS s JOIN sessions AS v ON v.id = s.id"
+    "  s.bytes, s.first_seq, s.last_seq, s.backend, s.net, s.paths FROM session AS s JOIN sessions AS v ON v.id = s.id"
     " WHERE s.id = :id";
 static const char TRIES[] =
-    "SELECT n, state, outcome, exit_code, term_signal AS signal, launched_at, ended_at, why"
-    "  FROM attempt WHERE session_id = :id ORDER BY n";
+    "SELECT n, state, outcome, exit_code, term_signal AS signal, launched_at, ended_at, why,"
+    "  sandbox_run_id AS sandbox FROM attempt WHERE session_id = :id ORDER BY n";
 static const char FIND[] = "SELECT id, lines, terminal, input FROM session WHERE name = :name";
 static const char NAMED[] = "SELECT name FROM session WHERE id = :id";
 static const char REMOVE[] = "DELETE FROM session WHERE id = :id";
@@ -49,7 +49,7 @@ static const char ENDED[] =
 struct options {
 	const char *name, *cwd, *remote;
 	int64_t attempts, from, tail;
-	bool terminal, input, detach, follow, end;
+	bool terminal, input, sandbox, detach, follow, end;
 	enum session_form form;
 };
 
@@ -85,6 +85,9 @@ take_option(void *ctx, int val, const char *arg)
 		return 0;
 	case 'i':
 		o->input = true;
+		return 0;
+	case 's':
+		o->sandbox = true;
 		return 0;
 	case 'd':
 		o->detach = true;
@@ -194,6 +197,7 @@ insert(struct cli *cli, const struct options *o, const char *worker, const char 
 	    .uid = getuid(),
 	    .terminal = o->terminal,
 	    .input = o->input,
+	    .sandbox = o->sandbox,
 	    .attempts = o->attempts};
 	struct winsize size = {.ws_row = 24, .ws_col = 80};
 
@@ -395,7 +399,7 @@ elsewhere(
  * usage: bastion session [ls] [--json]
  *        bastion session run [--name NAME] [--terminal | --input] [--attempts N] [--cwd DIR]
  *                            [--detach] WORKER [WORD...]
- *        bastion session run [same options] -- COMMAND...
+ *        bastion session run [same options] [--sandbox] -- COMMAND...
  *        bastion session attach NAME [--from LINE | -n LINES]
  *        bastion session logs NAME [--from LINE | -n LINES] [-f]
  *        bastion session show NAME [--json]
@@ -406,7 +410,9 @@ elsewhere(
  *        bastion session ls | run | attach | logs | show | send | cancel ... --remote MACHINE
  *
  * Run work that outlives the terminal it was begun at. A session runs as the user who asked, as
- * soon as there is a place (setting session.slots), and is tried again where it crashes. Everything
+ * soon as there is a place (setting session.slots), and is tried again where it crashes. A
+ * worker's is held as that worker says; a command of one's own with --sandbox, where it reaches the
+ * folder that it runs in and no network. Everything
  * that it says is kept, and any number of people may follow it, from the first line or any other;
  * none loses a line that is kept (setting session.history). Ctrl-C leaves it, and Ctrl-] where it
  * has a terminal; it goes on. One person at a time types to it; send does from a script, or
@@ -421,10 +427,10 @@ verb_session(struct cli *cli, int argc, char **argv)
 	    {"cwd", required_argument, NULL, 'C'}, {"remote", required_argument, NULL, 'R'},
 	    {"attempts", required_argument, NULL, 'a'}, {"from", required_argument, NULL, 'F'},
 	    {"lines", required_argument, NULL, 'n'}, {"terminal", no_argument, NULL, 't'},
-	    {"input", no_argument, NULL, 'i'}, {"detach", no_argument, NULL, 'd'},
-	    {"follow", no_argument, NULL, 'f'}, {"end", no_argument, NULL, 'e'},
-	    {"jsonl", no_argument, NULL, 'J'}, {"cast", no_argument, NULL, 'c'},
-	    {NULL, 0, NULL, 0}};
+	    {"input", no_argument, NULL, 'i'}, {"sandbox", no_argument, NULL, 's'},
+	    {"detach", no_argument, NULL, 'd'}, {"follow", no_argument, NULL, 'f'},
+	    {"end", no_argument, NULL, 'e'}, {"jsonl", no_argument, NULL, 'J'},
+	    {"cast", no_argument, NULL, 'c'}, {NULL, 0, NULL, 0}};
 	struct options o = {.form = SESSION_TEXT};
 	int first, words, i;
 	bool command = false;

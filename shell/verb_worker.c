@@ -1,7 +1,10 @@
 /* verb_worker.c: programs that sessions may run by name. */
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -9,39 +12,106 @@
 #include "shell/input.h"
 #include "shell/words.h"
 
-static const char LIST[] = "SELECT name, argv AS args, max_attempts, by_uid, added_at"
-			   "  FROM worker ORDER BY name";
+static const char LIST[] =
+    "SELECT name, argv AS args, max_attempts, backend, net, paths, by_uid, added_at"
+    "  FROM worker ORDER BY name";
 static const char ADD[] =
-    "INSERT INTO worker (name, argv, max_attempts, by_uid, added_at) VALUES (:name, :argv,"
+    "INSERT INTO worker (name, argv, max_attempts, by_uid, added_at, backend, net, paths)"
+    " VALUES (:name, :argv,"
     "  coalesce(:attempts, (SELECT value FROM setting WHERE name = 'session.attempts')), :uid,"
-    "  now_ms())";
+    "  now_ms(), :backend, :net, (SELECT json_group_array(json_object("
+    "    'kind', substr(value, 1, instr(value, '/') - 1), 'path', substr(value, instr(value, '/'))))"
+    "   FROM json_each(:paths)))";
 static const char DROP[] = "DELETE FROM worker WHERE name = :name";
+
+#define PATHS_MAX 48 /* as the table has it */
+
+struct options {
+	int64_t attempts;
+	const char *backend, *net;
+	char *paths[PATHS_MAX + 1]; /* "read/srv/data": the kind, and the path */
+	size_t path_count;
+	int error; /* of a path */
+};
+
+static int
+take_path(struct options *o, const char *kind, const char *arg)
+{
+	char real[PATH_MAX];
+
+	if (o->path_count == PATHS_MAX)
+		return -1;
+	if (realpath(arg, real) == NULL) {
+		o->error = errno;
+		return 0;
+	}
+	if (asprintf(&o->paths[o->path_count], "%s%s", kind, real) == -1)
+		return -1;
+	o->path_count++;
+	return 0;
+}
 
 static int
 take_option(void *ctx, int val, const char *arg)
 {
-	(void)val;
-	return input_number(arg, ctx);
+	struct options *o = ctx;
+
+	switch (val) {
+	case 'b':
+		o->backend = arg;
+		return strcmp(arg, "native") == 0 || strcmp(arg, "none") == 0 ? 0 : -1;
+	case 'n':
+		o->net = arg;
+		return strcmp(arg, "none") == 0 || strcmp(arg, "host") == 0 ? 0 : -1;
+	case 'r':
+		return take_path(o, "read", arg);
+	case 'w':
+		return take_path(o, "write", arg);
+	default:
+		return input_number(arg, &o->attempts);
+	}
 }
 
 static int
-add(struct cli *cli, const char *name, char **argv, int64_t attempts)
+insert(struct cli *cli, const char *name, const char *words, const char *paths,
+    const struct options *o)
 {
 	struct stmt *q;
-	int rc = -1;
-	char *words;
 
+	if (store_begin(cli->db) != 0 || (q = store_sql(cli->db, ADD)) == NULL)
+		return store_rollback(cli->db);
+	stmt_text(q, ":name", name);
+	stmt_text(q, ":argv", words);
+	if (o->attempts > 0)
+		stmt_int(q, ":attempts", o->attempts);
+	stmt_int(q, ":uid", getuid());
+	stmt_text(q, ":backend", o->backend);
+	/* What nothing holds has the machine's network, asked or not. */
+	stmt_text(q, ":net",
+	    o->net != NULL                    ? o->net
+	    : strcmp(o->backend, "none") == 0 ? "host"
+					      : "none");
+	stmt_text(q, ":paths", paths);
+	return stmt_run_one(q) == 0 ? store_commit(cli->db) : store_rollback(cli->db);
+}
+
+static int
+add(struct cli *cli, const char *name, char **argv, const struct options *o)
+{
+	char *words, *paths = NULL;
+	int rc = -1;
+
+	if (o->error != 0) {
+		errno = o->error;
+		refusal_errno(&cli->refusal, "worker.paths", "a path");
+		return cli_refuse(cli);
+	}
 	if (cli_open(cli, ROLE_PERSON) != 0 || (words = words_json(cli->db, argv)) == NULL)
 		return cli_refuse(cli);
-	if (store_begin(cli->db) == 0 && (q = store_sql(cli->db, ADD)) != NULL) {
-		stmt_text(q, ":name", name);
-		stmt_text(q, ":argv", words);
-		if (attempts > 0)
-			stmt_int(q, ":attempts", attempts);
-		stmt_int(q, ":uid", getuid());
-		rc = stmt_run_one(q) == 0 ? store_commit(cli->db) : store_rollback(cli->db);
-	}
+	if ((paths = words_json(cli->db, o->paths)) != NULL)
+		rc = insert(cli, name, words, paths, o);
 	words_free(words);
+	words_free(paths);
 	if (rc != 0)
 		return cli_refuse(cli);
 	if (cli->mode != CLI_JSON)
@@ -71,29 +141,35 @@ drop(struct cli *cli, const char *name)
  * VERB: worker
  *
  * usage: bastion worker [ls] [--json]
- *        bastion worker add NAME [--attempts N] -- COMMAND...
+ *        bastion worker add NAME [--read PATH] [--write PATH] [--net none | host] [--backend none]
+ *                                [--attempts N] -- COMMAND...
  *        bastion worker drop NAME
  *
  * Name a program that sessions run: any agent's command line is a worker. What a session adds comes
- * behind its words. A worker that ends with another code than 0 is tried again, up to --attempts
- * times (setting session.attempts), more and more slowly; 75 asks for later, 76 says that trying
- * again is no use.
+ * behind its words. A session of a worker runs in a sandbox (see sandbox try): it may change the
+ * folder that it runs in and what --write names, read what --read names and the machine's programs,
+ * and nothing of bastion or of keys in a home; it has no network unless --net host says so.
+ * --backend none holds it by nothing. A worker that ends with another code than 0 is tried again,
+ * up to --attempts times (setting session.attempts), more and more slowly; 75 asks for later, 76
+ * says that trying again is no use.
  */
 int
 verb_worker(struct cli *cli, int argc, char **argv)
 {
-	static const struct option options[] = {
-	    {"attempts", required_argument, NULL, 'a'}, {NULL, 0, NULL, 0}};
-	int64_t attempts = 0;
+	static const struct option options[] = {{"attempts", required_argument, NULL, 'a'},
+	    {"backend", required_argument, NULL, 'b'}, {"net", required_argument, NULL, 'n'},
+	    {"read", required_argument, NULL, 'r'}, {"write", required_argument, NULL, 'w'},
+	    {NULL, 0, NULL, 0}};
+	struct options o = {.backend = "native"};
 	int first, words;
 	const char *what;
 
-	if ((first = cli_options(cli, argc, argv, options, take_option, &attempts)) < 0)
+	if ((first = cli_options(cli, argc, argv, options, take_option, &o)) < 0)
 		return first == -2 ? 0 : 2;
 	words = argc - first;
 	what = words == 0 ? "ls" : argv[first];
 	if (strcmp(what, "add") == 0)
-		return words >= 3 ? add(cli, argv[first + 1], argv + first + 2, attempts)
+		return words >= 3 ? add(cli, argv[first + 1], argv + first + 2, &o)
 				  : cli_usage(cli, "add takes a name and, behind --, a command");
 	if (strcmp(what, "drop") == 0 && words == 2)
 		return drop(cli, argv[first + 1]);

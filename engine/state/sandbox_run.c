@@ -88,22 +88,28 @@ finish(struct store *db, struct stmt *q)
 }
 
 int
-sandbox_run_started(struct store *db, int64_t id, const struct sandbox_report *report)
+sandbox_run_placed(struct store *db, int64_t id, const struct sandbox_report *report)
 {
 	struct stmt *q;
 	size_t i;
 
-	if (store_begin_soft(db) == -1)
-		return -1;
 	if ((q = store_sql(db, STARTED)) == NULL)
-		return store_rollback(db);
+		return -1;
 	stmt_int(q, ":id", id);
 	stmt_int(q, ":user_ns", (int64_t)report->user_ns);
 	stmt_int(q, ":pid_ns", (int64_t)report->pid_ns);
 	stmt_int(q, ":capped", report->tasks_capped);
 	for (i = 0; i < SANDBOX_NOTES_MAX; i++)
 		stmt_text(q, note_names[i], i < report->note_count ? report->notes[i] : NULL);
-	return finish(db, q);
+	return stmt_run_one(q);
+}
+
+int
+sandbox_run_started(struct store *db, int64_t id, const struct sandbox_report *report)
+{
+	if (store_begin_soft(db) == -1)
+		return -1;
+	return sandbox_run_placed(db, id, report) == 0 ? store_commit(db) : store_rollback(db);
 }
 
 int

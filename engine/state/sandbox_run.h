@@ -42,6 +42,12 @@ int sandbox_run_begin(
     struct store *db, const struct sandbox_ask *ask, char nonce[SANDBOX_NONCE_SIZE], int64_t *id);
 
 /**
+ * sandbox_run_placed(db, id, report):
+ * As sandbox_run_started, as a step of the caller's transaction.
+ */
+int sandbox_run_placed(struct store *db, int64_t id, const struct sandbox_report *report);
+
+/**
  * sandbox_run_started(db, id, report), sandbox_run_ended(db, id, outcome), sandbox_run_failed(db,
  * id):
  * Commit that the run ${id} started and what holds it; that its program ended; that it could not be

@@ -3,7 +3,7 @@
 
 static const char NEW[] =
     "INSERT INTO session (name, worker, argv, cwd, by_uid, terminal, input, rows, cols, max_attempts,"
-    "  queued_at, not_before)"
+    "  queued_at, not_before, backend, net, paths)"
     " SELECT coalesce(nullif(:name, ''), :base || '-' || (SELECT coalesce(max(id), 0) + 1 FROM session)),"
     "  :worker, CASE WHEN :worker = '' THEN :argv ELSE coalesce((SELECT json_group_array(value) FROM ("
     "    SELECT t.value FROM worker AS w, json_each(w.argv) AS t WHERE w.name = :worker"
@@ -11,7 +11,10 @@ static const char NEW[] =
     "  :cwd, :uid, :terminal, :input, :rows, :cols,"
     "  coalesce(:attempts, (SELECT max_attempts FROM worker WHERE name = :worker),"
     "    iif(:worker = '', 1, (SELECT value FROM setting WHERE name = 'session.attempts'))),"
-    "  now_ms(), now_ms()";
+    "  now_ms(), now_ms(),"
+    "  coalesce((SELECT backend FROM worker WHERE name = :worker), iif(:sandbox, 'native', 'none')),"
+    "  coalesce((SELECT net FROM worker WHERE name = :worker), iif(:sandbox, 'none', 'host')),"
+    "  coalesce((SELECT paths FROM worker WHERE name = :worker), '[]')";
 static const char CANCEL[] = "UPDATE session SET cancel_at = now_ms()"
 			     " WHERE id = :id AND cancel_at IS NULL AND finished_at IS NULL";
 static const char SEND[] =
@@ -34,6 +37,7 @@ session_new(struct store *db, const struct session_ask *ask)
 	stmt_int(q, ":uid", ask->uid);
 	stmt_int(q, ":terminal", ask->terminal);
 	stmt_int(q, ":input", ask->input);
+	stmt_int(q, ":sandbox", ask->sandbox);
 	stmt_int(q, ":rows", ask->rows);
 	stmt_int(q, ":cols", ask->cols);
 	if (ask->attempts > 0)

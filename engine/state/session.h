@@ -17,6 +17,7 @@ struct session_ask {
 	const char *cwd;    /* absolute */
 	uid_t uid;          /* who asks, by the kernel's word; runs it, too */
 	bool terminal, input;
+	bool sandbox; /* a command of its own is held, too: it reaches ${cwd} alone */
 	int64_t rows, cols;
 	int64_t attempts; /* 0: as the worker has it, or once */
 };

@@ -151,7 +151,7 @@ user_groups(struct child *c)
 }
 
 static int
-terminal_open(const struct launch_plan *plan, struct launched *p, struct child *c)
+terminal_open(const struct launch_plan *plan, struct launched *p, int stdio[3])
 {
 	struct winsize size = {.ws_row = plan->rows, .ws_col = plan->cols};
 	int slave;
@@ -164,7 +164,7 @@ terminal_open(const struct launch_plan *plan, struct launched *p, struct child *
 	if (geteuid() == 0 && fchown(slave, plan->uid, (gid_t)-1) != 0)
 		(void)0; /* /dev/pts of another namespace: the descriptors are enough */
 	p->in = p->out;
-	c->stdio[0] = c->stdio[1] = c->stdio[2] = slave;
+	stdio[0] = stdio[1] = stdio[2] = slave;
 	return 0;
 }
 
@@ -182,25 +182,51 @@ pipe_open(int *ours, int *theirs, bool we_read)
 }
 
 static int
-pipes_open(const struct launch_plan *plan, struct launched *p, struct child *c)
+pipes_open(const struct launch_plan *plan, struct launched *p, int stdio[3])
 {
-	if (pipe_open(&p->out, &c->stdio[1], true) != 0 ||
-	    pipe_open(&p->err, &c->stdio[2], true) != 0)
+	if (pipe_open(&p->out, &stdio[1], true) != 0 || pipe_open(&p->err, &stdio[2], true) != 0)
 		return -1;
 	if (plan->input)
-		return pipe_open(&p->in, &c->stdio[0], false);
-	c->stdio[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	return c->stdio[0] == -1 ? -1 : 0;
+		return pipe_open(&p->in, &stdio[0], false);
+	stdio[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	return stdio[0] == -1 ? -1 : 0;
+}
+
+static int
+ends_open(const struct launch_plan *plan, struct launched *p, int stdio[3])
+{
+	*p = (struct launched){
+	    .pid = -1, .pidfd = -1, .report = -1, .go = -1, .out = -1, .err = -1, .in = -1};
+	stdio[0] = stdio[1] = stdio[2] = -1;
+	return plan->terminal ? terminal_open(plan, p, stdio) : pipes_open(plan, p, stdio);
+}
+
+void
+launch_handed(const int stdio[3])
+{
+	int i;
+
+	for (i = 0; i < 3; i++)
+		if (stdio[i] != -1 && (i == 0 || stdio[i] != stdio[i - 1]))
+			close(stdio[i]);
+}
+
+int
+launch_ends(
+    const struct launch_plan *plan, struct launched *p, int stdio[3], struct refusal *refusal)
+{
+	if (ends_open(plan, p, stdio) == 0)
+		return 0;
+	refusal_errno(refusal, "launch.failed", "its terminal or pipes could not be made");
+	launch_handed(stdio);
+	launch_close(p);
+	return -1;
 }
 
 static void
 close_theirs(struct child *c)
 {
-	int i;
-
-	for (i = 0; i < 3; i++)
-		if (c->stdio[i] != -1 && (i == 0 || c->stdio[i] != c->stdio[i - 1]))
-			close(c->stdio[i]);
+	launch_handed(c->stdio);
 	if (c->report != -1)
 		close(c->report);
 	if (c->go != -1)
@@ -213,10 +239,7 @@ launch_start(const struct launch_plan *plan, struct launched *p, struct refusal 
 	struct child c = {
 	    .plan = plan, .stdio = {-1, -1, -1}, .report = -1, .go = -1, .parent = getpid()};
 
-	*p = (struct launched){
-	    .pid = -1, .pidfd = -1, .report = -1, .go = -1, .out = -1, .err = -1, .in = -1};
-	if (user_groups(&c) != 0 ||
-	    (plan->terminal ? terminal_open(plan, p, &c) : pipes_open(plan, p, &c)) != 0 ||
+	if (ends_open(plan, p, c.stdio) != 0 || user_groups(&c) != 0 ||
 	    pipe_open(&p->report, &c.report, true) != 0 || pipe_open(&p->go, &c.go, false) != 0 ||
 	    (p->pid = fork()) == -1)
 		goto failed;

@@ -38,6 +38,16 @@ struct launched {
 int launch_start(const struct launch_plan *plan, struct launched *p, struct refusal *refusal);
 
 /**
+ * launch_ends(plan, p, stdio, refusal), launch_handed(stdio):
+ * Only make the pipes or the terminal, for a program that somebody else starts: ours in ${p}, the
+ * program's in ${stdio}, which launch_handed closes.  Return 0, or -1 with ${refusal}
+ * launch.failed.
+ */
+int launch_ends(
+    const struct launch_plan *plan, struct launched *p, int stdio[3], struct refusal *refusal);
+void launch_handed(const int stdio[3]);
+
+/**
  * launch_report(p, refusal):
  * Take what p->report has to say.  Return 1 where it is ready for launch_go, 0 where it runs, or -1
  * with ${refusal} launch.failed: why it could not; it ends then.

@@ -18,29 +18,33 @@
 
 #include "engine/actor/loop.h"
 #include "engine/state/process.h"
+#include "engine/state/sandbox_run.h"
 #include "engine/worker/kill.h"
 #include "engine/worker/kin.h"
 #include "engine/worker/launch.h"
 #include "engine/worker/lines.h"
 #include "engine/worker/pool.h"
+#include "engine/worker/profile.h"
+#include "engine/worker/runner.h"
 
 #define READ_BYTES   65536
 #define FLUSH_BYTES  262144  /* that are committed without waiting for more */
 #define HELD_BYTES   1048576 /* of one stream before it waits for a commit */
 #define LATE_FLUSHES 5       /* after that many a line without its end is shown as far as it is */
 #define WORDS_MAX    257
-#define ENV_MAX      16
+#define ENV_MAX      20
 
 static const char NEXT[] =
     "SELECT s.id, s.name, s.argv, s.cwd, s.by_uid, s.terminal, s.input, s.rows, s.cols, s.attempts + 1,"
+    "  s.backend, s.net, s.paths,"
     "  coalesce((SELECT max(o.line + max(o.lines, 1)) FROM session_output AS o"
     "             WHERE o.session_id = s.id AND o.seq > s.last_seq - 8), 1)"
     "  FROM next_session AS n JOIN session AS s ON s.id = n.id"
     " WHERE (SELECT count(*) FROM attempt WHERE state IN ('launching', 'running'))"
     "     < (SELECT value FROM setting WHERE name = 'session.slots')";
-static const char CLAIM[] =
-    "INSERT INTO attempt (session_id, n, launched_at) SELECT :session, :n, now_ms()"
-    " WHERE EXISTS (SELECT 1 FROM live_instance WHERE id = :instance)";
+static const char CLAIM[] = "INSERT INTO attempt (session_id, n, launched_at, sandbox_run_id)"
+			    " SELECT :session, :n, now_ms(), nullif(:box, 0)"
+			    " WHERE EXISTS (SELECT 1 FROM live_instance WHERE id = :instance)";
 static const char RUNS[] =
     "UPDATE attempt SET state = 'running', process_id = :process WHERE id = :id";
 static const char NOT_STARTED[] =
@@ -57,6 +61,8 @@ static const char CANCELLED[] = "SELECT cancel_at IS NOT NULL FROM session WHERE
 static const char SENT[] = "SELECT seq, kind, data FROM session_input"
 			   " WHERE session_id = :session AND seq > :seq ORDER BY seq LIMIT 1";
 static const char HANDED_ON[] = "UPDATE session SET input_seq = :seq WHERE id = :session";
+static const char PATHS[] = "SELECT value ->> 'kind' = 'write', value ->> 'path'"
+			    "  FROM json_each(:paths) ORDER BY key";
 static const char DUE[] = "SELECT min(not_before) - now_ms() FROM session WHERE state = 'queued'";
 static const char KEPT[] =
     "SELECT sum(length(data)) FROM session_output WHERE session_id = :session";
@@ -79,6 +85,7 @@ static const char AGAIN[] =
 
 struct pool {
 	struct actor_env *env;
+	struct runner *runner; /* starts those that a sandbox holds */
 	void (*idle)(void *ctx);
 	void *ctx;
 	struct attempt *attempts;
@@ -103,6 +110,8 @@ struct attempt {
 	int64_t id, session, n;
 	struct launched p;
 	struct identity who; /* once it was let run; else all zero */
+	int64_t box;         /* the row of its sandbox; 0: it has none, and is our child */
+	uint64_t run;        /* the runner's number for it */
 	struct stream out, err;
 	int64_t line, kept; /* the number of the next line; bytes that are kept of the session */
 	int64_t next_line, more; /* what the transaction that is open makes of these */
@@ -114,7 +123,7 @@ struct attempt {
 	uint64_t timer;
 	int status;
 	struct refusal refusal; /* why it did not start; no code: it did */
-	bool terminal, ended, swept, unkept, cancelled, going;
+	bool terminal, ended, swept, unkept, cancelled, going, begun;
 };
 
 static void
@@ -613,6 +622,10 @@ attempt_end(struct attempt *a)
 	if (a->going)
 		return;
 	a->going = true;
+	if (a->run != 0) {
+		runner_kill(a->pool->runner, a->run);
+		return;
+	}
 	if (a->p.go != -1) { /* it has not begun */
 		attempt_kill(a);
 		return;
@@ -624,7 +637,23 @@ attempt_end(struct attempt *a)
 	    loop_after(env->loop, store_setting(env->db, "session.kill_ms"), attempt_kill, a);
 }
 
-/* The leader has ended: what it started ends too, once its last words are read. */
+/* What it started ends too, once its last words are read. */
+static void
+program_ended(struct attempt *a, int status)
+{
+	struct actor_env *env = a->pool->env;
+
+	a->status = status;
+	a->ended = true;
+	loop_cancel(env->loop, a->timer);
+	a->timer = 0;
+	if (a->out.fd == -1 && a->err.fd == -1)
+		attempt_over(a);
+	else
+		a->timer = loop_after(
+		    env->loop, store_setting(env->db, "session.drain_ms"), attempt_heard, a);
+}
+
 static void
 process_ended(void *ctx, uint32_t events)
 {
@@ -636,16 +665,9 @@ process_ended(void *ctx, uint32_t events)
 	if (waitid(P_PIDFD, (id_t)a->p.pidfd, &si, WEXITED | WNOHANG | WNOWAIT) != 0 ||
 	    si.si_pid == 0)
 		return;
-	a->status = si.si_code == CLD_EXITED ? W_EXITCODE(si.si_status, 0) : si.si_status & 0x7f;
-	a->ended = true;
 	loop_del(env->loop, a->p.pidfd);
-	loop_cancel(env->loop, a->timer);
-	a->timer = 0;
-	if (a->out.fd == -1 && a->err.fd == -1)
-		attempt_over(a);
-	else
-		a->timer = loop_after(
-		    env->loop, store_setting(env->db, "session.drain_ms"), attempt_heard, a);
+	program_ended(
+	    a, si.si_code == CLD_EXITED ? W_EXITCODE(si.si_status, 0) : si.si_status & 0x7f);
 }
 
 /*
@@ -664,21 +686,22 @@ not_started(struct attempt *a, const struct refusal *r)
 }
 
 /*
- * Who it is.  That it may run is durable by the row of the attempt; this is read by who comes after
- * us where we die, and a power loss leaves no process to be known by it.
+ * Who it is, and what holds it.  That it may run is durable by the row of the attempt; this is read
+ * by who comes after us where we die, and a power loss leaves no process to be known by it.
  */
 static int
-mark_running(struct attempt *a)
+mark_running(struct attempt *a, pid_t pid, const struct sandbox_report *report)
 {
 	struct store *db = a->pool->env->db;
 	struct stmt *q;
 	int64_t process;
 
-	if (identity_of(a->p.pid, &a->who) != 0)
+	if (identity_of(pid, &a->who) != 0)
 		return refusal_set(store_refusal(db), "store.failed", "the process cannot be seen");
 	if (store_begin_soft(db) != 0)
 		return -1;
 	if ((process = process_id(db, &a->who, geteuid())) == -1 ||
+	    (report != NULL && sandbox_run_placed(db, a->box, report) != 0) ||
 	    (q = store_sql(db, RUNS)) == NULL)
 		return store_rollback(db);
 	stmt_int(q, ":id", a->id);
@@ -699,6 +722,17 @@ refused_keep(struct attempt *a, const struct refusal *r)
 	lines_add(&a->err.lines, (size_t)n);
 }
 
+static void
+attempt_listen(struct attempt *a)
+{
+	struct loop *loop = a->pool->env->loop;
+
+	a->begun = true;
+	loop_add(loop, a->out.fd, EPOLLIN, stream_read, &a->out);
+	if (a->err.fd != -1)
+		loop_add(loop, a->err.fd, EPOLLIN, stream_read, &a->err);
+}
+
 /* Ready: its row says so, and then it runs. */
 static void
 reported(void *ctx, uint32_t events)
@@ -711,14 +745,12 @@ reported(void *ctx, uint32_t events)
 	(void)events;
 	switch (launch_report(&a->p, &r)) {
 	case 1:
-		if (mark_running(a) != 0) {
+		if (mark_running(a, a->p.pid, NULL) != 0) {
 			not_started(a, store_refusal(pool->env->db));
 			return;
 		}
 		loop_add(loop, a->p.pidfd, EPOLLIN, process_ended, a);
-		loop_add(loop, a->out.fd, EPOLLIN, stream_read, &a->out);
-		if (a->err.fd != -1)
-			loop_add(loop, a->err.fd, EPOLLIN, stream_read, &a->err);
+		attempt_listen(a);
 		launch_go(&a->p);
 		return;
 	case 0:
@@ -739,11 +771,53 @@ reported(void *ctx, uint32_t events)
 	}
 }
 
+/* Its sandbox is in place.  Who could not be noted is ended, and then it is said why. */
+static void
+box_placed(struct attempt *a, const struct runner_event *event)
+{
+	if (mark_running(a, event->report.pid, &event->report) != 0) {
+		complain(a->pool, "the start of a session could not be kept");
+		attempt_end(a);
+		a->refusal = *store_refusal(a->pool->env->db);
+		stream_ends(&a->out);
+		stream_ends(&a->err);
+		return;
+	}
+	attempt_listen(a);
+	pool_wake(a->pool);
+}
+
+bool
+pool_told(struct pool *pool, const struct runner_event *event)
+{
+	struct attempt *a;
+
+	for (a = pool->attempts; a != NULL && (a->run == 0 || a->run != event->id); a = a->next)
+		;
+	if (a == NULL)
+		return false;
+	switch (event->kind) {
+	case RUNNER_STARTED:
+		box_placed(a, event);
+		break;
+	case RUNNER_REFUSED:
+		stream_ends(&a->out);
+		stream_ends(&a->err);
+		not_started(a, &event->refusal);
+		break;
+	default: /* also where the kernel holds what was killed: nothing of it will be heard */
+		a->run = 0;
+		program_ended(a, event->status);
+	}
+	return true;
+}
+
 struct words {
 	char *argv[WORDS_MAX], *env[ENV_MAX + 1];
 	char text[ENV_MAX][512];
 	int nenv;
 	char mark[KIN_SIZE];
+	struct profile profile;
 };
 
 static void __attribute__((format(printf, 2, 3))) set(struct words *w, const char *fmt, ...)
@@ -782,8 +856,30 @@ environment(struct words *w, const struct launch_plan *plan, const char *name, i
 		set(w, "TERM=xterm-256color");
 	set(w, "BASTION_SESSION=%s", name);
 	set(w, "BASTION_ATTEMPT=%" PRId64, n);
-	w->env[w->nenv] = w->mark; /* filled by the process itself */
+}
+
+/* How all that it will start is known: filled by the process itself. */
+static void
+environment_mark(struct words *w)
+{
+	w->env[w->nenv] = w->mark;
 	w->env[++w->nenv] = NULL;
+}
+
+/* What it is in, and a home that is there. */
+static void
+environment_box(struct words *w, const char *nonce)
+{
+	static const char home[] = "HOME=";
+	int i;
+
+	for (i = 0; i < w->nenv; i++)
+		if (strncmp(w->text[i], home, sizeof(home) - 1) == 0 &&
+		    !profile_shows(&w->profile, w->text[i] + sizeof(home) - 1))
+			snprintf(w->text[i], sizeof(w->text[i]), "HOME=/tmp");
+	set(w, "BASTION_SANDBOXED=1");
+	set(w, "BASTION_SANDBOX_BACKEND=native");
+	set(w, "BASTION_SANDBOX_RUN=%s", nonce);
 }
 
 /* The words of the JSON array ${json}, for the caller to free one by one. */
@@ -805,6 +901,29 @@ words_read(struct store *db, const char *json, char *argv[WORDS_MAX])
 	return rc == 0 ? 0 : -1;
 }
 
+/* What the worker's template shows, and before it the folder that the session runs in. */
+static int
+profile_read(struct store *db, struct profile *p, const char *cwd, const char *json)
+{
+	struct refusal *r = store_refusal(db);
+	enum sandbox_kind kind;
+	struct stmt *q;
+	int rc;
+
+	profile_begin(p);
+	if (profile_add(p, SANDBOX_WRITE, cwd, r) != 0 || (q = store_sql(db, PATHS)) == NULL)
+		return -1;
+	stmt_text(q, ":paths", json);
+	while ((rc = stmt_step(q)) == 1) {
+		kind = stmt_get_int(q, 0) == 1 ? SANDBOX_WRITE : SANDBOX_READ;
+		if (profile_add(p, kind, stmt_get_text(q, 1), r) != 0) {
+			stmt_done(q);
+			return -1;
+		}
+	}
+	return rc;
+}
+
 static struct attempt *
 attempt_new(struct pool *pool)
 {
@@ -824,25 +943,37 @@ attempt_new(struct pool *pool)
 	return a;
 }
 
-/* The row that authorises the attempt, durable before there is a process. */
+/* The rows that authorise the attempt, and its sandbox, durable before there is a process. */
 static int
-claim_row(struct attempt *a)
+claim_row(struct attempt *a, const struct sandbox_ask *box, char nonce[SANDBOX_NONCE_SIZE])
 {
 	struct store *db = a->pool->env->db;
 	struct stmt *q;
 
 	if (store_begin(db) != 0)
 		return -1;
-	if ((q = store_sql(db, CLAIM)) == NULL)
+	if ((box != NULL && sandbox_run_insert(db, box, nonce, &a->box) != 0) ||
+	    (q = store_sql(db, CLAIM)) == NULL)
 		return store_rollback(db);
 	stmt_int(q, ":session", a->session);
 	stmt_int(q, ":n", a->n);
+	stmt_int(q, ":box", a->box);
 	/* Where our daemon died, another may serve already: its own worker takes what waits. */
 	stmt_int(q, ":instance", a->pool->env->instance_id);
 	if (stmt_run_one(q) != 0)
 		return store_rollback(db);
 	a->id = store_last_id(db);
 	return store_commit(db);
+}
+
+/* The streams are ours. */
+static void
+attempt_opened(struct attempt *a)
+{
+	a->out.fd = a->p.out;
+	a->err.fd = a->p.err;
+	if (a->terminal)
+		a->out.kind = "tty";
 }
 
 static void
@@ -857,10 +988,87 @@ attempt_start(struct attempt *a, const struct launch_plan *plan)
 		not_started(a, &r);
 		return;
 	}
-	a->out.fd = a->p.out;
-	a->err.fd = a->p.err;
-	if (a->terminal)
-		a->out.kind = "tty";
+	attempt_opened(a);
+}
+
+/* Have the runner make the sandbox, so that nothing of this process is copied into it. */
+static int
+box_ask(
+    struct attempt *a, struct sandbox_plan *box, const struct launch_plan *plan, struct refusal *r)
+{
+	struct pool *pool = a->pool;
+	int rc;
+
+	if (geteuid() != 0 && plan->uid != geteuid())
+		return refusal_set(r, "launch.failed", "it could not become its user");
+	if (launch_ends(plan, &a->p, box->stdio, r) != 0)
+		return -1;
+	box->argv = plan->argv;
+	box->env = plan->env;
+	box->cwd = plan->cwd;
+	sandbox_run_limits(pool->env->db, &box->limits);
+	rc = runner_sandbox(
+	    pool->runner, box, store_setting(pool->env->db, "session.kill_ms"), &a->run, r);
+	launch_handed(box->stdio);
+	return rc;
+}
+
+static void
+box_start(struct attempt *a, struct profile *profile, const struct launch_plan *plan)
+{
+	struct refusal r = {0};
+
+	if (profile_close(profile, a->pool->env->home, plan->uid, &r) != 0 ||
+	    box_ask(a, &profile->plan, plan, &r) != 0)
+		not_started(a, &r);
+	else
+		attempt_opened(a);
+}
+
+/* What of the row a session is started from. */
+struct claim {
+	char name[129], *cwd;
+	bool boxed;
+	struct launch_plan plan;
+	struct sandbox_ask ask;
+};
+
+static int
+claim_read(struct attempt *a, struct stmt *q, struct words *w, struct claim *c)
+{
+	struct store *db = a->pool->env->db;
+	char *paths = NULL;
+	int rc = -1;
+
+	a->session = stmt_get_int(q, 0);
+	snprintf(c->name, sizeof(c->name), "%s", stmt_get_text(q, 1));
+	c->plan.cwd = c->cwd = strdup(stmt_get_text(q, 3));
+	c->plan.uid = (uid_t)stmt_get_int(q, 4);
+	a->terminal = c->plan.terminal = stmt_get_int(q, 5) == 1;
+	c->plan.input = stmt_get_int(q, 6) == 1;
+	c->plan.rows = (unsigned short)stmt_get_int(q, 7);
+	c->plan.cols = (unsigned short)stmt_get_int(q, 8);
+	a->n = stmt_get_int(q, 9);
+	c->boxed = strcmp(stmt_get_text(q, 10), "none") != 0;
+	/* The lane of bastion run has its place here, once it is a third word of the rows. */
+	w->profile.plan.net =
+	    strcmp(stmt_get_text(q, 11), "host") == 0 ? SANDBOX_NET_HOST : SANDBOX_NET_NONE;
+	a->line = stmt_get_int(q, 13);
+	paths = strdup(stmt_get_text(q, 12));
+	if (c->cwd != NULL && paths != NULL && words_read(db, stmt_get_text(q, 2), w->argv) == 0)
+		rc = 0;
+	stmt_done(q);
+	c->ask = (struct sandbox_ask){.backend = "native",
+	    .program = w->argv[0],
+	    .uid = c->plan.uid,
+	    .net = w->profile.plan.net};
+	while (w->argv[c->ask.words] != NULL)
+		c->ask.words++;
+	if (rc == 0 && c->boxed)
+		rc = profile_read(db, &w->profile, c->cwd, paths);
+	w->profile.plan.net = c->ask.net;
+	free(paths);
+	return rc;
 }
 
 /* Take the session whose turn it is, if there is a place.  Return 1, 0 without one, -1. */
@@ -869,8 +1077,8 @@ claim_one(struct pool *pool)
 {
 	static struct words w; /* large */
 	struct store *db = pool->env->db;
-	struct launch_plan plan = {.argv = w.argv, .env = w.env, .mark = w.mark};
-	char name[129], *cwd = NULL;
+	struct claim c = {.plan = {.argv = w.argv, .env = w.env, .mark = w.mark}};
+	char nonce[SANDBOX_NONCE_SIZE];
 	struct attempt *a;
 	struct stmt *q;
 	int n, i;
@@ -883,29 +1091,26 @@ claim_one(struct pool *pool)
 		stmt_done(q);
 		return -1;
 	}
-	a->session = stmt_get_int(q, 0);
-	snprintf(name, sizeof(name), "%s", stmt_get_text(q, 1));
-	plan.cwd = cwd = strdup(stmt_get_text(q, 3));
-	plan.uid = (uid_t)stmt_get_int(q, 4);
-	a->terminal = plan.terminal = stmt_get_int(q, 5) == 1;
-	plan.input = stmt_get_int(q, 6) == 1;
-	plan.rows = (unsigned short)stmt_get_int(q, 7);
-	plan.cols = (unsigned short)stmt_get_int(q, 8);
-	a->n = stmt_get_int(q, 9);
-	a->line = stmt_get_int(q, 10);
-	n = cwd == NULL ? -1 : words_read(db, stmt_get_text(q, 2), w.argv);
-	stmt_done(q);
-	if (n != 0 || claim_row(a) != 0) {
+	w.argv[0] = NULL;
+	profile_begin(&w.profile);
+	if (claim_read(a, q, &w, &c) != 0 || claim_row(a, c.boxed ? &c.ask : NULL, nonce) != 0) {
 		attempt_free(a);
 		n = -1;
 	} else {
-		environment(&w, &plan, name, a->n);
-		attempt_start(a, &plan);
+		environment(&w, &c.plan, c.name, a->n);
+		if (c.boxed) {
+			environment_box(&w, nonce);
+			box_start(a, &w.profile, &c.plan);
+		} else {
+			environment_mark(&w);
+			attempt_start(a, &c.plan);
+		}
 		n = 1;
 	}
+	profile_free(&w.profile);
 	for (i = 0; w.argv[i] != NULL; i++)
 		free(w.argv[i]);
-	free(cwd);
+	free(c.cwd);
 	return n;
 }
 
@@ -1100,7 +1305,7 @@ wake_once(struct pool *pool)
 			a->cancelled = true;
 			attempt_end(a);
 		}
-		if (a->id != 0 && a->p.go == -1)
+		if (a->begun)
 			input_next(a);
 	}
 	while (n == 1 && !pool->draining)
@@ -1174,7 +1379,8 @@ end_survivors(struct pool *pool)
 }
 
 struct pool *
-pool_new(struct actor_env *env, void (*idle)(void *ctx), void *ctx, struct refusal *r)
+pool_new(struct actor_env *env, struct runner *runner, void (*idle)(void *ctx), void *ctx,
+    struct refusal *r)
 {
 	struct pool *pool;
 
@@ -1182,7 +1388,7 @@ pool_new(struct actor_env *env, void (*idle)(void *ctx), void *ctx, struct refus
 		refusal_set(r, "store.failed", "out of memory");
 		return NULL;
 	}
-	*pool = (struct pool){.env = env, .idle = idle, .ctx = ctx};
+	*pool = (struct pool){.env = env, .runner = runner, .idle = idle, .ctx = ctx};
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
 		fprintf(stderr, "bastion: worker: orphans of sessions go elsewhere\n");
 	end_survivors(pool);

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "engine/actor/actor.h"
+#include "engine/worker/runner.h"
 
 /*
  * Part of the worker's process.  Whose turn it is, how many run at once and what becomes of each
@@ -13,12 +14,19 @@
 struct pool;
 
 /**
- * pool_new(env, idle, ctx, r):
+ * pool_new(env, runner, idle, ctx, r):
  * Return a pool over ${env}'s loop and store, with no session yet; what an earlier one left behind
- * alive is ended.  ${idle}(${ctx}) is called whenever the last of its processes has ended.  Return
- * NULL with ${r} store.failed.
+ * alive is ended.  ${runner} makes sandboxes, once it is started.  ${idle}(${ctx}) is called
+ * whenever the last of its processes has ended.  Return NULL with ${r} store.failed.
  */
-struct pool *pool_new(struct actor_env *env, void (*idle)(void *ctx), void *ctx, struct refusal *r);
+struct pool *pool_new(struct actor_env *env, struct runner *runner, void (*idle)(void *ctx),
+    void *ctx, struct refusal *r);
+
+/**
+ * pool_told(pool, event):
+ * Take what the runner says of a session that it started.  Return whether ${event} is of one.
+ */
+bool pool_told(struct pool *pool, const struct runner_event *event);
 
 /**
  * pool_wake(pool):

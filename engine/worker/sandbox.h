@@ -104,6 +104,7 @@ struct sandbox_report {
 	int landlock;             /* its version; 0: this kernel has none */
 	bool tasks_capped;        /* proven from inside before the program started */
 	uint64_t user_ns, pid_ns; /* identities of its namespaces */
+	pid_t pid;                /* its first process, as it is seen from outside */
 	char notes[SANDBOX_NOTES_MAX][160];
 	size_t note_count;
 };

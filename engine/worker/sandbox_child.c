@@ -835,6 +835,8 @@ static void __attribute__((noreturn)) program(struct child *c, char *const *argv
 	if (plan->terminal != NULL)
 		must(c, STAGE_TERMINAL, ioctl(c->terminal[1], TIOCSCTTY, 0));
 	place_fds(c);
+	if (plan->terminal == NULL)
+		(void)ioctl(0, TIOCSCTTY, 0); /* where the caller gives it one of its own */
 	/* Not by signal(3), which leaves out two that the C library keeps for itself. */
 	for (i = 1; i < NSIG; i++)
 		syscall(SYS_rt_sigaction, i, usual, NULL, NSIG / 8);

@@ -645,7 +645,9 @@ runner_told(void *ctx, uint32_t events)
 
 	(void)events;
 	while ((n = runner_event(&w->runner, &event)) == 1)
-		if ((run = run_find(w, event.id)) != NULL)
+		if (pool_told(w->pool, &event))
+			continue;
+		else if ((run = run_find(w, event.id)) != NULL)
 			run_told(run, &event);
 		else if (!programs_event(w->programs, &event))
 			while (event.effect_count > 0) /* of one that was given up */
@@ -744,7 +746,8 @@ worker_start(struct actor_env *env, struct refusal *r)
 	if (probe_write(env->db, &tools) != 0)
 		complain(w, "what this machine can run could not be kept");
 	w->programs = programs_new(env, &w->runner, program_ended, w);
-	if (w->programs != NULL && (w->pool = pool_new(env, worker_idle, w, r)) != NULL &&
+	if (w->programs != NULL &&
+	    (w->pool = pool_new(env, &w->runner, worker_idle, w, r)) != NULL &&
 	    runner_start(&w->runner, "/proc/self/exe", r) == 0 &&
 	    loop_add(env->loop, runner_fd(&w->runner), EPOLLIN, runner_told, w) == 0)
 		return 0;

@@ -104,6 +104,105 @@ a_worker_inherits_nothing(void **state)
 	assert_non_null(strstr(said.out, "SigIgn:\t0000000000000000\n"));
 }
 
+/* RF-18: a worker's session is in a sandbox that really holds, and says so by its rows; it writes
+ * where it runs and where it may, reads what it may, and reaches neither the database, the key nor
+ * a socket of ours, nor the network. */
+static void
+a_worker_is_held(void **state)
+{
+	char script[2048], data[96], out[96], work[96], other[96];
+	FILE *f;
+
+	(void)state;
+	snprintf(data, sizeof(data), "%s/data", d.dir);
+	snprintf(out, sizeof(out), "%s/out", d.dir);
+	snprintf(work, sizeof(work), "%s/work", d.dir);
+	snprintf(other, sizeof(other), "%s/other", d.dir);
+	assert_int_equal(
+	    mkdir(data, 0755) | mkdir(out, 0755) | mkdir(work, 0755) | mkdir(other, 0755), 0);
+	snprintf(script, sizeof(script), "%s/known", data);
+	assert_non_null(f = fopen(script, "we"));
+	fputs("known\n", f);
+	fclose(f);
+	snprintf(script, sizeof(script),
+	    "cat %s/known; echo made > mine; echo made > %s/mine; echo no > %s/mine; ls %s;"
+	    " for f in %s %s/bastion.db %s/bastion.key %s %s-ask; do cat $f >/dev/null && echo reached $f;"
+	    " ls $f/ && echo listed $f; done; tail -n +3 /proc/net/dev | cut -d: -f1;"
+	    " echo $BASTION_SANDBOXED $HOME; test -n \"$BASTION_KIN\" || echo unmarked; exit 3",
+	    data, out, data, other, d.state[DRIVER_BOX], d.state[DRIVER_BOX], d.state[DRIVER_BOX],
+	    d.run[DRIVER_BOX], d.run[DRIVER_BOX]);
+	driver_does(&said, NULL, "worker", "add", "held", "--read", data, "--write", out, "--",
+	    "sh", "-c", script, NULL);
+	assert_int_equal(driver_run(&said, NULL, "session", "run", "--name", "h", "--attempts", "1",
+			     "--cwd", work, "held", NULL),
+	    3);
+	assert_string_equal(said.out, "known\n    lo\n1 /tmp\nunmarked\n");
+	snprintf(script, sizeof(script),
+	    "test -e %s/mine -a -e %s/mine -a ! -e %s/mine -a ! -e %s/mine", work, out, data,
+	    other);
+	assert_int_equal(system(script), 0);
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX,
+		"SELECT count(*) FROM attempt AS a JOIN sandbox_run AS r ON r.id = a.sandbox_run_id"
+		" WHERE r.state = 'ended' AND r.exit_code = 3 AND r.net = 'none' AND r.pid_ns > 0"
+		"   AND a.outcome = 'crash'"),
+	    1);
+	/* What nothing holds says so when it is added, and not later. */
+	driver_does(&said, NULL, "worker", "add", "free", "--backend", "none", "--", "sh", "-c",
+	    "echo ${BASTION_SANDBOXED-no}", NULL);
+	driver_does(&said, NULL, "session", "run", "--name", "f", "free", NULL);
+	assert_string_equal(said.out, "no\n");
+	driver_refused(&said, 2, "worker.unheld", NULL, "worker", "add", "x", "--backend", "none",
+	    "--read", data, "--", "true", NULL);
+}
+
+/* A terminal, input, a cancel, and the end of the worker, with a sandbox around. */
+static void
+a_held_one_is_a_session(void **state)
+{
+	int64_t pid;
+
+	(void)state;
+	driver_does(&said, NULL, "settings", "set", "session.kill_ms", "100", NULL);
+	driver_does(&said, NULL, "session", "run", "--sandbox", "--terminal", "--name", "t", "--",
+	    "sh", "-c",
+	    "test -t 0 && test $(cut -d' ' -f7 /proc/self/stat) -ne 0 && echo here; stty size",
+	    NULL);
+	assert_string_equal(said.out, "here\r\n24 80\r\n");
+	driver_does(&said, NULL, "session", "run", "--sandbox", "--input", "--detach", "--name",
+	    "i", "--", "cat", NULL);
+	driver_does(&said, NULL, "session", "send", "i", "one", "--end", NULL);
+	is("i", "done");
+	driver_does(&said, NULL, "session", "logs", "i", NULL);
+	assert_string_equal(said.out, "one\n");
+	driver_does(&said, NULL, "session", "run", "--sandbox", "--detach", "--name", "k", "--",
+	    "sh", "-c", "trap '' TERM; setsid sleep 600 & echo here; wait; wait", NULL);
+	driver_until(&d, DRIVER_BOX, 1, "SELECT lines FROM session WHERE name = 'k'");
+	pid = driver_value(&d, DRIVER_BOX, "SELECT pid FROM sessions WHERE name = 'k'");
+	assert_true(pid > 1 && kill((pid_t)pid, 0) == 0);
+	driver_does(&said, NULL, "session", "cancel", "k", NULL);
+	is("k", "cancelled cancelled");
+	assert_true(is_corpse((pid_t)pid));
+	assert_int_equal(driver_run(&said, NULL, "session", "run", "--sandbox", "--name", "n", "--",
+			     "no-such-program", NULL),
+	    1);
+	assert_non_null(strstr(said.err, "could not be started"));
+	driver_does(&said, NULL, "session", "run", "--sandbox", "--detach", "--name", "l", "--",
+	    "sh", "-c", "echo here; sleep 600", NULL);
+	driver_until(&d, DRIVER_BOX, 1, "SELECT lines FROM session WHERE name = 'l'");
+	pid = driver_value(&d, DRIVER_BOX, "SELECT pid FROM sessions WHERE name = 'l'");
+	kill(driver_actor(&d, DRIVER_BOX, "worker"), SIGKILL);
+	is("l", "failed daemon");
+	while (!is_corpse((pid_t)pid))
+		driver_pause();
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX,
+		"SELECT count(*) FROM sandbox_run AS r JOIN attempt AS a"
+		" ON a.sandbox_run_id = r.id WHERE (r.state = 'lost') IS NOT (a.state = 'lost')"
+		"   OR r.ended_at IS NULL"),
+	    0);
+}
+
 /* PO-02, PO-03, RF-38: a crash is tried again, and who watches is told; 76 is not. */
 static void
 crashes_are_tried_again(void **state)
@@ -380,6 +479,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(a_session_is_its_program, make, drop),
 	    cmocka_unit_test_setup_teardown(a_worker_inherits_nothing, make, drop),
+	    cmocka_unit_test_setup_teardown(a_worker_is_held, make, drop),
+	    cmocka_unit_test_setup_teardown(a_held_one_is_a_session, make, drop),
 	    cmocka_unit_test_setup_teardown(crashes_are_tried_again, make, drop),
 	    cmocka_unit_test_setup_teardown(what_cannot_start_says_why, make, drop),
 	    cmocka_unit_test_setup_teardown(places_are_bounded, make, drop),

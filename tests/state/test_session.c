@@ -9,7 +9,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "engine/actor/identity.h"
 #include "engine/clock.h"
 #include "tests/scratch.h"
 
@@ -386,8 +388,9 @@ static void
 a_worker_is_its_program(void **state)
 {
 	static const char insert[] = "INSERT INTO session (name, worker, argv, cwd, by_uid,"
-				     "  max_attempts, queued_at, not_before)"
-				     " VALUES ('w', %s, '/', 0, 1, now_ms(), now_ms())";
+				     "  max_attempts, queued_at, not_before, backend, net)"
+				     " VALUES ('w', %s, '/', 0, 1, now_ms(), now_ms(), 'native',"
+				     "  'none')";
 
 	(void)state;
 	refused("worker.argv",
@@ -402,6 +405,61 @@ a_worker_is_its_program(void **state)
 	refused("worker.argv", insert, "'agent', '[\"agent\",\"-p\",7]'");
 	sql(insert, "'agent', '[\"agent\",\"-p\",\"mend it\"]'");
 	refused("worker.fixed", "UPDATE worker SET argv = '[\"%s\"]'", "sh");
+}
+
+/* A session is held as its template says, by a sandbox that has a row of its own and ends with it.
+ */
+static void
+a_worker_is_held(void **state)
+{
+	static const char session[] =
+	    "INSERT INTO session (name, worker, argv, cwd, by_uid, max_attempts, queued_at, not_before,"
+	    "  backend, net, paths) VALUES ('w', 'agent', '[\"agent\"]', '/', 0, 1, now_ms(), now_ms(), %s)";
+	static const char launch[] =
+	    "INSERT INTO attempt (session_id, n, launched_at, sandbox_run_id) VALUES (1, 1, now_ms(), %s)";
+	static const char worker[] = "INSERT INTO worker (name, argv, max_attempts, by_uid,"
+				     "  added_at, backend, net, paths)"
+				     " VALUES ('x', '[\"x\"]', 1, 0, now_ms(), %s)";
+	struct identity me;
+
+	(void)state;
+	refused(
+	    "worker.paths", worker, "'native', 'none', '[{\"kind\":\"read\",\"path\":\"srv\"}]'");
+	refused(
+	    "worker.paths", worker, "'native', 'none', '[{\"kind\":\"hide\",\"path\":\"/srv\"}]'");
+	refused("worker.paths", worker,
+	    "'native', 'none', '[{\"kind\":\"read\",\"path\":\"/srv/../etc\"}]'");
+	refused("worker.unheld", worker, "'none', 'none', '[]'");
+	refused(
+	    "worker.unheld", worker, "'none', 'host', '[{\"kind\":\"read\",\"path\":\"/srv\"}]'");
+	sql("INSERT INTO worker (name, argv, max_attempts, by_uid, added_at, paths) VALUES ('agent',"
+	    " '[\"agent\"]', 5, 0, now_ms(), '[{\"kind\":\"write\",\"path\":\"/srv\"}]')");
+	refused("session.sandbox", session, "'none', 'host', '[]'");
+	refused("session.sandbox", session, "'native', 'none', '[]'");
+	refused("session.sandbox", session,
+	    "'native', 'host', '[{\"kind\":\"write\",\"path\":\"/srv\"}]'");
+	sql(session, "'native', 'none', '[{\"kind\":\"write\",\"path\":\"/srv\"}]'");
+	refused("session.fixed",
+	    "UPDATE session SET backend = 'none', net = 'host', paths = '[]'%s", "");
+	refused("session.sandbox", launch, "NULL");
+	/* A sandbox dies with whoever started it: that must live. */
+	assert_int_equal(identity_of(getpid(), &me), 0);
+	sql("INSERT INTO process (id, boot_id, pid, start_ticks, uid, program, seen_at)"
+	    " VALUES (9, '%s', %" PRId64 ", %" PRId64 ", 0, 'bastion', now_ms())",
+	    me.boot_id, me.pid, me.start_ticks);
+	sql("INSERT INTO sandbox_run (nonce, backend, process_id, uid, program, words, net, started_at)"
+	    " VALUES (lower(hex(randomblob(16))), 'native', 9, 7, 'agent', 1, 'none', now_ms()),"
+	    "  (lower(hex(randomblob(16))), 'native', 9, 0, 'agent', 1, 'host', now_ms()),"
+	    "  (lower(hex(randomblob(16))), 'native', 9, 0, 'agent', 1, 'none', now_ms())");
+	refused("session.sandbox", launch, "1"); /* another user's */
+	refused("session.sandbox", launch, "2"); /* on the machine's network */
+	sql(launch, "3");
+	refused("session.fixed", "UPDATE attempt SET sandbox_run_id = %s", "2");
+	sql("UPDATE sandbox_run SET state = 'running' WHERE id = 3;"
+	    "UPDATE attempt SET state = 'running', process_id = 1;"
+	    "UPDATE attempt SET state = 'ended', outcome = 'success', exit_code = 0, ended_at = now_ms()");
+	assert_int_equal(
+	    value("SELECT state = 'ended' AND exit_code = 0 FROM sandbox_run WHERE id = 3"), 1);
 }
 
 int
@@ -420,6 +478,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(output_is_kept, make, drop),
 	    cmocka_unit_test_setup_teardown(input_is_gone_once_handed_on, make, drop),
 	    cmocka_unit_test_setup_teardown(a_worker_is_its_program, make, drop),
+	    cmocka_unit_test_setup_teardown(a_worker_is_held, make, drop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -145,8 +145,9 @@ static void
 between_two_programs(void **state)
 {
 	(void)state;
-	ends_all("[ \"$1\" = on ] || { (cd ${0%/*} && exec setsid sh \"$0\" on) & >${0%/*}/on; sleep 9; }\n"
-		 "exec sh \"$0\" on\n",
+	ends_all(
+	    "[ \"$1\" = on ] || { (cd ${0%/*} && exec setsid sh \"$0\" on) & >${0%/*}/on; sleep 9; }\n"
+	    "exec sh \"$0\" on\n",
 	    KIN_CHILDREN);
 }
 
@@ -154,8 +155,9 @@ static void
 between_two_programs_anywhere(void **state)
 {
 	(void)state;
-	ends_all("[ \"$1\" = on ] || { (cd ${0%/*} && exec setsid sh \"$0\" on) & >${0%/*}/on; sleep 9; }\n"
-		 "exec sh \"$0\" on\n",
+	ends_all(
+	    "[ \"$1\" = on ] || { (cd ${0%/*} && exec setsid sh \"$0\" on) & >${0%/*}/on; sleep 9; }\n"
+	    "exec sh \"$0\" on\n",
 	    KIN_ANYWHERE);
 }
 

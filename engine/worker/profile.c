@@ -1,0 +1,121 @@
+/* profile.c: from paths of rows to the plan of a sandbox. */
+#include <sys/stat.h>
+
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/worker/profile.h"
+
+void
+profile_begin(struct profile *p)
+{
+	memset(p, 0, sizeof(*p));
+}
+
+static bool
+is_named(const struct profile *p, const char *path)
+{
+	size_t i;
+
+	for (i = 0; i < p->plan.path_count; i++)
+		if (strcmp(p->paths[i].target, path) == 0)
+			return true;
+	return false;
+}
+
+static int
+add(struct profile *p, const struct sandbox_path *path, struct refusal *refusal)
+{
+	if (is_named(p, path->target))
+		return 0;
+	if (p->plan.path_count == SANDBOX_PATHS_MAX)
+		return refusal_set(refusal, "sandbox.plan", "there are too many paths");
+	p->paths[p->plan.path_count++] = *path;
+	return 0;
+}
+
+int
+profile_add(struct profile *p, enum sandbox_kind kind, const char *path, struct refusal *refusal)
+{
+	struct sandbox_path at = {.kind = kind};
+	char *text;
+
+	if (p->text_count == SANDBOX_PATHS_MAX || (text = strdup(path)) == NULL)
+		return refusal_set(refusal, "sandbox.plan", "there are too many paths");
+	p->texts[p->text_count++] = text;
+	at.source = kind <= SANDBOX_LINK ? text : NULL;
+	at.target = text;
+	return add(p, &at, refusal);
+}
+
+static int
+hide_secrets(struct profile *p, const struct passwd *pw, struct refusal *refusal)
+{
+	char path[PATH_MAX];
+	struct stat st;
+	size_t i;
+
+	for (i = 0; sandbox_secrets(pw->pw_dir, i, path, sizeof(path)) == 0; i++)
+		if (lstat(path, &st) == 0 && !S_ISLNK(st.st_mode) &&
+		    profile_add(p, SANDBOX_HIDE, path, refusal) != 0)
+			return -1;
+	return 0;
+}
+
+static void
+forbid(struct profile *p, const char *path)
+{
+	char *text = p->forbidden_text[p->plan.forbidden_count];
+
+	if (realpath(path, text) != NULL)
+		p->forbidden[p->plan.forbidden_count++] = text;
+}
+
+int
+profile_close(struct profile *p, const struct home *home, uid_t uid, struct refusal *refusal)
+{
+	const struct passwd *pw = getpwuid(uid);
+	char ask[HOME_ASK_MAX + 1];
+	size_t i;
+
+	p->plan.uid = uid;
+	p->plan.gid = pw == NULL ? (gid_t)uid : pw->pw_gid;
+	if (pw != NULL && hide_secrets(p, pw, refusal) != 0)
+		return -1;
+	sandbox_system(&p->system);
+	for (i = 0; i < p->system.count; i++)
+		if (add(p, &p->system.paths[i], refusal) != 0)
+			return -1;
+	snprintf(ask, sizeof(ask), "%s-ask", home->run);
+	forbid(p, home->state);
+	forbid(p, home->run);
+	forbid(p, ask);
+	p->plan.paths = p->paths;
+	p->plan.forbidden = p->forbidden;
+	p->plan.backend = BACKEND_NATIVE;
+	return 0;
+}
+
+bool
+profile_shows(const struct profile *p, const char *path)
+{
+	size_t i, n;
+
+	for (i = 0; i < p->plan.path_count; i++) {
+		n = strlen(p->paths[i].target);
+		if (p->paths[i].kind <= SANDBOX_EFFECT &&
+		    strncmp(path, p->paths[i].target, n) == 0 &&
+		    (path[n] == '/' || path[n] == '\0'))
+			return true;
+	}
+	return false;
+}
+
+void
+profile_free(struct profile *p)
+{
+	while (p->text_count > 0)
+		free(p->texts[--p->text_count]);
+}
