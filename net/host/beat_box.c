@@ -104,7 +104,7 @@ answer_take(struct beat_loop *l)
 		return;
 	}
 	if (directive_take(db, l->way.pairing, l->text, l->len, &taken) != 0 ||
-	    (l->way.end != NULL &&
+	    (l->way.to.end != NULL &&
 		endpoint_reached(db, l->way.pairing, l->way.endpoints[l->way.at]) == -1))
 		say(l->beats, store_refusal(db));
 	l->again = l->again || taken.results > 0;

@@ -3,16 +3,14 @@
 #define NET_HOST_HOSTWAY_H
 
 #include "engine/actor/actor.h"
-#include "net/http/client.h"
+#include "net/host/send.h"
 
 /* Whatever is asked on it has a context that begins with this. */
 struct hostway {
+	struct send_to to; /* first */
 	struct actor_env *env;
 	struct http_client *client;
 	int64_t pairing;
-	char socket[104]; /* the Host's; "": over a network */
-	int64_t uid;      /* who must serve it */
-	struct tls_end *end;
 	char **endpoints; /* over a network: in the order to try */
 	unsigned nendpoints, at;
 };

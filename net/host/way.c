@@ -5,10 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/clock.h"
 #include "engine/store/home.h"
 #include "net/host/ends.h"
-#include "net/host/sign.h"
 #include "net/host/way.h"
 
 static const char BOX[] =
@@ -120,75 +118,48 @@ way_find(struct ways *ways, int64_t box, struct way *way, struct refusal *r)
 			       : refusal_set(
 				     r, "box.gone", "the box is no longer paired with this Host");
 	}
-	*way = (struct way){.ways = ways,
+	*way = (struct way){
+	    .to = {.uid = stmt_get_int(q, 2), .code = "call.failed", .whose = "the box's"},
+	    .ways = ways,
 	    .box = box,
-	    .uid = stmt_get_int(q, 2),
 	    .line = strcmp(stmt_get_text(q, 0), "reverse") == 0};
-	snprintf(way->socket, sizeof(way->socket), "%s", stmt_get_text(q, 1));
+	snprintf(way->to.socket, sizeof(way->to.socket), "%s", stmt_get_text(q, 1));
 	snprintf(way->endpoint, sizeof(way->endpoint), "%s", stmt_get_text(q, 3));
 	stmt_done(q);
 	if (way->line) {
-		snprintf(way->socket, sizeof(way->socket), "%s/lines.sock", ways->env->home->run);
-		way->uid = geteuid();
+		snprintf(
+		    way->to.socket, sizeof(way->to.socket), "%s/lines.sock", ways->env->home->run);
+		way->to.uid = geteuid();
 	}
 	if (way->endpoint[0] == '\0')
 		return 0;
-	way->end = end_of(ways, box, r);
-	return way->end != NULL ? 0 : -1;
-}
-
-/* A socket must be served by the user that served it when it was paired. */
-static int
-way_verify(void *ctx, const struct http_peer *peer, struct refusal *refusal)
-{
-	const struct way *way = ctx;
-
-	if (way->end != NULL || (int64_t)peer->uid == way->uid)
-		return 0;
-	return refusal_set(
-	    refusal, "call.failed", "another user serves the box's socket than when it paired");
+	way->to.end = end_of(ways, box, r);
+	return way->to.end != NULL ? 0 : -1;
 }
 
 struct http_call *
 way_start(struct way *way, const struct way_request *asked, struct refusal *r)
 {
-	struct actor_env *env = way->ways->env;
-	const char *body = asked->body != NULL ? asked->body : "";
-	struct sign_headers headers;
 	char url[160];
-	struct sign_request sign = {.method = asked->method,
+	const struct send_request request = {.method = asked->method,
 	    .path = asked->path,
-	    .time = clock_now(),
 	    .nonce = asked->nonce,
-	    .body = body,
-	    .len = strlen(body)};
-	const struct http_request request = {.socket_path = way->end == NULL ? way->socket : NULL,
-	    .dial = way->end != NULL ? way->endpoint : NULL,
-	    .tls = way->end,
-	    .method = asked->method,
-	    .url = url,
-	    .headers = headers.fields,
 	    .body = asked->body,
-	    .body_len = sign.len,
-	    .connect_ms = store_setting(env->db, "call.connect_ms"),
+	    .url = url,
+	    .dial = way->endpoint,
+	    .connect_ms = store_setting(way->ways->env->db, "call.connect_ms"),
 	    .total_ms = asked->total_ms,
 	    .reply_max = asked->reply_max,
-	    .verify = way_verify,
 	    .chunk = asked->chunk,
-	    .done = asked->done,
-	    .ctx = way};
+	    .done = asked->done};
 
-	if (sign_headers(env->keys.secret, env->keys.identity, &sign, &headers) != 0) {
-		refusal_set(r, "call.failed", "the request could not be signed");
-		return NULL;
-	}
 	/* On our lines the path begins with the box instead of the version. */
 	if (way->line)
 		snprintf(url, sizeof(url), "http://bastion/v1/boxes/%" PRId64 "%s", way->box,
 		    asked->path + sizeof("/v1") - 1);
-	else if (way->end != NULL)
+	else if (way->to.end != NULL)
 		snprintf(url, sizeof(url), "https://" TLS_BOX_NAME "%s", asked->path);
 	else
 		snprintf(url, sizeof(url), "http://bastion%s", asked->path);
-	return http_start(way->ways->client, &request, r);
+	return send_signed(way->ways->env, way->ways->client, &way->to, &request, r);
 }

@@ -3,22 +3,19 @@
 #define NET_HOST_WAY_H
 
 #include "engine/actor/actor.h"
-#include "net/http/client.h"
+#include "net/host/send.h"
 
-#define WAY_SOCKET_MAX   103
 #define WAY_ENDPOINT_MAX 300
 
 struct ways; /* what the actor that signs keeps for all of them */
 
 /* The way to one box.  Whatever is asked on it has a context that begins with this. */
 struct way {
+	struct send_to to; /* first; its end of TLS is of the ways */
 	struct ways *ways;
 	int64_t box;
-	char socket[WAY_SOCKET_MAX + 1];     /* the box's, or that of our lines; "": none */
-	int64_t uid;                         /* who must serve it */
 	char endpoint[WAY_ENDPOINT_MAX + 1]; /* where the box listens under TLS; "": a socket */
-	struct tls_end *end;                 /* for that; of the ways */
-	bool line;                           /* over a line that the box made */
+	bool line;                           /* over a line that the box made: the socket is ours */
 };
 
 /* A request as the box sees it. */
@@ -57,7 +54,7 @@ void ways_wake(struct ways *ways);
 /**
  * way_start(way, request, r):
  * Sign ${request} with this Host's key and start it; the callbacks of ${request} get ${way}.  As
- * http_start else, with call.failed where it cannot be signed.
+ * send_signed else.
  */
 struct http_call *way_start(struct way *way, const struct way_request *request, struct refusal *r);
 
