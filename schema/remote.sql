@@ -82,9 +82,9 @@ BEGIN
     SELECT RAISE(ABORT, 'remote.roots|a root is the whole path of a folder, without . and .. in it')
      WHERE EXISTS (SELECT 1 FROM json_each(NEW.roots)
                     WHERE type <> 'text' OR length(CAST(value AS BLOB)) > 4095
-                       OR instr(value, char(0)) > 0 OR value NOT GLOB '/*'
-                       OR (value <> '/' AND value || '/' GLOB '*//*')
-                       OR value || '/' GLOB '*/./*' OR value || '/' GLOB '*/../*');
+                       OR value NOT GLOB '/*' OR (value <> '/' AND value || '/' GLOB '*//*')
+                       OR value || '/' GLOB '*/./*' OR value || '/' GLOB '*/../*')
+        OR instr(NEW.roots, '\u0000') > 0;                    -- json_each ends a text there
     SELECT RAISE(ABORT, 'remote.ttl|a credential lasts no longer than the setting remote.ttl_max_ms')
      WHERE NEW.expires_at > now_ms() + (SELECT value FROM setting WHERE name = 'remote.ttl_max_ms')
         OR NEW.expires_at <= now_ms();
