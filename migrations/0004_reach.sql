@@ -4926,6 +4926,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('rotate.none', 126, 409, 'pair the machine anew over a network first'),
     ('rotate.superseded', 126, 409, 'nothing is to be done: a later order counts'),
     ('rotate.unreached', 75, 504, 'make sure that the Host is reached there, and order anew'),
+    ('run.agent', 2, 422, 'see the message; leave out --agent, or start the agent'),
     ('run.ask', 3, 422, 'leave out --ask, or run this on a terminal'),
     ('run.folder', 2, 422, 'see the message; change into a folder of your own'),
     ('run.over', 126, 409, 'start another run'),
