@@ -328,6 +328,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('runner.spawn', 1, 500, 'see the message; try again'),
     ('runner.start', 1, 500, 'see the message'),
     ('schema.step', 126, 409, 'migrations are history'),
+    ('run.agent', 2, 422, 'see the message; leave out --agent, or start the agent'),
     ('run.ask', 3, 422, 'leave out --ask, or run this on a terminal'),
     ('run.folder', 2, 422, 'see the message; change into a folder of your own'),
     ('run.over', 126, 409, 'start another run'),

@@ -199,7 +199,8 @@ mount_points(struct run_plan *p, struct refusal *refusal)
 	if ((home = open(p->kept, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) == -1)
 		return refusal_errno(refusal, CODE, p->kept);
 	for (i = 0; rc == 0 && i < p->plan.path_count; i++) {
-		if (p->paths[i].kind > SANDBOX_WRITE || strcmp(p->paths[i].target, p->home) == 0 ||
+		if ((p->paths[i].kind > SANDBOX_WRITE && p->paths[i].kind != SANDBOX_SOCKET) ||
+		    strcmp(p->paths[i].target, p->home) == 0 ||
 		    !within(p->paths[i].target, p->home))
 			continue;
 		rc = lstat(p->paths[i].source, &st);
@@ -238,6 +239,88 @@ add_home(struct run_plan *p, struct refusal *refusal)
 	if (rc != 0)
 		return -1;
 	return mount_points(p, refusal);
+}
+
+/*
+ * Agents: who is inside uses keys by them, and sees none.
+ */
+
+/* Show ${source} at ${target} where it is what ${kind} wants, and the person's.  Return 1 if it is,
+ * 0 if not, or -1. */
+static int
+add_own(struct run_plan *p, enum sandbox_kind kind, const char *source, const char *target,
+    struct refusal *refusal)
+{
+	char real[PATH_MAX];
+	struct stat st;
+
+	if (source == NULL || realpath(source, real) == NULL || stat(real, &st) != 0 ||
+	    st.st_uid != geteuid() ||
+	    (kind == SANDBOX_SOCKET ? !S_ISSOCK(st.st_mode) : !S_ISREG(st.st_mode)))
+		return 0;
+	if (is_named(p, target))
+		return 1;
+	return add(p, kind, real, target, refusal) == 0 ? 1 : -1;
+}
+
+static int
+add_ssh(struct run_plan *p, struct refusal *refusal)
+{
+	char known[PATH_MAX];
+	int rc = add_own(p, SANDBOX_SOCKET, getenv("SSH_AUTH_SOCK"), RUN_SSH_AGENT, refusal);
+
+	if (rc == 0)
+		return refusal_set(refusal, "run.agent",
+		    "there is no ssh-agent: SSH_AUTH_SOCK is no socket of yours");
+	snprintf(known, sizeof(known), "%.4000s/.ssh/known_hosts", p->home);
+	return rc == 1 && add_own(p, SANDBOX_READ, known, known, refusal) >= 0 ? 0 : -1;
+}
+
+/* Its restricted socket, the one for other machines: it signs and deciphers, and gives out no key.
+ */
+static int
+add_gpg(struct run_plan *p, struct refusal *refusal)
+{
+	static const char *const files[] = {"pubring.kbx", "trustdb.gpg"};
+	char from[PATH_MAX], to[PATH_MAX];
+	size_t i;
+	int rc;
+
+	snprintf(to, sizeof(to), "%.4000s/.gnupg/S.gpg-agent", p->home);
+	snprintf(from, sizeof(from), "/run/user/%u/gnupg/S.gpg-agent.extra", (unsigned)geteuid());
+	if ((rc = add_own(p, SANDBOX_SOCKET, from, to, refusal)) == 0) {
+		snprintf(from, sizeof(from), "%.4000s/.gnupg/S.gpg-agent.extra", p->home);
+		rc = add_own(p, SANDBOX_SOCKET, from, to, refusal);
+	}
+	if (rc == 0)
+		return refusal_set(refusal, "run.agent",
+		    "there is no gpg-agent: start it with gpgconf --launch gpg-agent");
+	for (i = 0; rc >= 0 && i < sizeof(files) / sizeof(files[0]); i++) {
+		snprintf(from, sizeof(from), "%.4000s/.gnupg/%s", p->home, files[i]);
+		rc = add_own(p, SANDBOX_READ, from, from, refusal);
+	}
+	return rc >= 0 ? 0 : -1;
+}
+
+int
+run_plan_agent(struct run_plan *p, const char *which, struct refusal *refusal)
+{
+	if (strcmp(which, "ssh") == 0)
+		p->ssh = true;
+	else if (strcmp(which, "gpg") == 0)
+		p->gpg = true;
+	else
+		return refusal_set(refusal, "run.agent",
+		    "there are the agents ssh and gpg, and no \"%.32s\"", which);
+	return 0;
+}
+
+static int
+add_agents(struct run_plan *p, struct refusal *refusal)
+{
+	if (p->ssh && add_ssh(p, refusal) != 0)
+		return -1;
+	return p->gpg ? add_gpg(p, refusal) : 0;
 }
 
 /*
@@ -411,9 +494,9 @@ run_plan_make(
 	if (home_find(p, refusal) != 0 || add_folder(p, refusal) != 0)
 		return -1;
 	p->named = p->plan.path_count;
-	if (hide_secrets(p, refusal) != 0 || add_home(p, refusal) != 0 ||
-	    add_system(p, refusal) != 0 || add_rights(p, refusal) != 0 ||
-	    (lane && add_names(p, refusal) != 0))
+	if (hide_secrets(p, refusal) != 0 || add_agents(p, refusal) != 0 ||
+	    add_home(p, refusal) != 0 || add_system(p, refusal) != 0 ||
+	    add_rights(p, refusal) != 0 || (lane && add_names(p, refusal) != 0))
 		return -1;
 	forbid(p, home);
 	if (lane) {
@@ -510,7 +593,7 @@ run_plan_environment(struct run_plan *p, const char *nonce, bool lane, struct re
 	    {"BASTION_SANDBOX_RUN", nonce}};
 	const char *value;
 	size_t i;
-	int rc = 0;
+	int rc = p->ssh ? put_value(p, "SSH_AUTH_SOCK", RUN_SSH_AGENT, refusal) : 0;
 
 	for (i = 0; rc == 0 && i < sizeof(passed) / sizeof(passed[0]); i++)
 		if ((value = getenv(passed[i])) != NULL && !env_named(p, passed[i]))

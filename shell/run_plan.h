@@ -14,10 +14,13 @@
 #define RUN_DNS    53
 #define RUN_CAUGHT 1081
 
+#define RUN_SSH_AGENT "/tmp/ssh-agent" /* its socket inside */
+
 struct run_plan {
 	struct sandbox_plan plan;
 	struct sandbox_path paths[SANDBOX_PATHS_MAX];
-	size_t named; /* of the paths: those that the person named, and the folder */
+	size_t named;  /* of the paths: those that the person named, and the folder */
+	bool ssh, gpg; /* agents that are shown */
 	struct sandbox_system system;
 	char here[PATH_MAX]; /* where the person is */
 	char home[PATH_MAX]; /* of the person; inside it is ${kept} */
@@ -35,6 +38,12 @@ struct run_plan {
  */
 int run_plan_path(
     struct run_plan *p, enum sandbox_kind kind, const char *path, struct refusal *refusal);
+
+/**
+ * run_plan_agent(p, which, refusal):
+ * Show the socket of the agent "ssh" or "gpg".  Return 0 or -1: run.agent.
+ */
+int run_plan_agent(struct run_plan *p, const char *which, struct refusal *refusal);
 
 /**
  * run_plan_env(p, text, refusal):

@@ -105,6 +105,9 @@ option(void *ctx, int val, const char *arg)
 	case 'e':
 		rc = run_plan_env(&r->plan, arg, &r->cli->refusal);
 		break;
+	case 'g':
+		rc = run_plan_agent(&r->plan, arg, &r->cli->refusal);
+		break;
 	case 'p':
 		rc = publish_add(&r->publish, arg, &r->cli->refusal);
 		break;
@@ -550,7 +553,7 @@ open_state(struct cli *cli)
  *
  * usage: bastion run [--allow HOST[:PORT] | --allow @PRESET] [--deny HOST[:PORT]] [--ask]
  *                    [--ro PATH] [--rw PATH] [--env NAME[=VALUE]] [--publish [OUTSIDE:]PORT]
- *                    [--no-net] [--quiet] -- CMD [ARG ...]
+ *                    [--agent ssh | gpg] [--no-net] [--quiet] -- CMD [ARG ...]
  *
  * Run a command where it reaches its folder, and of the internet what it may. It sees this folder,
  * which it may change, the programs of the machine, and a home of its own that is kept for this
@@ -563,9 +566,9 @@ open_state(struct cli *cli)
  * carried as well, by the name that it looked up. --ro and --rw show further paths, --env passes
  * further variables, --no-net leaves it alone with itself. --publish has a port of 127.0.0.1 lead
  * to the same port inside, or port OUTSIDE (0: any that is free) to PORT: a page that is worked on
- * is seen in your browser, and by no other user. What was refused is said on standard error,
- * without
- * --quiet. No daemon is needed. The exit code is that of the command.
+ * is seen in your browser, and by no other user. --agent has it use your keys by the agent that
+ * holds them, wherever it gets to; it does not see them. What was refused is said on standard
+ * error, without --quiet. No daemon is needed. The exit code is that of the command.
  */
 int
 verb_run(struct cli *cli, int argc, char **argv)
@@ -573,9 +576,9 @@ verb_run(struct cli *cli, int argc, char **argv)
 	static const struct option options[] = {{"allow", required_argument, NULL, 'a'},
 	    {"deny", required_argument, NULL, 'd'}, {"ask", no_argument, NULL, 'k'},
 	    {"ro", required_argument, NULL, 'r'}, {"rw", required_argument, NULL, 'w'},
-	    {"publish", required_argument, NULL, 'p'}, {"env", required_argument, NULL, 'e'},
-	    {"no-net", no_argument, NULL, 'n'}, {"quiet", no_argument, NULL, 'q'},
-	    {NULL, 0, NULL, 0}};
+	    {"publish", required_argument, NULL, 'p'}, {"agent", required_argument, NULL, 'g'},
+	    {"env", required_argument, NULL, 'e'}, {"no-net", no_argument, NULL, 'n'},
+	    {"quiet", no_argument, NULL, 'q'}, {NULL, 0, NULL, 0}};
 	static struct run r;
 	struct refusal wrong;
 	int first, rc;

@@ -28,9 +28,10 @@ enum sandbox_kind {
 	SANDBOX_HIDE,   /* nothing is seen at ${target} (a DenyRead) */
 	SANDBOX_SHOW,   /* but this, beneath what is hidden (an AllowRead) */
 	SANDBOX_KEEP,   /* nothing is written at ${target} (a DenyWrite) */
+	SANDBOX_SOCKET, /* the Unix socket ${source} at ${target}: its owner outside is spoken to */
 };
 
-/* Both are absolute, without links, "." or ".."; the last three have no source. */
+/* Both are absolute, without links, "." or ".."; what hides, shows or keeps has no source. */
 struct sandbox_path {
 	enum sandbox_kind kind;
 	const char *source;

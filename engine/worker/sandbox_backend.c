@@ -275,6 +275,9 @@ paths_fit(const struct sandbox_plan *plan, struct refusal *refusal)
 		if (plan->paths[i].kind == SANDBOX_SHOW)
 			return refusal_set(refusal, "sandbox.backend",
 			    "bubblewrap cannot show a part of what is hidden");
+		if (plan->paths[i].kind == SANDBOX_SOCKET)
+			return refusal_set(refusal, "sandbox.backend",
+			    "sockets are shown only in a sandbox of our own");
 		if (plan->paths[i].kind <= SANDBOX_WRITE &&
 		    strcmp(plan->paths[i].source, plan->paths[i].target) != 0)
 			return refusal_set(refusal, "sandbox.backend",

@@ -74,7 +74,7 @@ is_plain(const char *path)
 static bool
 is_bind(enum sandbox_kind kind)
 {
-	return kind <= SANDBOX_EFFECT;
+	return kind <= SANDBOX_EFFECT || kind == SANDBOX_SOCKET;
 }
 
 /*
@@ -215,7 +215,9 @@ check_plan(struct compiler *k)
 static int
 kind_order(enum sandbox_kind kind)
 {
-	return kind <= SANDBOX_LINK ? 0 : kind == SANDBOX_KEEP ? 2 : 1;
+	if (is_bind(kind) || kind == SANDBOX_LINK)
+		return 0;
+	return kind == SANDBOX_KEEP ? 2 : 1;
 }
 
 /* As strcmp, but with '/' before everything else, so that what is in a folder follows it. */
@@ -289,7 +291,8 @@ bind_step(struct compiler *k, const struct sandbox_path *p)
 {
 	static const enum sandbox_step_kind kinds[] = {[SANDBOX_READ] = STEP_READ,
 	    [SANDBOX_WRITE] = STEP_WRITE,
-	    [SANDBOX_EFFECT] = STEP_EFFECT};
+	    [SANDBOX_EFFECT] = STEP_EFFECT,
+	    [SANDBOX_SOCKET] = STEP_READ};
 	struct sandbox_step *s;
 	struct stat st;
 
@@ -297,7 +300,10 @@ bind_step(struct compiler *k, const struct sandbox_path *p)
 		return refusal_errno(k->refusal, CODE, p->source);
 	if (is_forbidden(k, &st))
 		return refuse_path(k, p, "would show what belongs to bastion");
-	if (!S_ISDIR(st.st_mode) && (p->kind == SANDBOX_EFFECT || !S_ISREG(st.st_mode)))
+	if (p->kind == SANDBOX_SOCKET && !S_ISSOCK(st.st_mode))
+		return refuse_path(k, p, "is no socket");
+	if (p->kind != SANDBOX_SOCKET && !S_ISDIR(st.st_mode) &&
+	    (p->kind == SANDBOX_EFFECT || !S_ISREG(st.st_mode)))
 		return refuse_path(k, p, "is no folder and no file");
 	if (p->kind == SANDBOX_EFFECT && ++k->job->effect_count > SANDBOX_EFFECTS)
 		return refuse_path(k, p, "is one folder too many to gather changes of");

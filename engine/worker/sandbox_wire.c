@@ -96,10 +96,13 @@ sandbox_wire_write(const struct sandbox_plan *plan, struct refusal *refusal)
 {
 	FILE *f = NULL;
 	int fd, copy = -1;
+	size_t i;
 
-	if (plan->listener_count > 0 || plan->terminal != NULL)
+	for (i = 0; i < plan->path_count && plan->paths[i].kind != SANDBOX_SOCKET; i++)
+		continue;
+	if (plan->listener_count > 0 || plan->terminal != NULL || i < plan->path_count)
 		return refusal_set(refusal, "sandbox.plan",
-		    "listeners and terminals are for whoever starts the sandbox itself");
+		    "listeners, terminals and sockets are for whoever starts the sandbox itself");
 	if (plan->path_count > SANDBOX_PATHS_MAX || plan->forbidden_count > SANDBOX_PATHS_MAX ||
 	    plan->fd_count > SANDBOX_FDS_MAX)
 		return refusal_set(refusal, "sandbox.plan", "a plan has too many paths");

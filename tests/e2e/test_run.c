@@ -308,6 +308,121 @@ rights_are_refused(void **state)
 }
 
 /*
+ * Tools, as people use them.
+ */
+
+/* The output of a program outside; it has to do well. */
+static void
+outside(const char *command)
+{
+	if (system(command) != 0)
+		fail_msg("%s", command);
+}
+
+/* pip installs from an index, by the lane, into a home that is kept. */
+static void
+pip_installs(void **state)
+{
+	static const char wheel[] =
+	    "mkdir -p simple/demo && python3 -c '"
+	    "import zipfile as z\n"
+	    "w = z.ZipFile(\"simple/demo/demo-1.0-py3-none-any.whl\", \"w\")\n"
+	    "w.writestr(\"demo.py\", \"said = 42\\n\")\n"
+	    "i = \"demo-1.0.dist-info/\"\n"
+	    "w.writestr(i + \"METADATA\", \"Metadata-Version: 2.1\\nName: demo\\nVersion: 1.0\\n\")\n"
+	    "w.writestr(i + \"WHEEL\", \"Wheel-Version: 1.0\\nGenerator: a\\n"
+	    "Root-Is-Purelib: true\\nTag: py3-none-any\\n\")\n"
+	    "w.writestr(i + \"RECORD\", \"demo.py,,\\n\")\nw.close()'";
+
+	(void)state;
+	needs_namespaces();
+	if (system("/usr/bin/python3 -m pip --version >/dev/null 2>&1") != 0) {
+		print_message("there is no pip here\n");
+		skip();
+	}
+	outside(wheel);
+	RUN(0, "42",
+	    "python3 -m pip --isolated install -q --target ~/lib --cert c --index-url"
+	    " https://site.example.test:8443/simple/ demo &&"
+	    " PYTHONPATH=~/lib python3 -c 'import demo; print(demo.said)'",
+	    "--allow", "site.example.test:8443");
+	RUN(1, "egress.unknown",
+	    "python3 -m pip --isolated install -q --retries 0 --target ~/l --cert c --index-url"
+	    " https://site.example.test:8443/simple/ demo");
+}
+
+/* npm as well. */
+static void
+npm_installs(void **state)
+{
+	static const char package[] =
+	    "mkdir -p package npm && printf '{\"name\":\"demo\",\"version\":\"1.0.0\"}'"
+	    " >package/package.json && echo 'module.exports = 42' >package/index.js &&"
+	    " tar czf demo-1.0.0.tgz package && printf '{\"name\":\"demo\",\"dist-tags\":"
+	    "{\"latest\":\"1.0.0\"},\"versions\":{\"1.0.0\":{\"name\":\"demo\",\"version\":"
+	    "\"1.0.0\",\"dist\":{\"tarball\":"
+	    "\"https://site.example.test:8443/demo-1.0.0.tgz\"}}}}' >demo";
+
+	(void)state;
+	needs_namespaces();
+	if (system("PATH=/usr/bin:/bin npm --version >/dev/null 2>&1") != 0) {
+		print_message("there is no npm in /usr/bin\n");
+		skip();
+	}
+	outside(package);
+	RUN(0, "42",
+	    "cd npm && npm install --no-audit --no-fund --no-update-notifier --cafile ../c"
+	    " --registry https://site.example.test:8443/ demo &&"
+	    " node -e 'console.log(require(\"demo\"))'",
+	    "--allow", "site.example.test:8443");
+}
+
+/* Keys of an agent are used inside where that is allowed, and not seen. */
+static void
+ssh_agent_is_shown(void **state)
+{
+	(void)state;
+	needs_namespaces();
+	/* It ends with this test's folder: the agent's own word for its end is SSH_AGENT_PID. */
+	outside(
+	    "mkdir -m 700 ../.ssh && ssh-keygen -q -t ed25519 -N '' -C mine -f ../.ssh/id_ed25519"
+	    " && ssh-agent -a ../agent >agent.sh && SSH_AUTH_SOCK=../agent"
+	    " ssh-add -q ../.ssh/id_ed25519");
+	assert_int_equal(setenv("SSH_AUTH_SOCK", "../agent", 1), 0);
+	RUN(2, "authentication agent", "ssh-add -l");
+	RUN(0, "mine", "ssh-add -l && test ! -e ~/.ssh/id_ed25519", "--agent", "ssh");
+	/* A commit signed with it. */
+	RUN(0, "gpgsig",
+	    "cd work && ssh-add -L >/tmp/key && git -c gpg.format=ssh -c user.signingkey=/tmp/key"
+	    " commit -q --allow-empty -S -m signed && git cat-file commit HEAD",
+	    "--agent", "ssh", "--no-net");
+	outside(". ./agent.sh >/dev/null && kill $SSH_AGENT_PID");
+	setenv("SSH_AUTH_SOCK", "../nobody", 1);
+	RUN(2, "run.agent", "true", "--agent", "ssh");
+	RUN(2, "run.agent", "true", "--agent", "other");
+	unsetenv("SSH_AUTH_SOCK");
+}
+
+/* And of gpg's, which signs by its restricted socket and gives out no key. */
+static void
+gpg_agent_is_shown(void **state)
+{
+	(void)state;
+	needs_namespaces();
+	if (system("gpg --version >/dev/null 2>&1") != 0) {
+		print_message("there is no gpg here\n");
+		skip();
+	}
+	outside("mkdir -m 700 ../.gnupg && export GNUPGHOME=$(realpath ../.gnupg) && gpg -q --batch"
+		" --passphrase '' --quick-gen-key mine@example.test ed25519 sign never 2>log");
+	RUN(0, "BEGIN PGP SIGNED MESSAGE",
+	    "echo text | gpg --batch --lock-never -q --clearsign && ! gpg --batch --lock-never"
+	    " --export-secret-keys | grep -q . && test ! -e ~/.gnupg/private-keys-v1.d",
+	    "--agent", "gpg", "--no-net");
+	outside("GNUPGHOME=$(realpath ../.gnupg) gpgconf --kill gpg-agent");
+}
+
+/*
  * What comes in.
  */
 
@@ -741,6 +856,10 @@ main(void)
 	    cmocka_unit_test(network_is_what_was_allowed),
 	    cmocka_unit_test(no_lane_no_run),
 	    cmocka_unit_test(rights_are_refused),
+	    cmocka_unit_test(pip_installs),
+	    cmocka_unit_test(npm_installs),
+	    cmocka_unit_test(ssh_agent_is_shown),
+	    cmocka_unit_test(gpg_agent_is_shown),
 	    cmocka_unit_test(a_port_is_published),
 	    cmocka_unit_test(a_port_is_the_persons),
 	    cmocka_unit_test(no_port_no_run),
