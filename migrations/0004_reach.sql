@@ -576,6 +576,11 @@ WITH queued AS (
                                        length(CAST(json_extract(a.body, '$.command') AS BLOB)))
                          ELSE a.body END,
                     '$.command')
+                -- A command as root is kept out of it, too: how long it was, and its digest.
+                WHEN a.body ->> '$.op' = 'root:exec' AND json_type(a.body, '$.args[0]') = 'text' THEN
+                json_set(json_remove(a.body, '$.args'),
+                         '$.command_bytes', length(CAST(a.body ->> '$.args[0]' AS BLOB)),
+                         '$.command_sha256', lower(hex(sha256(a.body ->> '$.args[0]'))))
                 ELSE a.body END AS body
       FROM audit_outbox AS o JOIN audit AS a ON a.seq = o.seq)
 SELECT seq,
@@ -2867,6 +2872,8 @@ BEGIN
     SELECT NEW.name, p.key + 1, p.value ->> '$.name', p.value ->> '$.type', coalesce(p.value ->> '$.needed', 1),
            coalesce(p.value ->> '$.min', 1), coalesce(p.value ->> '$.max', 4095), p.value ->> '$.doc'
       FROM json_each(NEW.manifest, '$.params') AS p;
+    INSERT INTO verb_probe (verb, can, why, at) VALUES (NEW.name, 1, '', now_ms())
+        ON CONFLICT DO UPDATE SET can = 1, why = '', at = now_ms();
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('management', 'op_manifest', NEW.id, NEW.state, '',
             json_object('op', NEW.name, 'program', NEW.manifest ->> '$.program', 'program_sha256', NEW.program_sha256,
@@ -2896,6 +2903,7 @@ BEGIN
     UPDATE grant SET state = 'dropped', ended_at = now_ms(), end_reason = 'the op was ' || NEW.state
      WHERE op = NEW.name AND state = 'active';
     UPDATE approval SET state = 'expired', decided_at = now_ms() WHERE op = NEW.name AND state = 'pending';
+    UPDATE verb_probe SET can = 0, why = 'it was ' || NEW.state, at = now_ms() WHERE verb = NEW.name;
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('management', 'op_manifest', NEW.id, NEW.state, '', json_object('op', NEW.name, 'reason', NEW.end_reason));
 END;
@@ -2943,6 +2951,10 @@ END;
 CREATE TRIGGER op_run_of_added_op BEFORE INSERT ON op_run WHEN NEW.op GLOB 'run:*'
 BEGIN
     INSERT INTO added_op_ask (op, args) VALUES (NEW.op, NEW.args);
+    SELECT refuse('act.tool', s.why, 0)
+      FROM op_manifest AS m JOIN json_each(m.manifest, '$.verbs') AS v JOIN verb AS b ON b.op = v.value ->> 0
+      JOIN verb_support AS s ON s.verb = b.name
+     WHERE m.name = NEW.op AND m.state = 'active' AND NOT s.works;
 END;
 
 CREATE TRIGGER approval_of_added_op BEFORE INSERT ON approval WHEN NEW.op GLOB 'run:*' AND json_valid(NEW.args)
@@ -2950,9 +2962,31 @@ BEGIN
     INSERT INTO added_op_ask (op, args) VALUES (NEW.op, NEW.args);
 END;
 
+CREATE VIEW root_ask AS SELECT '' AS args, '' AS bounds WHERE false;
+
+CREATE TRIGGER root_ask_is_one_command INSTEAD OF INSERT ON root_ask
+BEGIN
+    SELECT RAISE(ABORT, 'op.args|a command is one text of 1 to 4095 characters')
+     WHERE json_array_length(NEW.args) <> 1 OR json_type(NEW.args, '$[0]') IS NOT 'text'
+        OR length(NEW.args ->> 0) NOT BETWEEN 1 AND 4095 OR instr(NEW.args, '\u0000') > 0;
+    SELECT RAISE(ABORT, 'root.exact|a command as root is approved in its exact words: no bound lets another take its place')
+     WHERE json_type(NEW.bounds, '$.command') IS NOT NULL;
+    SELECT refuse('root.authority', why, 0) FROM verb_probe WHERE verb = 'root:exec' AND NOT can;
+END;
+
+CREATE TRIGGER op_run_of_root BEFORE INSERT ON op_run WHEN NEW.op = 'root:exec'
+BEGIN
+    INSERT INTO root_ask (args, bounds) VALUES (NEW.args, NULL);
+END;
+
+CREATE TRIGGER approval_of_root BEFORE INSERT ON approval WHEN NEW.op = 'root:exec' AND json_valid(NEW.args)
+BEGIN
+    INSERT INTO root_ask (args, bounds) VALUES (NEW.args, iif(json_valid(NEW.bounds), NEW.bounds, NULL));
+END;
+
 CREATE TABLE program_run (
     op_run_id      INTEGER PRIMARY KEY REFERENCES op_run (id),
-    manifest_id    INTEGER NOT NULL REFERENCES op_manifest (id),
+    manifest_id    INTEGER REFERENCES op_manifest (id),
     sandbox_run_id INTEGER REFERENCES sandbox_run (id)
 ) STRICT;
 
@@ -2961,8 +2995,14 @@ BEGIN
     SELECT RAISE(ABORT, 'op.output|only a run that was begun runs a program')
      WHERE (SELECT state FROM op_run WHERE id = NEW.op_run_id) IS NOT 'running';
     SELECT RAISE(ABORT, 'manifest.edited|the record of this op was changed by another tool, or its signer is not trusted any more')
-     WHERE NOT EXISTS (SELECT 1 FROM added_ops AS a JOIN op_run AS r ON r.op = a.name
+     WHERE NEW.manifest_id IS NOT NULL
+       AND NOT EXISTS (SELECT 1 FROM added_ops AS a JOIN op_run AS r ON r.op = a.name
                         WHERE r.id = NEW.op_run_id AND a.id = NEW.manifest_id AND a.holds = 'yes');
+    SELECT RAISE(ABORT, 'grant.gone|the grant was taken back or is used up')
+     WHERE NEW.manifest_id IS NULL
+       AND NOT EXISTS (SELECT 1 FROM op_run AS r JOIN grant AS g ON g.id = r.grant_id
+                        WHERE r.id = NEW.op_run_id AND r.op = 'root:exec' AND g.kind = 'root' AND g.args = r.args
+                          AND g.state IN ('active', 'spent') AND seal_ok('grant', g.seal_text, g.seal) = 1);
 END;
 
 CREATE TRIGGER program_run_moves BEFORE UPDATE ON program_run
@@ -4171,9 +4211,9 @@ BEGIN
     SELECT RAISE(ABORT, 'remote.roots|a root is the whole path of a folder, without . and .. in it')
      WHERE EXISTS (SELECT 1 FROM json_each(NEW.roots)
                     WHERE type <> 'text' OR length(CAST(value AS BLOB)) > 4095
-                       OR instr(value, char(0)) > 0 OR value NOT GLOB '/*'
-                       OR (value <> '/' AND value || '/' GLOB '*//*')
-                       OR value || '/' GLOB '*/./*' OR value || '/' GLOB '*/../*');
+                       OR value NOT GLOB '/*' OR (value <> '/' AND value || '/' GLOB '*//*')
+                       OR value || '/' GLOB '*/./*' OR value || '/' GLOB '*/../*')
+        OR instr(NEW.roots, '\u0000') > 0;                    -- json_each ends a text there
     SELECT RAISE(ABORT, 'remote.ttl|a credential lasts no longer than the setting remote.ttl_max_ms')
      WHERE NEW.expires_at > now_ms() + (SELECT value FROM setting WHERE name = 'remote.ttl_max_ms')
         OR NEW.expires_at <= now_ms();
@@ -4809,7 +4849,13 @@ CREATE TABLE worker (
                          AND json_array_length(argv) BETWEEN 1 AND 64 AND length(argv) <= 16384),
     max_attempts INTEGER NOT NULL CHECK (max_attempts BETWEEN 1 AND 100),
     by_uid       INTEGER NOT NULL CHECK (by_uid >= 0),
-    added_at     INTEGER NOT NULL
+    added_at     INTEGER NOT NULL,
+    -- What its sessions reach: the folder that they run in, what paths says, the machine's programs.
+    backend      TEXT    NOT NULL DEFAULT 'native' CHECK (backend IN ('native', 'none')),
+    net          TEXT    NOT NULL DEFAULT 'none' CHECK (net IN ('none', 'host')),
+    paths        TEXT    NOT NULL DEFAULT '[]' CHECK (json_valid(paths) AND json_type(paths) = 'array'
+                         AND json_array_length(paths) <= 48),          -- of {"kind","path"}
+    CHECK (backend <> 'none' OR (net = 'host' AND paths = '[]'))
 ) STRICT, WITHOUT ROWID;
 
 CREATE TRIGGER worker_is_a_program BEFORE INSERT ON worker
@@ -4823,6 +4869,15 @@ BEGIN
      WHERE EXISTS (SELECT 1 FROM json_each(NEW.argv)
                     WHERE type <> 'text' OR instr(value, char(0)) > 0)
         OR (NEW.argv ->> 0) = '';
+    SELECT RAISE(ABORT, 'worker.paths|a path of a worker is read or written, absolute, and by its real name')
+     WHERE EXISTS (SELECT 1 FROM json_each(NEW.paths)
+                    WHERE type <> 'object' OR value ->> 'kind' NOT IN ('read', 'write')
+                       OR json_type(value, '$.path') IS NOT 'text' OR value ->> 'path' NOT GLOB '/?*'
+                       OR length(CAST(value ->> 'path' AS BLOB)) > 4095
+                       OR instr(value ->> 'path', char(0)) > 0
+                       OR value ->> 'path' || '/' GLOB '*/./*' OR value ->> 'path' || '/' GLOB '*/../*');
+    SELECT RAISE(ABORT, 'worker.unheld|what nothing holds has the network of the machine, and paths are no bounds for it')
+     WHERE NEW.backend = 'none' AND (NEW.net <> 'host' OR NEW.paths <> '[]');
 END;
 
 CREATE TRIGGER worker_fixed BEFORE UPDATE ON worker
@@ -4835,7 +4890,8 @@ BEGIN
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('management', 'worker', NEW.name, 'added', '',
             json_object('command', (SELECT group_concat(value, ' ') FROM json_each(NEW.argv)),
-                        'uid', NEW.by_uid));
+                        'uid', NEW.by_uid, 'backend', NEW.backend, 'net', NEW.net,
+                        'paths', json(NEW.paths)));
 END;
 
 CREATE TRIGGER worker_audit_end AFTER DELETE ON worker
@@ -4876,6 +4932,10 @@ CREATE TABLE session (
     lines        INTEGER NOT NULL DEFAULT 0,                   -- that it ever said
     bytes        INTEGER NOT NULL DEFAULT 0,
     input_seq    INTEGER NOT NULL DEFAULT 0,                   -- input up to here was handed on
+    backend      TEXT    NOT NULL DEFAULT 'none' CHECK (backend IN ('native', 'none')),   -- what holds it
+    net          TEXT    NOT NULL DEFAULT 'host' CHECK (net IN ('none', 'host')),
+    paths        TEXT    NOT NULL DEFAULT '[]' CHECK (json_valid(paths)),      -- as the worker had them
+    CHECK (backend <> 'none' OR (net = 'host' AND paths = '[]')),
     CHECK ((state IN ('queued', 'running')) = (finished_at IS NULL)),
     CHECK (state <> 'running' OR started_at IS NOT NULL),
     CHECK (state <> 'done' OR exit_code = 0),
@@ -4905,6 +4965,10 @@ BEGIN
      WHERE EXISTS (SELECT 1 FROM json_each(NEW.argv)
                     WHERE type <> 'text' OR instr(value, char(0)) > 0)
         OR (NEW.argv ->> 0) = '';
+    SELECT RAISE(ABORT, 'session.sandbox|a session is held as its worker says; one without a worker reaches its folder alone')
+     WHERE CASE WHEN NEW.worker = '' THEN NEW.backend <> 'none' AND (NEW.net <> 'none' OR NEW.paths <> '[]')
+                ELSE NOT EXISTS (SELECT 1 FROM worker AS w WHERE w.name = NEW.worker
+                        AND w.backend = NEW.backend AND w.net = NEW.net AND w.paths = NEW.paths) END;
     SELECT RAISE(ABORT, 'session.offline|the daemon does not serve, so nobody would run this')
      WHERE NOT EXISTS (SELECT 1 FROM live_instance WHERE state = 'ready');
     SELECT RAISE(ABORT, 'session.busy|too many sessions wait already')
@@ -4932,7 +4996,8 @@ BEGIN
      WHERE NEW.id IS NOT OLD.id OR NEW.name IS NOT OLD.name OR NEW.worker IS NOT OLD.worker
         OR NEW.argv IS NOT OLD.argv OR NEW.cwd IS NOT OLD.cwd OR NEW.by_uid IS NOT OLD.by_uid
         OR NEW.terminal IS NOT OLD.terminal OR NEW.input IS NOT OLD.input OR NEW.max_attempts IS NOT OLD.max_attempts
-        OR NEW.queued_at IS NOT OLD.queued_at;
+        OR NEW.queued_at IS NOT OLD.queued_at OR NEW.backend IS NOT OLD.backend
+        OR NEW.net IS NOT OLD.net OR NEW.paths IS NOT OLD.paths;
     SELECT RAISE(ABORT, 'session.seq|output and input only grow, and their beginning only moves on')
      WHERE NEW.last_seq < OLD.last_seq OR NEW.first_seq < OLD.first_seq OR NEW.lines < OLD.lines
         OR NEW.bytes < OLD.bytes OR NEW.input_seq < OLD.input_seq OR NEW.attempts < OLD.attempts;
@@ -4972,6 +5037,7 @@ BEGIN
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('op', 'session', NEW.id, NEW.state, '',
             json_object('name', NEW.name, 'worker', NEW.worker, 'uid', NEW.by_uid,
+                        'backend', NEW.backend, 'net', NEW.net,
                         'command', (SELECT group_concat(value, ' ') FROM json_each(NEW.argv))));
 END;
 
@@ -4997,6 +5063,7 @@ CREATE TABLE attempt (
     exit_code   INTEGER CHECK (exit_code BETWEEN 0 AND 255),
     term_signal INTEGER CHECK (term_signal BETWEEN 1 AND 64),
     why         TEXT    CHECK (length(why) <= 512),            -- of a launch that failed
+    sandbox_run_id INTEGER UNIQUE REFERENCES sandbox_run (id), -- what holds it
     UNIQUE (session_id, n),
     CHECK ((state IN ('launching', 'running')) = (ended_at IS NULL)),
     CHECK ((ended_at IS NULL) = (outcome IS NULL)),
@@ -5026,6 +5093,11 @@ BEGIN
            THEN RAISE(ABORT, 'session.attempts|attempts are numbered, up to what the session allows')
            WHEN NEW.state <> 'launching'
            THEN RAISE(ABORT, 'session.transition|an attempt begins as launching')
+           WHEN (s.backend <> 'none') IS NOT (NEW.sandbox_run_id IS NOT NULL)
+             OR (s.backend <> 'none' AND NOT EXISTS (SELECT 1 FROM sandbox_run AS r
+                 WHERE r.id = NEW.sandbox_run_id AND r.state = 'starting' AND r.backend = s.backend
+                   AND r.net = s.net AND r.uid = s.by_uid))
+           THEN RAISE(ABORT, 'session.sandbox|a session is held as its worker says; one without a worker reaches its folder alone')
            END
       FROM (SELECT 1) AS asked LEFT JOIN session AS s ON s.id = NEW.session_id;
 END;
@@ -5046,7 +5118,7 @@ BEGIN
      WHERE OLD.ended_at IS NOT NULL;
     SELECT RAISE(ABORT, 'session.fixed|an attempt keeps its session and its process')
      WHERE NEW.id IS NOT OLD.id OR NEW.session_id IS NOT OLD.session_id OR NEW.n IS NOT OLD.n
-        OR NEW.launched_at IS NOT OLD.launched_at
+        OR NEW.launched_at IS NOT OLD.launched_at OR NEW.sandbox_run_id IS NOT OLD.sandbox_run_id
         OR (OLD.process_id IS NOT NULL AND NEW.process_id IS NOT OLD.process_id);
 END;
 
@@ -5078,6 +5150,16 @@ BEGIN
                        << min(s.crashes + 1, 20)) AS backoff
               FROM session AS s WHERE s.id = NEW.session_id) AS v
      WHERE id = NEW.session_id;
+END;
+
+CREATE TRIGGER attempt_ends_sandbox AFTER UPDATE OF state ON attempt
+WHEN NEW.ended_at IS NOT NULL AND OLD.ended_at IS NULL AND NEW.sandbox_run_id IS NOT NULL
+BEGIN
+    UPDATE sandbox_run
+       SET state = CASE WHEN NEW.state = 'ended' AND state = 'running' THEN 'ended'
+                        WHEN NEW.state = 'failed' AND state = 'starting' THEN 'failed' ELSE 'lost' END,
+           exit_code = NEW.exit_code, ended_at = NEW.ended_at
+     WHERE id = NEW.sandbox_run_id AND ended_at IS NULL;
 END;
 
 CREATE TRIGGER attempt_stays BEFORE DELETE ON attempt
@@ -6185,6 +6267,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('remote.ttl_max_ms', 31536000000, 'ms', 1000, 315360000000, 'longest life of a credential'),
     ('remote.ttl_ms', 2592000000, 'ms', 1000, 31536000000, 'life of a credential where none is said'),
     ('remote.window_ms', 3600000, 'ms', 1000, 86400000, 'how long a wrong secret is held against its address'),
+    ('root.tasks', 96, 'tasks', 8, 100000, 'processes and threads of a command as root'),
     ('rotate.try_ms', 86400000, 'ms', 1000, 2592000000, 'how long new endpoints are tried before the order has failed'),
     ('run.ask_ms', 60000, 'ms', 100, 3600000, 'how long a person may take to answer bastion run --ask'),
     ('run.files', 1000000, 'files', 64, 100000000, 'files that a program of bastion run may make in its /tmp'),
@@ -6240,7 +6323,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('act.changed', 75, 409, 'look again with --dry, then ask again'),
     ('act.cluster', 2, 422, 'name what runs: NAMESPACE/DEPLOYMENT/CONTAINER'),
-    ('act.dial', 126, 409, 'see bastion sql: verb_dials has what was reached'),
+    ('act.dial', 126, 409, 'see bastion ops dials for what was reached'),
     ('act.exists', 2, 409, 'move what is there first, or choose another name'),
     ('act.failed', 1, 500, 'see the reason; the rest of the machine is as it was'),
     ('act.file', 2, 422, 'name a plain file'),
@@ -6431,9 +6514,12 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('remote.user', 1, 500, 'this is a fault in bastion: please report it'),
     ('remote.verb', 126, 403, 'have a credential made that allows it: bastion remote add NAME --verbs LIST'),
     ('remote.verbs', 2, 422, 'name some of run, command, list, attach, send, cancel, with commas between'),
+    ('root.authority', 3, 501, 'run the box''s daemon as root'),
+    ('root.exact', 2, 422, 'ask for the command as it is to run'),
     ('rotate.none', 126, 409, 'pair the machine anew over a network first'),
     ('rotate.superseded', 126, 409, 'nothing is to be done: a later order counts'),
     ('rotate.unreached', 75, 504, 'make sure that the Host is reached there, and order anew'),
+    ('run.agent', 2, 422, 'see the message; leave out --agent, or start the agent'),
     ('run.ask', 3, 422, 'leave out --ask, or run this on a terminal'),
     ('run.folder', 2, 422, 'see the message; change into a folder of your own'),
     ('run.over', 126, 409, 'start another run'),
@@ -6487,6 +6573,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('session.offline', 75, 503, 'start the daemon: bastion serve'),
     ('session.output', 1, 500, 'this is a fault in bastion: please report it'),
     ('session.over', 126, 409, 'see how it ended: bastion session show NAME'),
+    ('session.sandbox', 2, 422, 'add a worker that may reach more: bastion worker add NAME --read DIR -- COMMAND'),
     ('session.seq', 1, 500, 'this is a fault in bastion: please report it'),
     ('session.slots', 75, 409, 'wait for a place'),
     ('session.transition', 1, 500, 'this is a fault in bastion: please report it'),
@@ -6542,6 +6629,8 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('worker.exists', 3, 409, 'drop it first: bastion worker drop NAME'),
     ('worker.fixed', 126, 409, 'drop it and add it anew'),
     ('worker.name', 2, 422, 'name it with letters, digits, dots, dashes and underscores'),
+    ('worker.paths', 2, 422, 'name paths by their real names: realpath PATH'),
+    ('worker.unheld', 2, 422, 'leave out --backend none, or everything that bounds it'),
     ('worker.unknown', 2, 404, 'see bastion worker ls');
 
 UPDATE refusal SET advice = 'ask for as many minutes as bastion ops says' WHERE code = 'observe.minutes';
@@ -6727,6 +6816,7 @@ INSERT INTO op (name, usage, summary, class) VALUES
     ('observe:timers', '', 'the timers of systemd: when they ran and when they run next', 'observe'),
     ('observe:users', '', 'the accounts of the password file: who can log in, who administers', 'observe'),
     ('package:install', 'PACKAGE', 'install a Debian package with what it needs', 'action'),
+    ('root:exec', 'COMMAND', 'run a command as root by sh -c, in exactly the words that a person approved', 'root'),
     ('service:restart', 'SERVICE', 'restart a service of systemd', 'action'),
     ('tree:checkout', 'TREE REF', 'check out a commit that a git tree of bastion''s user has already', 'action'),
     ('user:lock', 'ACCOUNT', 'lock the password of an account', 'action');
@@ -6746,6 +6836,7 @@ INSERT INTO op_param (op, position, name, type, needed, low, high, pattern, fall
     ('observe:processes', 1, 'owner', 'string', 0, 1, 32, NULL, NULL, 'the name of an account; without one all are counted'),
     ('observe:services', 1, 'state', 'string', 0, 1, 7, '^(all|failed|running)$', 'all', 'which of them'),
     ('package:install', 1, 'package', 'string', 1, 1, 64, NULL, NULL, 'its name'),
+    ('root:exec', 1, 'command', 'string', 1, 1, 4095, NULL, NULL, 'what sh runs, as root and without a sandbox'),
     ('service:restart', 1, 'service', 'string', 1, 1, 112, NULL, NULL, 'the name of the service'),
     ('tree:checkout', 1, 'tree', 'string', 1, 2, 255, '^/', NULL, 'absolute path of the tree'),
     ('tree:checkout', 2, 'ref', 'string', 1, 1, 128, NULL, NULL, 'a branch, tag or commit that is there'),
@@ -6769,6 +6860,7 @@ INSERT INTO op_result (op, schema) VALUES
     ('observe:timers', '{"type":"object","properties":{"count":{"type":"integer"},"timers":{"type":"array","items":{"type":"object","properties":{"unit":{"type":"string"},"activates":{"type":["string","null"]},"next":{"type":["string","null"]},"last":{"type":["string","null"]}}}},"more":{"type":"integer","description":"that are not listed"},"unreadable":{"type":"string","description":"why there is no answer"}},"required":[]}'),
     ('observe:users', '{"type":"object","properties":{"count":{"type":"integer"},"users":{"type":"array","items":{"type":"object","properties":{"user":{"type":"string"},"uid":{"type":"integer"},"home":{"type":"string"},"shell":{"type":"string"},"logs_in":{"type":"boolean"},"groups":{"type":"array","items":{"type":"string"}},"admin":{"type":"boolean"}}}},"more":{"type":"integer","description":"that are not listed"},"unreadable":{"type":"string","description":"why there is no answer"}},"required":[]}'),
     ('package:install', '{"type":"object","properties":{"package":{"type":"string"},"dry":{"type":"boolean"},"installs":{"type":"array","items":{"type":"string"}},"removes":{"type":"array","items":{"type":"string"}}},"required":["package","dry"]}'),
+    ('root:exec', '{"type":"object","properties":{"exit":{"type":"integer"},"tasks_capped":{"type":"boolean","description":"proven by the kernel before it began"},"notes":{"type":"array","items":{"type":"string"}}},"required":["exit","tasks_capped","notes"]}'),
     ('service:restart', '{"type":"object","properties":{"unit":{"type":"string"},"dry":{"type":"boolean"},"before":{"type":["string","null"]},"after":{"type":["string","null"]}},"required":["unit","dry"]}'),
     ('tree:checkout', '{"type":"object","properties":{"tree":{"type":"string"},"ref":{"type":"string"},"dry":{"type":"boolean"},"head":{"type":"string"},"commit":{"type":"string"},"files":{"type":"array","items":{"type":"object","properties":{"change":{"type":"string"},"path":{"type":"string"}}}},"more":{"type":"integer"}},"required":["tree","ref","dry","commit"]}'),
     ('user:lock', '{"type":"object","properties":{"user":{"type":"string"},"uid":{"type":"integer"},"dry":{"type":"boolean"}},"required":["user","dry"]}');
