@@ -151,8 +151,8 @@ BEGIN
     SELECT NEW.name, p.key + 1, p.value ->> '$.name', p.value ->> '$.type', coalesce(p.value ->> '$.needed', 1),
            coalesce(p.value ->> '$.min', 1), coalesce(p.value ->> '$.max', 4095), p.value ->> '$.doc'
       FROM json_each(NEW.manifest, '$.params') AS p;
-    INSERT INTO verb_probe (verb, can, why, at) VALUES (NEW.name, 1, '', now_ms())
-        ON CONFLICT DO UPDATE SET can = 1, why = '', at = now_ms();
+    INSERT INTO op_probe (op, works, why, probed_at) VALUES (NEW.name, 1, '', now_ms())
+        ON CONFLICT DO UPDATE SET works = 1, why = '', probed_at = now_ms();
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('management', 'op_manifest', NEW.id, NEW.state, '',
             json_object('op', NEW.name, 'program', NEW.manifest ->> '$.program', 'program_sha256', NEW.program_sha256,
@@ -183,7 +183,7 @@ BEGIN
     UPDATE grant SET state = 'dropped', ended_at = now_ms(), end_reason = 'the op was ' || NEW.state
      WHERE op = NEW.name AND state = 'active';
     UPDATE approval SET state = 'expired', decided_at = now_ms() WHERE op = NEW.name AND state = 'pending';
-    UPDATE verb_probe SET can = 0, why = 'it was ' || NEW.state, at = now_ms() WHERE verb = NEW.name;
+    UPDATE op_probe SET works = 0, why = 'it was ' || NEW.state, probed_at = now_ms() WHERE op = NEW.name;
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('management', 'op_manifest', NEW.id, NEW.state, '', json_object('op', NEW.name, 'reason', NEW.end_reason));
 END;
@@ -238,8 +238,8 @@ CREATE TRIGGER op_run_of_added_op BEFORE INSERT ON op_run WHEN NEW.op GLOB 'run:
 BEGIN
     INSERT INTO added_op_ask (op, args) VALUES (NEW.op, NEW.args);
     SELECT refuse('act.tool', s.why, 0)
-      FROM op_manifest AS m JOIN json_each(m.manifest, '$.verbs') AS v JOIN verb AS b ON b.op = v.value ->> 0
-      JOIN verb_support AS s ON s.verb = b.name
+      FROM op_manifest AS m JOIN json_each(m.manifest, '$.verbs') AS v
+      JOIN op_probe AS s ON s.op = v.value ->> 0
      WHERE m.name = NEW.op AND m.state = 'active' AND NOT s.works;
 END;
 
@@ -258,7 +258,7 @@ BEGIN
         OR length(NEW.args ->> 0) NOT BETWEEN 1 AND 4095 OR instr(NEW.args, '\u0000') > 0;
     SELECT RAISE(ABORT, 'root.exact|a command as root is approved in its exact words: no bound lets another take its place')
      WHERE json_type(NEW.bounds, '$.command') IS NOT NULL;
-    SELECT refuse('root.authority', why, 0) FROM verb_probe WHERE verb = 'root:exec' AND NOT can;
+    SELECT refuse('root.authority', why, 0) FROM op_probe WHERE op = 'root:exec' AND NOT works;
 END;
 
 CREATE TRIGGER op_run_of_root BEFORE INSERT ON op_run WHEN NEW.op = 'root:exec'

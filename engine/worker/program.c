@@ -46,8 +46,9 @@ static const char COMMAND[] =
     "  FROM op_run WHERE id = :id AND op = 'root:exec'";
 
 static const char CAN[] =
-    "INSERT INTO verb_probe (verb, can, why, at) VALUES ('root:exec', :can, :why, now_ms())"
-    " ON CONFLICT DO UPDATE SET can = excluded.can, why = excluded.why, at = excluded.at";
+    "INSERT INTO op_probe (op, works, why, probed_at) VALUES ('root:exec', :works, :why, now_ms())"
+    " ON CONFLICT DO UPDATE SET works = excluded.works, why = excluded.why,"
+    "   probed_at = excluded.probed_at";
 
 static const char BOXED[] =
     "UPDATE program_run SET sandbox_run_id = :sandbox WHERE op_run_id = :id";
@@ -143,7 +144,7 @@ programs_new(struct actor_env *env, struct runner *runner, void (*idle)(void *ct
 		return NULL;
 	*p = (struct programs){.env = env, .runner = runner, .idle = idle, .ctx = ctx};
 	if ((q = store_sql(env->db, CAN)) != NULL) {
-		stmt_int(q, ":can", geteuid() == 0);
+		stmt_int(q, ":works", geteuid() == 0);
 		stmt_text(q, ":why", geteuid() == 0 ? "" : "the daemon does not run as root");
 	}
 	if (stmt_run_alone(q) != 0)

@@ -371,15 +371,16 @@ a_missing_tool_spends_nothing(void **state)
 	world_make(&w);
 	assert_int_equal(add(&w, NONE MOVE, false), 0);
 	grant = granted(&w, "run:x", "[]");
-	assert_int_equal(scratch_sql(&w.s, "INSERT INTO verb_support (verb, works, why, probed_at)"
-					   " VALUES ('file.move', 0, 'this machine has no mv', 1)"),
+	assert_int_equal(scratch_sql(&w.s, "INSERT INTO op_probe (op, works, why, probed_at)"
+					   " VALUES ('file:move', 0, 'this machine has no mv', 1)"),
 	    0);
 	assert_int_equal(person_run(&w.s, grant, 1), -1);
 	person_says(&w.s, "act.tool");
 	assert_int_equal(scratch_value(&w.s, "SELECT count(*) FROM grant_use"), 0);
 	assert_int_equal(
 	    scratch_value(&w.s, "SELECT count(*) FROM strike WHERE code = 'act.tool'"), 0);
-	assert_int_equal(scratch_sql(&w.s, "UPDATE verb_support SET works = 1, why = ''"), 0);
+	assert_int_equal(
+	    scratch_sql(&w.s, "UPDATE op_probe SET works = 1, why = '' WHERE op = 'file:move'"), 0);
 	assert_int_equal(person_run(&w.s, grant, 1), 0);
 	clock_fix(0);
 	scratch_drop(&w.s);
