@@ -4,6 +4,7 @@
 
 #include <getopt.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -532,6 +533,14 @@ begin(struct run *r, int argc, char **argv)
 	return go(r);
 }
 
+static void *
+prepare(void *ctx)
+{
+	(void)ctx;
+	sandbox_prepare();
+	return NULL;
+}
+
 /* The state of this user, made where there is none: no daemon is needed. */
 static int
 open_state(struct cli *cli)
@@ -581,7 +590,8 @@ verb_run(struct cli *cli, int argc, char **argv)
 	    {"quiet", no_argument, NULL, 'q'}, {NULL, 0, NULL, 0}};
 	static struct run r;
 	struct refusal wrong;
-	int first, rc;
+	pthread_t thread;
+	int first, rc, threads;
 
 	r.cli = cli;
 	r.box.pid = -1;
@@ -590,7 +600,12 @@ verb_run(struct cli *cli, int argc, char **argv)
 	if (!r.wrong && first == argc)
 		return cli_usage(cli, "name a command, behind --");
 	wrong = cli->refusal;
-	if (open_state(cli) == -1)
+	/* Both take milliseconds, and neither needs the other. */
+	threads = pthread_create(&thread, NULL, prepare, NULL) == 0;
+	rc = open_state(cli);
+	if (threads)
+		pthread_join(thread, NULL);
+	if (rc == -1)
 		return cli_refuse(cli);
 	cli->refusal = wrong;
 	rc = r.wrong ? -1 : begin(&r, argc - first, argv + first);

@@ -339,6 +339,13 @@ start_plain(const struct sandbox_plan *plan, struct sandbox_job *job, struct san
 	return let_go(box, true, refusal);
 }
 
+void
+sandbox_prepare(void)
+{
+	/* Where it fails it is said by whoever starts one. */
+	(void)sandbox_filter();
+}
+
 int
 sandbox_start(const struct sandbox_plan *plan, struct sandbox *box, struct refusal *refusal)
 {

@@ -1,4 +1,7 @@
-/* bench_run.c: bastion run -- true, against true alone and against srt, the npm package. */
+/*
+ * bench_run.c: bastion run -- true, against true alone, against bwrap, and against srt, the npm
+ * package @anthropic-ai/sandbox-runtime, where that is in PATH.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,9 +72,11 @@ main(void)
 {
 	static const char *const alone[] = {"true", NULL},
 				 *const ours[] = {"bastion", "run", "--", "true", NULL},
+				 *const bwrap[] = {"bwrap", "--unshare-all", "--ro-bind", "/", "/",
+				     "--proc", "/proc", "--dev", "/dev", "true", NULL},
 				 *const srt[] = {"srt", "true", NULL};
 	struct scratch s;
-	double bare, run, peer;
+	double bare, run, bubble, peer;
 	char text[64] = "-";
 
 	scratch_make(&s, HOME_BOX);
@@ -80,11 +85,14 @@ main(void)
 	setenv("XDG_CACHE_HOME", s.dir, 1);
 	bare = measure("true", alone, ROUNDS);
 	run = measure(program_path(), ours, ROUNDS);
+	bubble = measure("bwrap", bwrap, ROUNDS);
 	peer = measure("srt", srt, 5);
 	if (peer > 0)
 		snprintf(text, sizeof(text), "%.1f ms", peer);
 	printf("run -- true, more than true alone | %.1f ms | %.1f ms | - | < %.0f ms\n",
 	    run - bare, bare, TARGET);
+	printf("run -- true, against bwrap | %.1f ms | %.1f ms | %.2f | told\n", run, bubble,
+	    bubble > 0 ? run / bubble : 0);
 	printf("run -- true, against srt | %.1f ms | %s | %.2f | < a tenth\n", run, text,
 	    peer > 0 ? run / peer : 0);
 	scratch_drop(&s);
