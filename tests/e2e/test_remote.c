@@ -150,7 +150,7 @@ drop(void **state)
 	return 0;
 }
 
-/* RC-01, RF-53: the far end has its program's lines and its exit code, and input reaches it. */
+/* The far end has its program's lines and its exit code, and input reaches it. */
 static void
 run_from_afar(void **state)
 {
@@ -175,7 +175,7 @@ run_from_afar(void **state)
 	assert_true(holds("i.out", "hello\nthere\n"));
 }
 
-/* SV-09, RB-07: the cable is cut, the daemon is started again, the cable is mended: who followed
+/* RB-07: the cable is cut, the daemon is started again, the cable is mended: who followed
  * goes on with the next line, and who attaches anew is told the same lines. */
 static void
 cut_and_started_again(void **state)
@@ -213,7 +213,7 @@ cut_and_started_again(void **state)
 	free(again);
 }
 
-/* BU-05, RA-07, RF-51: the login is a file of the user's own; one that others could read is not
+/* RA-07, RF-51: the login is a file of the user's own; one that others could read is not
  * believed; the secret is in no argument and no variable. */
 static void
 a_login_is_ones_own(void **state)
@@ -240,7 +240,7 @@ a_login_is_ones_own(void **state)
 	assert_true(holds("none.err", "[remote.login]"));
 }
 
-/* RC-02, RB-04, RF-57: another authority, a wrong secret, and nobody there are different things,
+/* RC-01, RB-04, RF-57: another authority, a wrong secret, and nobody there are different things,
  * and nothing is kept of either. */
 static void
 wrong_is_said_apart(void **state)
@@ -264,7 +264,13 @@ wrong_is_said_apart(void **state)
 		       "0000000000000000000000000000000000000000000000000000000000000000"
 		       " 2>4.err")),
 	    2);
-	assert_true(holds("4.err", "[remote.secret]"));
+	assert_true(holds("4.err", "[remote.secret]")); /* and nobody was dialled */
+	assert_int_equal(
+	    over(there("$BASTION remote login x '' --ca-pin "
+		       "0000000000000000000000000000000000000000000000000000000000000000"
+		       " 2>5.err </dev/null")),
+	    2);
+	assert_true(holds("5.err", "[endpoint.missing]"));
 }
 
 int
