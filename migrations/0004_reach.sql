@@ -3185,7 +3185,11 @@ BEGIN
     SELECT RAISE(ABORT, 'policy.history|a decision is history');
 END;
 
+CREATE VIEW decision_kept AS
+SELECT iif(value > 0, now_ms() - value * 86400000, 0) AS since FROM setting WHERE name = 'retention.decision';
+
 CREATE TRIGGER decision_stays BEFORE DELETE ON decision
+WHEN OLD.at >= (SELECT since FROM decision_kept) OR OLD.id = (SELECT max(id) FROM decision)
 BEGIN
     SELECT RAISE(ABORT, 'policy.history|a decision is history');
 END;
@@ -3196,6 +3200,8 @@ BEGIN
 END;
 
 CREATE TRIGGER decision_gate_stays BEFORE DELETE ON decision_gate
+WHEN (SELECT at FROM decision WHERE id = OLD.decision_id) >= (SELECT since FROM decision_kept)
+  OR OLD.decision_id = (SELECT max(id) FROM decision)
 BEGIN
     SELECT RAISE(ABORT, 'policy.history|a decision is history');
 END;
@@ -3206,8 +3212,29 @@ BEGIN
 END;
 
 CREATE TRIGGER decision_found_stays BEFORE DELETE ON decision_found
+WHEN (SELECT at FROM decision WHERE id = OLD.decision_id) >= (SELECT since FROM decision_kept)
+  OR OLD.decision_id = (SELECT max(id) FROM decision)
 BEGIN
     SELECT RAISE(ABORT, 'policy.history|a decision is history');
+END;
+
+CREATE VIEW decision_due AS
+SELECT max(id) AS gone_to, count(*) AS n
+  FROM (SELECT id FROM decision
+         WHERE id < (SELECT min(id) FROM decision
+                      WHERE at >= (SELECT since FROM decision_kept) OR id = (SELECT max(id) FROM decision))
+         ORDER BY id LIMIT (SELECT value FROM setting WHERE name = 'retention.batch'))
+HAVING count(*) > 0;
+
+CREATE TRIGGER decision_due_goes INSTEAD OF DELETE ON decision_due
+BEGIN
+    DELETE FROM decision_gate WHERE decision_id <= OLD.gone_to;
+    DELETE FROM decision_found WHERE decision_id <= OLD.gone_to;
+    DELETE FROM decision WHERE id <= OLD.gone_to;
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    SELECT 'management', 'retention', 'decision', 'removed', '',
+           json_object('rows', OLD.n, 'to', OLD.gone_to, 'days', value)
+      FROM setting WHERE name = 'retention.decision';
 END;
 
 CREATE VIEW decision_made AS
@@ -4798,6 +4825,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('quarantine.window_ms', 600000, 'ms', 1000, 86400000, 'how long such an ask counts'),
     ('refused.kept', 1000, 'rows', 100, 1000000, 'refused asks of one kind of one Host that are kept within refused.stretch_ms'),
     ('refused.stretch_ms', 3600000, 'ms', 1000, 86400000, 'stretch of time for refused.kept'),
+    ('retention.decision', 365, 'days', 0, 36500, 'how long decisions about tools are kept, gate by gate; 0: for ever'),
     ('rotate.try_ms', 86400000, 'ms', 1000, 2592000000, 'how long new endpoints are tried before the order has failed'),
     ('sandbox.cpu_percent', 0, 'percent', 0, 100000, 'share of one processor that a sandbox may use; 0: no cap'),
     ('sandbox.effect', 536870912, 'bytes', 65536, 1099511627776, 'what a program in a sandbox may change before it is applied or thrown away'),
