@@ -445,7 +445,12 @@ BEGIN
     SELECT RAISE(ABORT, 'policy.history|a decision is history');
 END;
 
+-- How long a decision is kept; 0 days: for ever.
+CREATE VIEW decision_kept AS
+SELECT iif(value > 0, now_ms() - value * 86400000, 0) AS since FROM setting WHERE name = 'retention.decision';
+
 CREATE TRIGGER decision_stays BEFORE DELETE ON decision
+WHEN OLD.at >= (SELECT since FROM decision_kept) OR OLD.id = (SELECT max(id) FROM decision)
 BEGIN
     SELECT RAISE(ABORT, 'policy.history|a decision is history');
 END;
@@ -456,6 +461,8 @@ BEGIN
 END;
 
 CREATE TRIGGER decision_gate_stays BEFORE DELETE ON decision_gate
+WHEN (SELECT at FROM decision WHERE id = OLD.decision_id) >= (SELECT since FROM decision_kept)
+  OR OLD.decision_id = (SELECT max(id) FROM decision)
 BEGIN
     SELECT RAISE(ABORT, 'policy.history|a decision is history');
 END;
@@ -466,8 +473,31 @@ BEGIN
 END;
 
 CREATE TRIGGER decision_found_stays BEFORE DELETE ON decision_found
+WHEN (SELECT at FROM decision WHERE id = OLD.decision_id) >= (SELECT since FROM decision_kept)
+  OR OLD.decision_id = (SELECT max(id) FROM decision)
 BEGIN
     SELECT RAISE(ABORT, 'policy.history|a decision is history');
+END;
+
+-- Up to where decisions may go in one transaction: from the oldest on, up to the first that is too young,
+-- and never the newest, whose number would be given again. Deleting from here removes them.
+CREATE VIEW decision_due AS
+SELECT max(id) AS gone_to, count(*) AS n
+  FROM (SELECT id FROM decision
+         WHERE id < (SELECT min(id) FROM decision
+                      WHERE at >= (SELECT since FROM decision_kept) OR id = (SELECT max(id) FROM decision))
+         ORDER BY id LIMIT (SELECT value FROM setting WHERE name = 'retention.batch'))
+HAVING count(*) > 0;
+
+CREATE TRIGGER decision_due_goes INSTEAD OF DELETE ON decision_due
+BEGIN
+    DELETE FROM decision_gate WHERE decision_id <= OLD.gone_to;
+    DELETE FROM decision_found WHERE decision_id <= OLD.gone_to;
+    DELETE FROM decision WHERE id <= OLD.gone_to;
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    SELECT 'management', 'retention', 'decision', 'removed', '',
+           json_object('rows', OLD.n, 'to', OLD.gone_to, 'days', value)
+      FROM setting WHERE name = 'retention.decision';
 END;
 
 -- What became of each ask, and by which gate.

@@ -121,6 +121,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('retention.batch', 1000, 'rows', 1, 100000, 'rows that one move of a retention mark covers'),
     ('retention.bytes', 1048576, 'bytes', 1, 1073741824, 'length of the frames that retention removes in one transaction; at least one goes'),
     ('retention.call_output', 90, 'days', 0, 36500, 'how long the answers of boxes are kept; 0: for ever'),
+    ('retention.decision', 365, 'days', 0, 36500, 'how long decisions about tools are kept, gate by gate; 0: for ever'),
     ('retention.factor_try', 90, 'days', 0, 36500, 'how long tries at factors are kept; 0: for ever'),
     ('retention.frames', 64, 'rows', 1, 100000, 'frames of answers that retention removes in one transaction'),
     ('retention.look_ms', 3600000, 'ms', 100, 86400000, 'how often the keeper looks for what retention removes'),

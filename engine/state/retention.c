@@ -30,6 +30,10 @@ static const char MARK_MOVE[] =
     "  FROM (SELECT entity, gone_to FROM retention_due WHERE gone_to IS NOT NULL LIMIT 1) AS d"
     " WHERE retention.entity = d.entity";
 
+/* Decisions about tools: what is due is a view, and goes by it. */
+static const char DECISIONS_DUE[] = "SELECT count(*) FROM decision_due";
+static const char DECISIONS_GO[] = "DELETE FROM decision_due";
+
 static const char BASE_DUE[] = "SELECT count(*) FROM audit_base_due";
 
 static const char BASE_MOVE[] =
@@ -89,6 +93,10 @@ retention_step(struct store *db)
 		stmt_done(q);
 		return take(db, MARK_MOVE);
 	}
+	if ((n = stmt_value(store_sql(db, DECISIONS_DUE), -1)) == -1)
+		return -1;
+	if (n > 0)
+		return take(db, DECISIONS_GO);
 	if ((n = stmt_value(store_sql(db, BASE_DUE), -1)) == -1)
 		return -1;
 	if (n > 0)

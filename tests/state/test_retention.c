@@ -602,6 +602,49 @@ free_pages_go_back(void **state)
 	assert_true(st.st_size < (full - 1500) * 4096);
 }
 
+static void
+decided(int n)
+{
+	for (; n > 0; n--)
+		sql("INSERT INTO decision (at, tool, side_effect, permission, granted, mode, autonomy,"
+		    " args_sha256, risk_level, categories, cancelled, confined, scoped, policy) VALUES"
+		    " (now_ms(), 'bash', 'shell', 'prompt', 0, 'ask', '', zeroblob(32), 'low', '[]', 0, 0,"
+		    " 0, (SELECT policy FROM policy_json))");
+}
+
+/* Decisions about tools go after their time with what each gate said, the newest never; nobody
+ * removes a younger one, and the audit says how many went. */
+static void
+decisions_go_after_their_time(void **state)
+{
+	(void)state;
+	decided(3);
+	clock_fix(MORNING + 100 * DAY);
+	decided(2);
+	assert_true(value("SELECT count(*) FROM decision_gate") >= 5);
+	scratch_refused(&s, "policy.history", "DELETE FROM decision");
+	scratch_refused(&s, "policy.history", "DELETE FROM decision_gate");
+	scratch_refused(&s, "policy.history", "DELETE FROM decision_found");
+	assert_int_equal(retain(), 0);
+	clock_fix(MORNING + 366 * DAY);
+	assert_int_equal(value("SELECT gone_to FROM decision_due"), 3);
+	scratch_refused(&s, "policy.history", "DELETE FROM decision WHERE id = 4");
+	scratch_refused(&s, "policy.history", "DELETE FROM decision_gate WHERE decision_id = 4");
+	assert_true(retain() >= 1);
+	assert_int_equal(value("SELECT min(id) FROM decision"), 4);
+	assert_int_equal(value("SELECT min(decision_id) FROM decision_gate"), 4);
+	assert_int_equal(value("SELECT min(decision_id) FROM decision_found"), 4);
+	assert_int_equal(value("SELECT count(*) FROM audit WHERE entity = 'retention'"
+			       " AND entity_id = 'decision' AND body ->> 'rows' = 3"),
+	    1);
+	clock_fix(MORNING + 900 * DAY);
+	sql("UPDATE setting SET value = 0 WHERE name = 'retention.decision'");
+	assert_int_equal(value("SELECT count(*) FROM decision_due"), 0);
+	sql("UPDATE setting SET value = 365 WHERE name = 'retention.decision'");
+	assert_true(retain() >= 1);
+	assert_int_equal(value("SELECT group_concat(id) FROM decision"), 5);
+}
+
 int
 main(void)
 {
@@ -620,6 +663,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(a_beginning_is_signed, make, drop),
 	    cmocka_unit_test_setup_teardown(taken_rows_cannot_pass_for_old_ones, make, drop),
 	    cmocka_unit_test_setup_teardown(a_beginning_is_not_moved, make, drop),
+	    cmocka_unit_test_setup_teardown(decisions_go_after_their_time, make, drop),
 	    cmocka_unit_test_setup_teardown(free_pages_go_back, make, drop),
 	};
 
