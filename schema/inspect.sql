@@ -91,14 +91,14 @@ CREATE TABLE egress_request (
     websocket INTEGER NOT NULL DEFAULT 0 CHECK (websocket IN (0, 1)),
     within_id INTEGER REFERENCES egress_within (id),           -- by which it is allowed, where narrowed
     token_id  INTEGER REFERENCES token (id),                   -- that goes with it
-    state     TEXT    NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'done', 'refused')),
+    state     TEXT    NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'done', 'failed', 'refused')),
     status    INTEGER CHECK (status BETWEEN 100 AND 999),      -- of the answer
     asked_at  INTEGER NOT NULL,
     ended_at  INTEGER,
     code      TEXT,
     why       TEXT    CHECK (length(why) <= 512),
     CHECK ((state = 'open') = (ended_at IS NULL)),
-    CHECK ((state = 'refused') = (code IS NOT NULL)),
+    CHECK ((state IN ('failed', 'refused')) = (code IS NOT NULL)),
     CHECK ((state = 'done') = (status IS NOT NULL))
 ) STRICT;
 
@@ -214,6 +214,14 @@ BEGIN
 END;
 
 CREATE TRIGGER egress_request_audit_refused AFTER INSERT ON egress_request WHEN NEW.state = 'refused'
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('op', 'egress_request', NEW.id, NEW.state, '',
+            json_object('flow', NEW.flow_id, 'method', NEW.method, 'host', NEW.host, 'path', NEW.path,
+                        'code', NEW.code));
+END;
+
+CREATE TRIGGER egress_request_audit_failed AFTER UPDATE OF state ON egress_request WHEN NEW.state = 'failed'
 BEGIN
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('op', 'egress_request', NEW.id, NEW.state, '',

@@ -41,4 +41,5 @@ INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('token', 'active', 'dropped'),
     ('egress_request', '', 'open'),
     ('egress_request', '', 'refused'),
-    ('egress_request', 'open', 'done');
+    ('egress_request', 'open', 'done'),
+    ('egress_request', 'open', 'failed');

@@ -69,13 +69,15 @@ struct side {
 	LIST_ENTRY(side) entry;
 };
 
+LIST_HEAD(side_list, side);
+
 struct inspector {
 	struct proxy *proxy;
 	struct tls_pump *pump;
 	struct tls_end *web;
 	struct leaves *leaves;
 	int64_t valid_ms;
-	LIST_HEAD(, side) sides;
+	struct side_list sides;
 };
 
 struct inspect {
@@ -90,7 +92,7 @@ struct inspect {
 	struct request *request; /* that is judged */
 	char *raw;               /* the head of the request as it came */
 	size_t raw_len;
-	int64_t id; /* of its row */
+	int64_t id; /* of its row, while it is open; else 0 */
 	struct head head;
 	struct token *token;
 	struct redact *redact; /* NULL: no secret went through this tunnel */
@@ -233,6 +235,15 @@ inspect_free(struct inspect *i)
 	free(i);
 }
 
+/* What was asked is answered by us, or not at all. */
+static void
+request_over(struct inspect *i, const struct refusal *why)
+{
+	if (i->id != 0)
+		request_failed(i->inspector->proxy, i->id, why);
+	i->id = 0;
+}
+
 void
 inspect_end(struct inspect *i)
 {
@@ -256,6 +267,7 @@ cut(struct inspect *i, const struct refusal *why)
 {
 	struct side *side = i->client_side;
 
+	request_over(i, why);
 	if (side != NULL && side->tls != NULL) {
 		i->client_side = NULL;
 		tls_drop(side->tls);
@@ -285,6 +297,7 @@ inspect_refuse(struct inspect *i, const struct refusal *refusal)
 	}
 	if (i->state == CLOSING)
 		return;
+	request_over(i, refusal);
 	/* An answer that began is not followed by another. */
 	if (i->answered || i->state == TUNNEL ||
 	    text_add(&i->client.out, answer, conn_answer(i->conn, refusal, answer)) != 0) {
@@ -293,6 +306,8 @@ inspect_refuse(struct inspect *i, const struct refusal *refusal)
 	}
 	i->why = *refusal;
 	i->state = CLOSING;
+	i->conn->phase = RELAYING;
+	conn_wait(i->conn, FOR_BYTES);
 	stream_close(i, &i->server);
 	if (!i->running)
 		run(i);
@@ -712,6 +727,7 @@ exchange_over(struct inspect *i)
 	bool again = i->up_done && i->head.keep && i->answer.keep && !i->client.eof;
 
 	request_done(i->inspector->proxy, i->id, i->answer.status);
+	i->id = 0;
 	i->answered = i->answered && i->answer.over;
 	if (i->answer.over) {
 		i->state = TUNNEL;

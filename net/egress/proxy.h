@@ -23,7 +23,7 @@ struct proxy_who {
 
 /* Which tunnels are looked into (inspect.h). */
 enum proxy_inspect {
-	PROXY_INSPECT_SETTING, /* as the setting egress.inspect says; its authority is a row */
+	PROXY_INSPECT_SETTING, /* the daemon's: as egress.inspect says; its authority is a row */
 	PROXY_INSPECT_NONE,
 	PROXY_INSPECT_RULES, /* those whose rule says something of requests */
 	PROXY_INSPECT_ALL

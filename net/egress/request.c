@@ -16,6 +16,8 @@ static const char REFUSED[] =
 static const char TOKEN[] = "SELECT coalesce(token_id, 0) FROM egress_request WHERE id = :id";
 static const char DONE[] = "UPDATE egress_request SET state = 'done', status = :status,"
 			   " ended_at = now_ms() WHERE id = :id AND state = 'open'";
+static const char FAILED[] = "UPDATE egress_request SET state = 'failed', code = :code, why = :why,"
+			     " ended_at = now_ms() WHERE id = :id AND state = 'open'";
 static const char AUTHORITY[] =
     "INSERT INTO egress_authority (id, pem, made_at, ends_at) VALUES (1, :pem, now_ms(), :ends)"
     " ON CONFLICT (id) DO UPDATE SET pem = excluded.pem, made_at = excluded.made_at,"
@@ -142,6 +144,7 @@ struct note {
 	int64_t id;
 	int status;
 	char *pem;
+	struct refusal why; /* code "": it was answered */
 };
 
 static int
@@ -150,11 +153,17 @@ note_run(struct store *db, struct commit_job *job)
 	const struct note *note = (struct note *)job;
 	struct stmt *s;
 
-	if ((s = store_sql(db, note->pem != NULL ? AUTHORITY : DONE)) == NULL)
+	if ((s = store_sql(db, note->pem != NULL           ? AUTHORITY
+			       : note->why.code[0] != '\0' ? FAILED
+							   : DONE)) == NULL)
 		return -1;
 	if (note->pem != NULL) {
 		stmt_text(s, ":pem", note->pem);
 		stmt_int(s, ":ends", note->id);
+	} else if (note->why.code[0] != '\0') {
+		stmt_int(s, ":id", note->id);
+		stmt_text(s, ":code", note->why.code);
+		stmt_text(s, ":why", note->why.why);
 	} else {
 		stmt_int(s, ":id", note->id);
 		stmt_int(s, ":status", note->status);
@@ -174,7 +183,7 @@ note_done(struct commit_job *job)
 }
 
 static void
-note_submit(struct proxy *proxy, int64_t id, int status, char *pem)
+note_submit(struct proxy *proxy, int64_t id, int status, const struct refusal *why, char *pem)
 {
 	struct note *note = calloc(1, sizeof(*note));
 
@@ -184,13 +193,21 @@ note_submit(struct proxy *proxy, int64_t id, int status, char *pem)
 	}
 	*note = (struct note){
 	    .job = {.run = note_run, .done = note_done}, .id = id, .status = status, .pem = pem};
+	if (why != NULL)
+		note->why = *why;
 	committer_submit(proxy->committer, &note->job);
 }
 
 void
 request_done(struct proxy *proxy, int64_t id, int status)
 {
-	note_submit(proxy, id, status, NULL);
+	note_submit(proxy, id, status, NULL, NULL);
+}
+
+void
+request_failed(struct proxy *proxy, int64_t id, const struct refusal *why)
+{
+	note_submit(proxy, id, 0, why, NULL);
 }
 
 void
@@ -199,5 +216,5 @@ request_authority(struct proxy *proxy, const char *pem, int64_t ends_at)
 	char *copy = strdup(pem);
 
 	if (copy != NULL)
-		note_submit(proxy, ends_at, 0, copy);
+		note_submit(proxy, ends_at, 0, NULL, copy);
 }

@@ -52,6 +52,12 @@ void request_forget(struct request *request);
 void request_done(struct proxy *proxy, int64_t id, int status);
 
 /**
+ * request_failed(proxy, id, why):
+ * Write into the row ${id} why the server's answer did not come, or not whole.
+ */
+void request_failed(struct proxy *proxy, int64_t id, const struct refusal *why);
+
+/**
  * request_authority(proxy, pem, ends_at):
  * Publish the certificate of the daemon's lane.
  */

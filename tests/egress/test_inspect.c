@@ -398,6 +398,9 @@ an_untrusted_server_is_refused(void **state)
 	assert_memory_equal(out, "HTTP/1.1 502 ", 13);
 	assert_non_null(strstr(out, "egress.untrusted"));
 	end_close(&client);
+	rig_until(&s, 1,
+	    "SELECT count(*) FROM egress_request WHERE state = 'failed'"
+	    "  AND code = 'egress.untrusted'");
 	/* And one that is somebody else. */
 	rig_name("nobody.example", NETNS_SITE, 60, 0);
 	client = client_to("nobody.example");

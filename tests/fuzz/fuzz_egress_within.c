@@ -1,4 +1,5 @@
 /* fuzz_egress_within.c: any bytes as a request and an answer within a tunnel, and with a token. */
+#include <sodium.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,7 +146,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *bytes;
 	size_t end;
 
-	if (size < 2 || (bytes = malloc(size - 1)) == NULL)
+	if (sodium_init() == -1 || size < 2 || (bytes = malloc(size - 1)) == NULL)
 		return 0;
 	memcpy(bytes, data + 1, size - 1);
 	if ((end = head_end(bytes, size - 1, 0)) != 0) {
