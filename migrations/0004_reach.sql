@@ -1529,8 +1529,21 @@ SELECT f.id,
                     AND (f.pairing_id IS NULL OR r.verdict = 'deny')))) AS held
   FROM egress_flow AS f;
 
+CREATE TABLE egress_counted (
+    id   INTEGER PRIMARY KEY CHECK (id = 1),
+    live INTEGER NOT NULL CHECK (live >= 0),
+    last INTEGER NOT NULL CHECK (last >= 0)
+) STRICT;
+
 CREATE TRIGGER egress_flow_born BEFORE INSERT ON egress_flow
 BEGIN
+    UPDATE egress_counted
+       SET live = (SELECT count(*) FROM egress_flow WHERE ended_at IS NULL),
+           last = (SELECT coalesce(max(id), 0) FROM egress_flow)
+     WHERE NEW.state <> 'refused'
+       AND live + (SELECT coalesce(max(id), 0) FROM egress_flow) - last
+        >= min((SELECT value FROM setting WHERE name = 'egress.live'),
+               (SELECT value FROM setting WHERE name = 'egress.live_each'));
     SELECT CASE
            WHEN NEW.state NOT IN ('asked', 'open') AND NEW.state <> 'refused'
            THEN RAISE(ABORT, 'egress.transition|a connection begins as asked, open or refused')
@@ -1543,13 +1556,14 @@ BEGIN
            THEN NULL
            WHEN NEW.host = ''
            THEN RAISE(ABORT, 'egress.host|there is no name or address to reach')
-           WHEN (SELECT max(id) - (SELECT min(id) FROM egress_flow WHERE ended_at IS NULL) + 1 FROM egress_flow)
-             >= min((SELECT value FROM setting WHERE name = 'egress.live'),
-                    (SELECT value FROM setting WHERE name = 'egress.live_each'))
-            AND (SELECT count(*) >= (SELECT value FROM setting WHERE name = 'egress.live')
-                     OR sum(uid IS NEW.uid AND pairing_id IS NEW.pairing_id)
-                        >= (SELECT value FROM setting WHERE name = 'egress.live_each')
-                   FROM egress_flow WHERE ended_at IS NULL)
+           WHEN (SELECT live + (SELECT coalesce(max(id), 0) FROM egress_flow) - last FROM egress_counted)
+             >= (SELECT value FROM setting WHERE name = 'egress.live')
+           THEN RAISE(ABORT, 'egress.busy|too many connections are open')
+           WHEN (SELECT live + (SELECT coalesce(max(id), 0) FROM egress_flow) - last FROM egress_counted)
+             >= (SELECT value FROM setting WHERE name = 'egress.live_each')
+            AND (SELECT count(*) FROM egress_flow
+                  WHERE ended_at IS NULL AND uid IS NEW.uid AND pairing_id IS NEW.pairing_id)
+             >= (SELECT value FROM setting WHERE name = 'egress.live_each')
            THEN RAISE(ABORT, 'egress.busy|too many connections are open')
            END;
 END;
@@ -5130,6 +5144,9 @@ INSERT INTO address_class (prio, prefix, first, last, class, embed, why) VALUES
     (39, '::ffff:0:0:0/96', x'0000000000000000ffff000000000000', x'0000000000000000ffff0000ffffffff', 'obsolete', NULL, 'IPv4-translated (RFC 2765)'),
     (40, 'fec0::/10', x'fec00000000000000000000000000000', x'feffffffffffffffffffffffffffffff', 'obsolete', NULL, 'site-local (RFC 3879)'),
     (41, '::/0', x'00000000000000000000000000000000', x'ffffffffffffffffffffffffffffffff', 'public', NULL, 'any other IPv6');
+
+INSERT INTO egress_counted (id, live, last) VALUES
+    (1, 0, 0);
 
 INSERT INTO op (name, usage, summary, class) VALUES
     ('file:move', 'FROM TO', 'move a file or folder within its file system, onto nothing', 'action'),

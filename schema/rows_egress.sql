@@ -42,6 +42,8 @@ INSERT INTO address_class (prio, prefix, first, last, class, embed, why) VALUES
     (40, 'fec0::/10', x'fec00000000000000000000000000000', x'feffffffffffffffffffffffffffffff', 'obsolete', NULL, 'site-local (RFC 3879)'),
     (41, '::/0', x'00000000000000000000000000000000', x'ffffffffffffffffffffffffffffffff', 'public', NULL, 'any other IPv6');
 
+INSERT INTO egress_counted (id, live, last) VALUES (1, 0, 0);
+
 INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('egress.accepts', 64, 'rows', 1, 4096, 'connections taken from one listener before others have their turn'),
     ('egress.addresses', 64, 'rows', 1, 256, 'most addresses that a name may have'),

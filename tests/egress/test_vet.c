@@ -577,6 +577,49 @@ ways_are_bounded(void **state)
 	assert_int_equal(scratch_value(&s, WAYS), 0);
 }
 
+#define END_OF(uid)                                                                           \
+	"UPDATE egress_flow SET state = 'failed', code = 'x', ended_at = now_ms() WHERE id =" \
+	" (SELECT max(id) FROM egress_flow WHERE ended_at IS NULL AND uid = " uid ")"
+#define ASK_AS(uid)                                                    \
+	"INSERT INTO egress_flow (uid, surface, host, port, asked_at)" \
+	" VALUES (" uid ", 'connect', 'a.example', 443, now_ms());"
+
+/* Caps are of what is under way, to the row: of one user, and of all; whatever ended makes room. */
+static void
+caps_are_exact(void **state)
+{
+	int i;
+
+	(void)state;
+	assert_int_equal(
+	    scratch_sql(&s,
+		OWN RULE(
+		    "allow", "*") "UPDATE setting SET value = 5 WHERE name = 'egress.live';"
+				  "UPDATE setting SET value = 3 WHERE name = 'egress.live_each'"),
+	    0);
+	for (i = 0; i < 3; i++)
+		assert_int_equal(scratch_sql(&s, ASK_AS("1000")), 0);
+	/* Many that came and went change nothing. */
+	for (i = 0; i < 20; i++) {
+		scratch_refused(&s, "egress.busy", ASK_AS("1000"));
+		assert_int_equal(scratch_sql(&s, ASK_AS("1001") END_OF("1001")), 0);
+	}
+	assert_int_equal(scratch_sql(&s, END_OF("1000")), 0);
+	assert_int_equal(scratch_sql(&s, ASK_AS("1000")), 0);
+	scratch_refused(&s, "egress.busy", ASK_AS("1000"));
+	assert_int_equal(scratch_sql(&s, ASK_AS("1001") ASK_AS("1001")), 0);
+	scratch_refused(&s, "egress.busy", ASK_AS("1001"));
+	assert_int_equal(scratch_sql(&s, END_OF("1000")), 0);
+	assert_int_equal(scratch_sql(&s, ASK_AS("1001")), 0);
+	scratch_refused(&s, "egress.busy", ASK_AS("1002"));
+	assert_int_equal(
+	    scratch_sql(&s, "UPDATE setting SET value = 6 WHERE name = 'egress.live'"), 0);
+	assert_int_equal(scratch_sql(&s, ASK_AS("1002")), 0);
+	scratch_refused(&s, "egress.busy", ASK_AS("1002"));
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM egress_flow WHERE ended_at IS NULL"), 6);
+}
+
 /* An actor that dies leaves nothing open: what was under way reads as lost. */
 static void
 a_dead_actor_leaves_nothing_open(void **state)
@@ -621,6 +664,7 @@ main(void)
 		judged_ways_hold_until_something_changes, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(ways_are_of_one_user, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(ways_are_bounded, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(caps_are_exact, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(a_dead_actor_leaves_nothing_open, set_up, tear_down),
 	};
 
