@@ -1410,12 +1410,14 @@ CREATE TABLE egress_rule (
     made_at     INTEGER NOT NULL,
     made_by_uid INTEGER NOT NULL CHECK (made_by_uid >= 0),
     dropped_at  INTEGER,
-    CHECK (uid IS NULL OR pairing_id IS NULL),
+    run_id      INTEGER REFERENCES sandbox_run (id),
+    CHECK ((uid IS NOT NULL) + (pairing_id IS NOT NULL) + (run_id IS NOT NULL) <= 1),
     CHECK ((state = 'dropped') = (dropped_at IS NOT NULL))
 ) STRICT;
 
 CREATE UNIQUE INDEX egress_rule_once
-    ON egress_rule (suffix, port, verdict, coalesce(uid, -1), coalesce(pairing_id, -1)) WHERE state = 'active';
+    ON egress_rule (suffix, port, verdict, coalesce(uid, -1), coalesce(pairing_id, -1), coalesce(run_id, -1))
+    WHERE state = 'active';
 
 CREATE TRIGGER egress_rule_born BEFORE INSERT ON egress_rule
 BEGIN
@@ -1428,11 +1430,14 @@ BEGIN
            THEN RAISE(ABORT, 'egress.suffix|the name of a rule has eight labels at most')
            WHEN EXISTS (SELECT 1 FROM egress_rule WHERE state = 'active' AND verdict = NEW.verdict
                            AND suffix = NEW.suffix AND port = NEW.port AND uid IS NEW.uid
-                           AND pairing_id IS NEW.pairing_id)
+                           AND pairing_id IS NEW.pairing_id AND run_id IS NEW.run_id)
            THEN RAISE(ABORT, 'egress.exists|there is such a rule already')
            WHEN NEW.pairing_id IS NOT NULL
             AND (SELECT state FROM pairing WHERE id = NEW.pairing_id) IS NOT 'active'
            THEN RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
+           WHEN NEW.run_id IS NOT NULL
+            AND NOT EXISTS (SELECT 1 FROM sandbox_run WHERE id = NEW.run_id AND ended_at IS NULL)
+           THEN RAISE(ABORT, 'run.over|this run is over')
            WHEN (SELECT count(*) FROM egress_rule WHERE state = 'active')
              >= (SELECT value FROM setting WHERE name = 'egress.rules')
            THEN RAISE(ABORT, 'egress.many|there are as many rules as the setting egress.rules allows')
@@ -1448,7 +1453,7 @@ BEGIN
      WHERE NEW.id IS NOT OLD.id OR NEW.verdict IS NOT OLD.verdict OR NEW.uid IS NOT OLD.uid
         OR NEW.pairing_id IS NOT OLD.pairing_id OR NEW.suffix IS NOT OLD.suffix
         OR NEW.port IS NOT OLD.port OR NEW.made_at IS NOT OLD.made_at
-        OR NEW.made_by_uid IS NOT OLD.made_by_uid;
+        OR NEW.made_by_uid IS NOT OLD.made_by_uid OR NEW.run_id IS NOT OLD.run_id;
 END;
 
 CREATE TRIGGER egress_rule_stays BEFORE DELETE ON egress_rule
@@ -1486,11 +1491,19 @@ BEGIN
     UPDATE egress_flow SET state = 'lost', ended_at = now_ms() WHERE ended_at IS NULL;
 END;
 
+CREATE TABLE egress_preset (
+    name   TEXT    NOT NULL CHECK (name GLOB '[a-z]*' AND length(name) <= 32),
+    suffix TEXT    NOT NULL CHECK (length(suffix) BETWEEN 1 AND 253),
+    port   INTEGER NOT NULL CHECK (port BETWEEN 1 AND 65535),
+    doc    TEXT    NOT NULL,
+    PRIMARY KEY (name, suffix, port)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE egress_flow (
     id         INTEGER PRIMARY KEY,
     uid        INTEGER CHECK (uid >= 0),                       -- who asks, on the kernel's word
     pairing_id INTEGER REFERENCES pairing (id),                -- or which Host
-    surface    TEXT    NOT NULL CHECK (surface IN ('http', 'connect') OR surface = 'socks5'),
+    surface    TEXT    NOT NULL CHECK (surface IN ('http', 'connect') OR surface IN ('socks5', 'caught')),
     host       TEXT    NOT NULL CHECK (length(host) <= 253),   -- as host_text() spells it; '' could not be read
     port       INTEGER NOT NULL CHECK (port BETWEEN 0 AND 65535),
     method     TEXT    CHECK (length(method) <= 32),           -- of a plain request
@@ -1505,6 +1518,7 @@ CREATE TABLE egress_flow (
     down       INTEGER NOT NULL DEFAULT 0 CHECK (down >= 0),
     code       TEXT,
     why        TEXT    CHECK (length(why) <= 512),
+    run_id     INTEGER REFERENCES sandbox_run (id),            -- the run that it comes out of
     CHECK ((uid IS NULL) <> (pairing_id IS NULL)),
     CHECK ((state IN ('asked', 'open')) = (ended_at IS NULL)),
     CHECK ((state IN ('refused', 'failed')) = (code IS NOT NULL)),
@@ -1524,6 +1538,7 @@ SELECT f.id,
                             host_tail(f.host, 4), host_tail(f.host, 5), host_tail(f.host, 6),
                             host_tail(f.host, 7), host_tail(f.host, 8))
            AND r.port IN (0, f.port)
+           AND (r.run_id IS NULL OR r.run_id = f.run_id)
            AND (r.uid = f.uid OR r.pairing_id = f.pairing_id
                 OR (r.uid IS NULL AND r.pairing_id IS NULL
                     AND (f.pairing_id IS NULL OR r.verdict = 'deny')))) AS held
@@ -1554,6 +1569,9 @@ BEGIN
            THEN RAISE(ABORT, 'egress.flood|as many refused connections as are kept were refused in this minute')
            WHEN NEW.state = 'refused'
            THEN NULL
+           WHEN NEW.run_id IS NOT NULL
+            AND NOT EXISTS (SELECT 1 FROM sandbox_run WHERE id = NEW.run_id AND ended_at IS NULL)
+           THEN RAISE(ABORT, 'run.over|this run is over')
            WHEN NEW.host = ''
            THEN RAISE(ABORT, 'egress.host|there is no name or address to reach')
            WHEN (SELECT live + (SELECT coalesce(max(id), 0) FROM egress_flow) - last FROM egress_counted)
@@ -1593,8 +1611,9 @@ CREATE TABLE egress_way (
     port       INTEGER NOT NULL,
     uid        INTEGER NOT NULL,
     pairing_id INTEGER NOT NULL,
+    run_id     INTEGER NOT NULL,
     addresses  TEXT    NOT NULL,
-    UNIQUE (host, port, uid, pairing_id, addresses)
+    UNIQUE (host, port, uid, pairing_id, run_id, addresses)
 ) STRICT;
 
 CREATE TRIGGER egress_way_rule_new AFTER INSERT ON egress_rule BEGIN DELETE FROM egress_way; END;
@@ -1622,7 +1641,8 @@ END;
 CREATE TRIGGER egress_flow_ruled AFTER INSERT ON egress_flow
 WHEN NEW.state = 'asked'
  AND NOT EXISTS (SELECT 1 FROM egress_way WHERE host = NEW.host AND port = NEW.port
-                    AND uid = coalesce(NEW.uid, -1) AND pairing_id = coalesce(NEW.pairing_id, -1))
+                    AND uid = coalesce(NEW.uid, -1) AND pairing_id = coalesce(NEW.pairing_id, -1)
+                    AND run_id = coalesce(NEW.run_id, -1))
 BEGIN
     SELECT CASE held
            WHEN 'denied' THEN RAISE(ABORT, 'egress.denied|a rule denies this')
@@ -1640,7 +1660,7 @@ BEGIN
     SELECT RAISE(ABORT, 'egress.fixed|who asked for what never changes')
      WHERE NEW.id IS NOT OLD.id OR NEW.uid IS NOT OLD.uid OR NEW.pairing_id IS NOT OLD.pairing_id
         OR NEW.surface IS NOT OLD.surface OR NEW.host IS NOT OLD.host OR NEW.port IS NOT OLD.port
-        OR NEW.method IS NOT OLD.method OR NEW.asked_at IS NOT OLD.asked_at
+        OR NEW.method IS NOT OLD.method OR NEW.asked_at IS NOT OLD.asked_at OR NEW.run_id IS NOT OLD.run_id
         OR NEW.up < OLD.up OR NEW.down < OLD.down
         OR ((NEW.state <> 'open' OR OLD.state = 'open')
             AND (NEW.addresses IS NOT OLD.addresses OR NEW.opened_at IS NOT OLD.opened_at));
@@ -1666,28 +1686,29 @@ SELECT f.id,
 
 CREATE TRIGGER egress_flow_born_open AFTER INSERT ON egress_flow WHEN NEW.state = 'open'
 BEGIN
-    INSERT INTO egress_flow_opened (id, uid, pairing_id, surface, host, port, addresses)
-    VALUES (NEW.id, NEW.uid, NEW.pairing_id, NEW.surface, NEW.host, NEW.port, NEW.addresses);
+    INSERT INTO egress_flow_opened (id, uid, pairing_id, run_id, surface, host, port, addresses)
+    VALUES (NEW.id, NEW.uid, NEW.pairing_id, NEW.run_id, NEW.surface, NEW.host, NEW.port, NEW.addresses);
 END;
 
 CREATE TRIGGER egress_flow_moved_open AFTER UPDATE OF state ON egress_flow WHEN NEW.state = 'open'
 BEGIN
-    INSERT INTO egress_flow_opened (id, uid, pairing_id, surface, host, port, addresses)
-    VALUES (NEW.id, NEW.uid, NEW.pairing_id, NEW.surface, NEW.host, NEW.port, NEW.addresses);
+    INSERT INTO egress_flow_opened (id, uid, pairing_id, run_id, surface, host, port, addresses)
+    VALUES (NEW.id, NEW.uid, NEW.pairing_id, NEW.run_id, NEW.surface, NEW.host, NEW.port, NEW.addresses);
 END;
 
 CREATE VIEW egress_flow_opened AS
-SELECT id, uid, pairing_id, surface, host, port, addresses FROM egress_flow WHERE state = 'open';
+SELECT id, uid, pairing_id, run_id, surface, host, port, addresses FROM egress_flow WHERE state = 'open';
 
-CREATE VIEW egress_flow_unjudged AS SELECT id, uid, pairing_id, host, port, addresses FROM egress_flow_opened;
+CREATE VIEW egress_flow_unjudged AS
+SELECT id, uid, pairing_id, run_id, host, port, addresses FROM egress_flow_opened;
 
 CREATE TRIGGER egress_flow_judged INSTEAD OF INSERT ON egress_flow_opened
 WHEN NOT EXISTS (SELECT 1 FROM egress_way WHERE host = NEW.host AND port = NEW.port
                     AND uid = coalesce(NEW.uid, -1) AND pairing_id = coalesce(NEW.pairing_id, -1)
-                    AND addresses = NEW.addresses)
+                    AND run_id = coalesce(NEW.run_id, -1) AND addresses = NEW.addresses)
 BEGIN
-    INSERT INTO egress_flow_unjudged (id, uid, pairing_id, host, port, addresses)
-    VALUES (NEW.id, NEW.uid, NEW.pairing_id, NEW.host, NEW.port, NEW.addresses);
+    INSERT INTO egress_flow_unjudged (id, uid, pairing_id, run_id, host, port, addresses)
+    VALUES (NEW.id, NEW.uid, NEW.pairing_id, NEW.run_id, NEW.host, NEW.port, NEW.addresses);
 END;
 
 CREATE TRIGGER egress_flow_vetted INSTEAD OF INSERT ON egress_flow_unjudged
@@ -1710,8 +1731,9 @@ BEGIN
            THEN RAISE(ABORT, 'egress.internal|that is no public address')
            END
       FROM egress_vetting WHERE id = NEW.id;
-    INSERT INTO egress_way (host, port, uid, pairing_id, addresses)
-    VALUES (NEW.host, NEW.port, coalesce(NEW.uid, -1), coalesce(NEW.pairing_id, -1), NEW.addresses);
+    INSERT INTO egress_way (host, port, uid, pairing_id, run_id, addresses)
+    VALUES (NEW.host, NEW.port, coalesce(NEW.uid, -1), coalesce(NEW.pairing_id, -1),
+            coalesce(NEW.run_id, -1), NEW.addresses);
     DELETE FROM egress_way
      WHERE id <= (SELECT max(id) FROM egress_way) - (SELECT value FROM setting WHERE name = 'egress.ways');
 END;
@@ -1721,8 +1743,8 @@ BEGIN
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('op', 'egress_flow', NEW.id, 'open',
             coalesce((SELECT host_name FROM pairing WHERE id = NEW.pairing_id), ''),
-            json_object('uid', NEW.uid, 'surface', NEW.surface, 'host', NEW.host, 'port', NEW.port,
-                        'addresses', json(NEW.addresses)));
+            json_object('uid', NEW.uid, 'run', NEW.run_id, 'surface', NEW.surface, 'host', NEW.host,
+                        'port', NEW.port, 'addresses', json(NEW.addresses)));
 END;
 
 CREATE TRIGGER egress_flow_stays BEFORE DELETE ON egress_flow
@@ -1754,13 +1776,14 @@ END;
 CREATE VIEW egress_may AS
 SELECT r.id, r.verdict,
        CASE WHEN r.pairing_id IS NOT NULL THEN 'host ' || p.host_name
+            WHEN r.run_id IS NOT NULL THEN 'run ' || r.run_id
             WHEN r.uid IS NOT NULL THEN 'uid ' || r.uid ELSE 'every user' END AS who,
        r.suffix AS what, iif(r.port = 0, NULL, r.port) AS port, r.made_at, r.made_by_uid
   FROM egress_rule AS r LEFT JOIN pairing AS p ON p.id = r.pairing_id
  WHERE r.state = 'active';
 
 CREATE VIEW egress_log AS
-SELECT f.id, f.asked_at, coalesce('host ' || p.host_name, 'uid ' || f.uid) AS who, f.surface,
+SELECT f.id, f.asked_at, coalesce('host ' || p.host_name, 'run ' || f.run_id, 'uid ' || f.uid) AS who, f.surface,
        f.host || ':' || f.port AS what, f.state, f.dialled, f.up, f.down,
        coalesce(f.ended_at, now_ms()) - f.asked_at AS took_ms, f.code, f.why
   FROM egress_flow AS f LEFT JOIN pairing AS p ON p.id = f.pairing_id;
@@ -2366,16 +2389,24 @@ BEGIN
     VALUES ('op', 'op_run', NEW.id, NEW.state,
             (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
             json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NULL));
-    UPDATE op_run SET state = 'running', started_at = now_ms() WHERE id = NEW.id;
+    INSERT INTO own_ask (op_run_id, pairing_id, op, args) VALUES (NEW.id, NEW.pairing_id, NEW.op, NEW.args);
+END;
+
+CREATE VIEW own_ask AS
+SELECT id AS op_run_id, pairing_id, op, args FROM op_run WHERE grant_id IS NULL;
+
+CREATE TRIGGER own_ask_is_answered INSTEAD OF INSERT ON own_ask
+BEGIN
+    UPDATE op_run SET state = 'running', started_at = now_ms() WHERE id = NEW.op_run_id;
     INSERT INTO op_output (op_run_id, seq, frame)
-    SELECT NEW.id, 1, json_object('r', json_object('dropped', count(*)))
+    SELECT NEW.op_run_id, 1, json_object('r', json_object('dropped', count(*)))
       FROM grant WHERE NEW.op = 'grant:drop' AND state = 'active' AND pairing_id = NEW.pairing_id
        AND (NEW.args ->> 0) IN ('all', CAST(id AS TEXT)) HAVING NEW.op = 'grant:drop';
     UPDATE grant SET state = 'dropped', ended_at = now_ms(), end_reason = 'given back by the Host'
      WHERE NEW.op = 'grant:drop' AND state = 'active' AND pairing_id = NEW.pairing_id
        AND (NEW.args ->> 0) IN ('all', CAST(id AS TEXT));
     INSERT INTO op_output (op_run_id, seq, frame)
-    SELECT NEW.id, 1, json_object('r', json_object(
+    SELECT NEW.op_run_id, 1, json_object('r', json_object(
            'grants', json_group_array(json(grant)), 'more', coalesce(max(n), 0) - count(*)))
       FROM (SELECT json_object('grant', g.id, 'op', g.op, 'args', json(g.args), 'bounds', json(g.bounds),
                        'uses_left', g.uses - g.used, 'expires_at', g.expires_at, 'next_at', g.next_at) AS grant,
@@ -2383,7 +2414,7 @@ BEGIN
               FROM live_grants AS g JOIN grant AS own ON own.id = g.id
              WHERE own.pairing_id = NEW.pairing_id AND NEW.op = 'grant:list' ORDER BY g.id LIMIT 100)
     HAVING NEW.op = 'grant:list';
-    UPDATE op_run SET state = 'done', exit_code = 0, finished_at = now_ms() WHERE id = NEW.id;
+    UPDATE op_run SET state = 'done', exit_code = 0, finished_at = now_ms() WHERE id = NEW.op_run_id;
 END;
 
 CREATE TRIGGER anchor_heard_asking AFTER INSERT ON op_run
@@ -3388,7 +3419,7 @@ CREATE TRIGGER actor_run_closes_flows AFTER UPDATE OF state ON actor_run
 WHEN NEW.actor = 'egress' AND NEW.state IN ('ended', 'failed', 'lost')
  AND OLD.state IN ('starting', 'running')
 BEGIN
-    UPDATE egress_flow SET state = 'lost', ended_at = NEW.ended_at WHERE ended_at IS NULL;
+    UPDATE egress_flow SET state = 'lost', ended_at = NEW.ended_at WHERE ended_at IS NULL AND run_id IS NULL;
 END;
 
 CREATE TABLE strike (
@@ -3723,6 +3754,13 @@ BEGIN
     VALUES ('op', 'sandbox_run', NEW.id, NEW.state, '',
             json_object('exit', NEW.exit_code, 'capped', NEW.capped, 'changes', NEW.changes,
                         'applied', NEW.applied, 'digest', lower(hex(NEW.digest))));
+END;
+
+CREATE TRIGGER sandbox_run_ends_egress AFTER UPDATE OF state ON sandbox_run
+WHEN NEW.ended_at IS NOT NULL AND OLD.ended_at IS NULL
+BEGIN
+    UPDATE egress_flow SET state = 'lost', ended_at = NEW.ended_at WHERE run_id = NEW.id AND ended_at IS NULL;
+    UPDATE egress_rule SET state = 'dropped', dropped_at = NEW.ended_at WHERE run_id = NEW.id AND state = 'active';
 END;
 
 CREATE VIEW live_sandboxes AS
@@ -4782,6 +4820,13 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('refused.kept', 1000, 'rows', 100, 1000000, 'refused asks of one kind of one Host that are kept within refused.stretch_ms'),
     ('refused.stretch_ms', 3600000, 'ms', 1000, 86400000, 'stretch of time for refused.kept'),
     ('rotate.try_ms', 86400000, 'ms', 1000, 2592000000, 'how long new endpoints are tried before the order has failed'),
+    ('run.ask_ms', 60000, 'ms', 100, 3600000, 'how long a person may take to answer bastion run --ask'),
+    ('run.files', 1000000, 'files', 64, 100000000, 'files that a program of bastion run may make in its /tmp'),
+    ('run.memory', 0, 'bytes', 0, 1099511627776, 'memory of all processes of bastion run; 0: no cap of its own'),
+    ('run.names', 16384, 'rows', 16, 131072, 'names that a program of bastion run may look up'),
+    ('run.open_files', 65536, 'descriptors', 16, 1048576, 'descriptors that one process of bastion run may hold'),
+    ('run.scratch', 1073741824, 'bytes', 65536, 1099511627776, 'what the /tmp of bastion run may hold'),
+    ('run.tasks', 4096, 'tasks', 1, 100000, 'processes and threads of bastion run'),
     ('sandbox.cpu_percent', 0, 'percent', 0, 100000, 'share of one processor that a sandbox may use; 0: no cap'),
     ('sandbox.effect', 536870912, 'bytes', 65536, 1099511627776, 'what a program in a sandbox may change before it is applied or thrown away'),
     ('sandbox.file', 0, 'bytes', 0, 1099511627776, 'longest file that a program in a sandbox may write; 0: no cap of its own'),
@@ -4955,6 +5000,10 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('rotate.none', 126, 409, 'pair the machine anew over a network first'),
     ('rotate.superseded', 126, 409, 'nothing is to be done: a later order counts'),
     ('rotate.unreached', 75, 504, 'make sure that the Host is reached there, and order anew'),
+    ('run.ask', 3, 422, 'leave out --ask, or run this on a terminal'),
+    ('run.folder', 2, 422, 'see the message; change into a folder of your own'),
+    ('run.over', 126, 409, 'start another run'),
+    ('run.preset', 2, 404, 'see bastion sql ''SELECT DISTINCT name FROM egress_preset'''),
     ('sandbox.backend', 3, 503, 'install bubblewrap, or take the backend native'),
     ('sandbox.busy', 75, 503, 'wait for a run to end: bastion sql ''SELECT * FROM live_sandboxes'''),
     ('sandbox.effect', 1, 500, 'see the message; what was not applied is as it was'),
@@ -5144,6 +5193,31 @@ INSERT INTO address_class (prio, prefix, first, last, class, embed, why) VALUES
     (39, '::ffff:0:0:0/96', x'0000000000000000ffff000000000000', x'0000000000000000ffff0000ffffffff', 'obsolete', NULL, 'IPv4-translated (RFC 2765)'),
     (40, 'fec0::/10', x'fec00000000000000000000000000000', x'feffffffffffffffffffffffffffffff', 'obsolete', NULL, 'site-local (RFC 3879)'),
     (41, '::/0', x'00000000000000000000000000000000', x'ffffffffffffffffffffffffffffffff', 'public', NULL, 'any other IPv6');
+
+INSERT INTO egress_preset (name, suffix, port, doc) VALUES
+    ('crates', 'crates.io', 443, 'the registry of Rust'),
+    ('crates', 'static.rust-lang.org', 443, 'compilers of Rust'),
+    ('debian', 'deb.debian.org', 80, 'packages of Debian'),
+    ('debian', 'deb.debian.org', 443, 'packages of Debian'),
+    ('debian', 'security.debian.org', 80, 'its updates'),
+    ('debian', 'security.debian.org', 443, 'its updates'),
+    ('git', 'bitbucket.org', 22, 'by ssh'),
+    ('git', 'bitbucket.org', 443, 'repositories'),
+    ('git', 'codeberg.org', 22, 'by ssh'),
+    ('git', 'codeberg.org', 443, 'repositories'),
+    ('git', 'github.com', 22, 'by ssh'),
+    ('git', 'github.com', 443, 'repositories'),
+    ('git', 'githubusercontent.com', 443, 'files of releases and raw files'),
+    ('git', 'gitlab.com', 22, 'by ssh'),
+    ('git', 'gitlab.com', 443, 'repositories'),
+    ('go', 'go.dev', 443, 'toolchains'),
+    ('go', 'proxy.golang.org', 443, 'modules of Go'),
+    ('go', 'storage.googleapis.com', 443, 'what the proxy leads to'),
+    ('go', 'sum.golang.org', 443, 'their checksums'),
+    ('npm', 'nodejs.org', 443, 'headers for modules in C'),
+    ('npm', 'registry.npmjs.org', 443, 'the registry of npm'),
+    ('pypi', 'files.pythonhosted.org', 443, 'the packages'),
+    ('pypi', 'pypi.org', 443, 'the index of Python packages');
 
 INSERT INTO egress_counted (id, live, last) VALUES
     (1, 0, 0);

@@ -24,7 +24,7 @@ CREATE TABLE own_address (
 ) STRICT, WITHOUT ROWID;
 
 -- Who may reach what. A deny wins over any allow, and what no rule allows is refused. Without uid and
--- pairing a rule is for every user of this machine, and for no Host.
+-- pairing a rule is for every user of this machine, and for no Host; with a run, for what that one starts.
 CREATE TABLE egress_rule (
     id          INTEGER PRIMARY KEY,
     verdict     TEXT    NOT NULL CHECK (verdict IN ('allow', 'deny')),
@@ -36,12 +36,14 @@ CREATE TABLE egress_rule (
     made_at     INTEGER NOT NULL,
     made_by_uid INTEGER NOT NULL CHECK (made_by_uid >= 0),
     dropped_at  INTEGER,
-    CHECK (uid IS NULL OR pairing_id IS NULL),
+    run_id      INTEGER REFERENCES sandbox_run (id),
+    CHECK ((uid IS NOT NULL) + (pairing_id IS NOT NULL) + (run_id IS NOT NULL) <= 1),
     CHECK ((state = 'dropped') = (dropped_at IS NOT NULL))
 ) STRICT;
 
 CREATE UNIQUE INDEX egress_rule_once
-    ON egress_rule (suffix, port, verdict, coalesce(uid, -1), coalesce(pairing_id, -1)) WHERE state = 'active';
+    ON egress_rule (suffix, port, verdict, coalesce(uid, -1), coalesce(pairing_id, -1), coalesce(run_id, -1))
+    WHERE state = 'active';
 
 CREATE TRIGGER egress_rule_born BEFORE INSERT ON egress_rule
 BEGIN
@@ -54,11 +56,14 @@ BEGIN
            THEN RAISE(ABORT, 'egress.suffix|the name of a rule has eight labels at most')
            WHEN EXISTS (SELECT 1 FROM egress_rule WHERE state = 'active' AND verdict = NEW.verdict
                            AND suffix = NEW.suffix AND port = NEW.port AND uid IS NEW.uid
-                           AND pairing_id IS NEW.pairing_id)
+                           AND pairing_id IS NEW.pairing_id AND run_id IS NEW.run_id)
            THEN RAISE(ABORT, 'egress.exists|there is such a rule already')
            WHEN NEW.pairing_id IS NOT NULL
             AND (SELECT state FROM pairing WHERE id = NEW.pairing_id) IS NOT 'active'
            THEN RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
+           WHEN NEW.run_id IS NOT NULL
+            AND NOT EXISTS (SELECT 1 FROM sandbox_run WHERE id = NEW.run_id AND ended_at IS NULL)
+           THEN RAISE(ABORT, 'run.over|this run is over')
            WHEN (SELECT count(*) FROM egress_rule WHERE state = 'active')
              >= (SELECT value FROM setting WHERE name = 'egress.rules')
            THEN RAISE(ABORT, 'egress.many|there are as many rules as the setting egress.rules allows')
@@ -74,7 +79,7 @@ BEGIN
      WHERE NEW.id IS NOT OLD.id OR NEW.verdict IS NOT OLD.verdict OR NEW.uid IS NOT OLD.uid
         OR NEW.pairing_id IS NOT OLD.pairing_id OR NEW.suffix IS NOT OLD.suffix
         OR NEW.port IS NOT OLD.port OR NEW.made_at IS NOT OLD.made_at
-        OR NEW.made_by_uid IS NOT OLD.made_by_uid;
+        OR NEW.made_by_uid IS NOT OLD.made_by_uid OR NEW.run_id IS NOT OLD.run_id;
 END;
 
 CREATE TRIGGER egress_rule_stays BEFORE DELETE ON egress_rule
@@ -113,6 +118,15 @@ BEGIN
     UPDATE egress_flow SET state = 'lost', ended_at = now_ms() WHERE ended_at IS NULL;
 END;
 
+-- What common tools need, by a name: --allow @npm. A deny wins over these as well.
+CREATE TABLE egress_preset (
+    name   TEXT    NOT NULL CHECK (name GLOB '[a-z]*' AND length(name) <= 32),
+    suffix TEXT    NOT NULL CHECK (length(suffix) BETWEEN 1 AND 253),
+    port   INTEGER NOT NULL CHECK (port BETWEEN 1 AND 65535),
+    doc    TEXT    NOT NULL,
+    PRIMARY KEY (name, suffix, port)
+) STRICT, WITHOUT ROWID;
+
 -- A connection that somebody asked for. 'asked' stands before its name is looked up, 'open' before the
 -- first address is dialled; both are durable first. A refused one stays to be seen. (Values two at a time:
 -- IN with more makes a table of them for each row.)
@@ -120,7 +134,7 @@ CREATE TABLE egress_flow (
     id         INTEGER PRIMARY KEY,
     uid        INTEGER CHECK (uid >= 0),                       -- who asks, on the kernel's word
     pairing_id INTEGER REFERENCES pairing (id),                -- or which Host
-    surface    TEXT    NOT NULL CHECK (surface IN ('http', 'connect') OR surface = 'socks5'),
+    surface    TEXT    NOT NULL CHECK (surface IN ('http', 'connect') OR surface IN ('socks5', 'caught')),
     host       TEXT    NOT NULL CHECK (length(host) <= 253),   -- as host_text() spells it; '' could not be read
     port       INTEGER NOT NULL CHECK (port BETWEEN 0 AND 65535),
     method     TEXT    CHECK (length(method) <= 32),           -- of a plain request
@@ -135,6 +149,7 @@ CREATE TABLE egress_flow (
     down       INTEGER NOT NULL DEFAULT 0 CHECK (down >= 0),
     code       TEXT,
     why        TEXT    CHECK (length(why) <= 512),
+    run_id     INTEGER REFERENCES sandbox_run (id),            -- the run that it comes out of
     CHECK ((uid IS NULL) <> (pairing_id IS NULL)),
     CHECK ((state IN ('asked', 'open')) = (ended_at IS NULL)),
     CHECK ((state IN ('refused', 'failed')) = (code IS NOT NULL)),
@@ -155,6 +170,7 @@ SELECT f.id,
                             host_tail(f.host, 4), host_tail(f.host, 5), host_tail(f.host, 6),
                             host_tail(f.host, 7), host_tail(f.host, 8))
            AND r.port IN (0, f.port)
+           AND (r.run_id IS NULL OR r.run_id = f.run_id)
            AND (r.uid = f.uid OR r.pairing_id = f.pairing_id
                 OR (r.uid IS NULL AND r.pairing_id IS NULL
                     AND (f.pairing_id IS NULL OR r.verdict = 'deny')))) AS held
@@ -187,6 +203,9 @@ BEGIN
            THEN RAISE(ABORT, 'egress.flood|as many refused connections as are kept were refused in this minute')
            WHEN NEW.state = 'refused'
            THEN NULL
+           WHEN NEW.run_id IS NOT NULL
+            AND NOT EXISTS (SELECT 1 FROM sandbox_run WHERE id = NEW.run_id AND ended_at IS NULL)
+           THEN RAISE(ABORT, 'run.over|this run is over')
            WHEN NEW.host = ''
            THEN RAISE(ABORT, 'egress.host|there is no name or address to reach')
            WHEN (SELECT live + (SELECT coalesce(max(id), 0) FROM egress_flow) - last FROM egress_counted)
@@ -221,7 +240,7 @@ BEGIN
            END;
 END;
 
--- A way that was judged and let be: this user or Host (-1: none) to these addresses of that name. It holds for
+-- A way that was judged and let be: this user, Host or run (-1: none) to these addresses of that name. It holds for
 -- the next connection there, which then costs two look-ups; whatever it was judged by empties the table, so it
 -- never says what the rules do not. The oldest make room.
 CREATE TABLE egress_way (
@@ -230,8 +249,9 @@ CREATE TABLE egress_way (
     port       INTEGER NOT NULL,
     uid        INTEGER NOT NULL,
     pairing_id INTEGER NOT NULL,
+    run_id     INTEGER NOT NULL,
     addresses  TEXT    NOT NULL,
-    UNIQUE (host, port, uid, pairing_id, addresses)
+    UNIQUE (host, port, uid, pairing_id, run_id, addresses)
 ) STRICT;
 
 CREATE TRIGGER egress_way_rule_new AFTER INSERT ON egress_rule BEGIN DELETE FROM egress_way; END;
@@ -251,7 +271,8 @@ END;
 CREATE TRIGGER egress_flow_ruled AFTER INSERT ON egress_flow
 WHEN NEW.state = 'asked'
  AND NOT EXISTS (SELECT 1 FROM egress_way WHERE host = NEW.host AND port = NEW.port
-                    AND uid = coalesce(NEW.uid, -1) AND pairing_id = coalesce(NEW.pairing_id, -1))
+                    AND uid = coalesce(NEW.uid, -1) AND pairing_id = coalesce(NEW.pairing_id, -1)
+                    AND run_id = coalesce(NEW.run_id, -1))
 BEGIN
     SELECT CASE held
            WHEN 'denied' THEN RAISE(ABORT, 'egress.denied|a rule denies this')
@@ -270,7 +291,7 @@ BEGIN
     SELECT RAISE(ABORT, 'egress.fixed|who asked for what never changes')
      WHERE NEW.id IS NOT OLD.id OR NEW.uid IS NOT OLD.uid OR NEW.pairing_id IS NOT OLD.pairing_id
         OR NEW.surface IS NOT OLD.surface OR NEW.host IS NOT OLD.host OR NEW.port IS NOT OLD.port
-        OR NEW.method IS NOT OLD.method OR NEW.asked_at IS NOT OLD.asked_at
+        OR NEW.method IS NOT OLD.method OR NEW.asked_at IS NOT OLD.asked_at OR NEW.run_id IS NOT OLD.run_id
         OR NEW.up < OLD.up OR NEW.down < OLD.down
         OR ((NEW.state <> 'open' OR OLD.state = 'open')
             AND (NEW.addresses IS NOT OLD.addresses OR NEW.opened_at IS NOT OLD.opened_at));
@@ -298,29 +319,30 @@ SELECT f.id,
 
 CREATE TRIGGER egress_flow_born_open AFTER INSERT ON egress_flow WHEN NEW.state = 'open'
 BEGIN
-    INSERT INTO egress_flow_opened (id, uid, pairing_id, surface, host, port, addresses)
-    VALUES (NEW.id, NEW.uid, NEW.pairing_id, NEW.surface, NEW.host, NEW.port, NEW.addresses);
+    INSERT INTO egress_flow_opened (id, uid, pairing_id, run_id, surface, host, port, addresses)
+    VALUES (NEW.id, NEW.uid, NEW.pairing_id, NEW.run_id, NEW.surface, NEW.host, NEW.port, NEW.addresses);
 END;
 
 CREATE TRIGGER egress_flow_moved_open AFTER UPDATE OF state ON egress_flow WHEN NEW.state = 'open'
 BEGIN
-    INSERT INTO egress_flow_opened (id, uid, pairing_id, surface, host, port, addresses)
-    VALUES (NEW.id, NEW.uid, NEW.pairing_id, NEW.surface, NEW.host, NEW.port, NEW.addresses);
+    INSERT INTO egress_flow_opened (id, uid, pairing_id, run_id, surface, host, port, addresses)
+    VALUES (NEW.id, NEW.uid, NEW.pairing_id, NEW.run_id, NEW.surface, NEW.host, NEW.port, NEW.addresses);
 END;
 
 -- However a row came to be open, it passes here, in the transaction that opened it.
 CREATE VIEW egress_flow_opened AS
-SELECT id, uid, pairing_id, surface, host, port, addresses FROM egress_flow WHERE state = 'open';
+SELECT id, uid, pairing_id, run_id, surface, host, port, addresses FROM egress_flow WHERE state = 'open';
 
-CREATE VIEW egress_flow_unjudged AS SELECT id, uid, pairing_id, host, port, addresses FROM egress_flow_opened;
+CREATE VIEW egress_flow_unjudged AS
+SELECT id, uid, pairing_id, run_id, host, port, addresses FROM egress_flow_opened;
 
 CREATE TRIGGER egress_flow_judged INSTEAD OF INSERT ON egress_flow_opened
 WHEN NOT EXISTS (SELECT 1 FROM egress_way WHERE host = NEW.host AND port = NEW.port
                     AND uid = coalesce(NEW.uid, -1) AND pairing_id = coalesce(NEW.pairing_id, -1)
-                    AND addresses = NEW.addresses)
+                    AND run_id = coalesce(NEW.run_id, -1) AND addresses = NEW.addresses)
 BEGIN
-    INSERT INTO egress_flow_unjudged (id, uid, pairing_id, host, port, addresses)
-    VALUES (NEW.id, NEW.uid, NEW.pairing_id, NEW.host, NEW.port, NEW.addresses);
+    INSERT INTO egress_flow_unjudged (id, uid, pairing_id, run_id, host, port, addresses)
+    VALUES (NEW.id, NEW.uid, NEW.pairing_id, NEW.run_id, NEW.host, NEW.port, NEW.addresses);
 END;
 
 CREATE TRIGGER egress_flow_vetted INSTEAD OF INSERT ON egress_flow_unjudged
@@ -343,8 +365,9 @@ BEGIN
            THEN RAISE(ABORT, 'egress.internal|that is no public address')
            END
       FROM egress_vetting WHERE id = NEW.id;
-    INSERT INTO egress_way (host, port, uid, pairing_id, addresses)
-    VALUES (NEW.host, NEW.port, coalesce(NEW.uid, -1), coalesce(NEW.pairing_id, -1), NEW.addresses);
+    INSERT INTO egress_way (host, port, uid, pairing_id, run_id, addresses)
+    VALUES (NEW.host, NEW.port, coalesce(NEW.uid, -1), coalesce(NEW.pairing_id, -1),
+            coalesce(NEW.run_id, -1), NEW.addresses);
     DELETE FROM egress_way
      WHERE id <= (SELECT max(id) FROM egress_way) - (SELECT value FROM setting WHERE name = 'egress.ways');
 END;
@@ -354,8 +377,8 @@ BEGIN
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('op', 'egress_flow', NEW.id, 'open',
             coalesce((SELECT host_name FROM pairing WHERE id = NEW.pairing_id), ''),
-            json_object('uid', NEW.uid, 'surface', NEW.surface, 'host', NEW.host, 'port', NEW.port,
-                        'addresses', json(NEW.addresses)));
+            json_object('uid', NEW.uid, 'run', NEW.run_id, 'surface', NEW.surface, 'host', NEW.host,
+                        'port', NEW.port, 'addresses', json(NEW.addresses)));
 END;
 
 CREATE TRIGGER egress_flow_stays BEFORE DELETE ON egress_flow
@@ -389,6 +412,7 @@ END;
 CREATE VIEW egress_may AS
 SELECT r.id, r.verdict,
        CASE WHEN r.pairing_id IS NOT NULL THEN 'host ' || p.host_name
+            WHEN r.run_id IS NOT NULL THEN 'run ' || r.run_id
             WHEN r.uid IS NOT NULL THEN 'uid ' || r.uid ELSE 'every user' END AS who,
        r.suffix AS what, iif(r.port = 0, NULL, r.port) AS port, r.made_at, r.made_by_uid
   FROM egress_rule AS r LEFT JOIN pairing AS p ON p.id = r.pairing_id
@@ -396,7 +420,7 @@ SELECT r.id, r.verdict,
 
 -- Every connection, for people.
 CREATE VIEW egress_log AS
-SELECT f.id, f.asked_at, coalesce('host ' || p.host_name, 'uid ' || f.uid) AS who, f.surface,
+SELECT f.id, f.asked_at, coalesce('host ' || p.host_name, 'run ' || f.run_id, 'uid ' || f.uid) AS who, f.surface,
        f.host || ':' || f.port AS what, f.state, f.dialled, f.up, f.down,
        coalesce(f.ended_at, now_ms()) - f.asked_at AS took_ms, f.code, f.why
   FROM egress_flow AS f LEFT JOIN pairing AS p ON p.id = f.pairing_id;

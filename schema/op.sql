@@ -148,7 +148,7 @@ BEGIN
             json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NEW.grant_id, 'dry', 1));
 END;
 
--- What a Host asks about its own grants is done and answered here. Giving one back tightens: nothing
+-- What a Host asks about its own grants is done and answered at once. Giving one back tightens: nothing
 -- holds it up, and what is not held, or is another's, is dropped already.
 CREATE TRIGGER op_run_is_own AFTER INSERT ON op_run WHEN NEW.grant_id IS NULL
 BEGIN
@@ -156,16 +156,25 @@ BEGIN
     VALUES ('op', 'op_run', NEW.id, NEW.state,
             (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
             json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NULL));
-    UPDATE op_run SET state = 'running', started_at = now_ms() WHERE id = NEW.id;
+    INSERT INTO own_ask (op_run_id, pairing_id, op, args) VALUES (NEW.id, NEW.pairing_id, NEW.op, NEW.args);
+END;
+
+-- Apart from the trigger above, which every decision enters: a trigger costs what all of it would use.
+CREATE VIEW own_ask AS
+SELECT id AS op_run_id, pairing_id, op, args FROM op_run WHERE grant_id IS NULL;
+
+CREATE TRIGGER own_ask_is_answered INSTEAD OF INSERT ON own_ask
+BEGIN
+    UPDATE op_run SET state = 'running', started_at = now_ms() WHERE id = NEW.op_run_id;
     INSERT INTO op_output (op_run_id, seq, frame)
-    SELECT NEW.id, 1, json_object('r', json_object('dropped', count(*)))
+    SELECT NEW.op_run_id, 1, json_object('r', json_object('dropped', count(*)))
       FROM grant WHERE NEW.op = 'grant:drop' AND state = 'active' AND pairing_id = NEW.pairing_id
        AND (NEW.args ->> 0) IN ('all', CAST(id AS TEXT)) HAVING NEW.op = 'grant:drop';
     UPDATE grant SET state = 'dropped', ended_at = now_ms(), end_reason = 'given back by the Host'
      WHERE NEW.op = 'grant:drop' AND state = 'active' AND pairing_id = NEW.pairing_id
        AND (NEW.args ->> 0) IN ('all', CAST(id AS TEXT));
     INSERT INTO op_output (op_run_id, seq, frame)
-    SELECT NEW.id, 1, json_object('r', json_object(
+    SELECT NEW.op_run_id, 1, json_object('r', json_object(
            'grants', json_group_array(json(grant)), 'more', coalesce(max(n), 0) - count(*)))
       FROM (SELECT json_object('grant', g.id, 'op', g.op, 'args', json(g.args), 'bounds', json(g.bounds),
                        'uses_left', g.uses - g.used, 'expires_at', g.expires_at, 'next_at', g.next_at) AS grant,
@@ -173,7 +182,7 @@ BEGIN
               FROM live_grants AS g JOIN grant AS own ON own.id = g.id
              WHERE own.pairing_id = NEW.pairing_id AND NEW.op = 'grant:list' ORDER BY g.id LIMIT 100)
     HAVING NEW.op = 'grant:list';
-    UPDATE op_run SET state = 'done', exit_code = 0, finished_at = now_ms() WHERE id = NEW.id;
+    UPDATE op_run SET state = 'done', exit_code = 0, finished_at = now_ms() WHERE id = NEW.op_run_id;
 END;
 
 -- The anchor is heard by what it asks for. Once an hour is enough to tell silence, and deciding is

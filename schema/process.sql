@@ -166,7 +166,7 @@ CREATE TRIGGER actor_run_closes_flows AFTER UPDATE OF state ON actor_run
 WHEN NEW.actor = 'egress' AND NEW.state IN ('ended', 'failed', 'lost')
  AND OLD.state IN ('starting', 'running')
 BEGIN
-    UPDATE egress_flow SET state = 'lost', ended_at = NEW.ended_at WHERE ended_at IS NULL;
+    UPDATE egress_flow SET state = 'lost', ended_at = NEW.ended_at WHERE ended_at IS NULL AND run_id IS NULL;
 END;
 
 -- A lease: a named lock with fencing. Holding one is a row, and so is having lost it.

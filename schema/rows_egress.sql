@@ -42,6 +42,31 @@ INSERT INTO address_class (prio, prefix, first, last, class, embed, why) VALUES
     (40, 'fec0::/10', x'fec00000000000000000000000000000', x'feffffffffffffffffffffffffffffff', 'obsolete', NULL, 'site-local (RFC 3879)'),
     (41, '::/0', x'00000000000000000000000000000000', x'ffffffffffffffffffffffffffffffff', 'public', NULL, 'any other IPv6');
 
+INSERT INTO egress_preset (name, suffix, port, doc) VALUES
+    ('crates', 'crates.io', 443, 'the registry of Rust'),
+    ('crates', 'static.rust-lang.org', 443, 'compilers of Rust'),
+    ('debian', 'deb.debian.org', 80, 'packages of Debian'),
+    ('debian', 'deb.debian.org', 443, 'packages of Debian'),
+    ('debian', 'security.debian.org', 80, 'its updates'),
+    ('debian', 'security.debian.org', 443, 'its updates'),
+    ('git', 'bitbucket.org', 22, 'by ssh'),
+    ('git', 'bitbucket.org', 443, 'repositories'),
+    ('git', 'codeberg.org', 22, 'by ssh'),
+    ('git', 'codeberg.org', 443, 'repositories'),
+    ('git', 'github.com', 22, 'by ssh'),
+    ('git', 'github.com', 443, 'repositories'),
+    ('git', 'githubusercontent.com', 443, 'files of releases and raw files'),
+    ('git', 'gitlab.com', 22, 'by ssh'),
+    ('git', 'gitlab.com', 443, 'repositories'),
+    ('go', 'go.dev', 443, 'toolchains'),
+    ('go', 'proxy.golang.org', 443, 'modules of Go'),
+    ('go', 'storage.googleapis.com', 443, 'what the proxy leads to'),
+    ('go', 'sum.golang.org', 443, 'their checksums'),
+    ('npm', 'nodejs.org', 443, 'headers for modules in C'),
+    ('npm', 'registry.npmjs.org', 443, 'the registry of npm'),
+    ('pypi', 'files.pythonhosted.org', 443, 'the packages'),
+    ('pypi', 'pypi.org', 443, 'the index of Python packages');
+
 INSERT INTO egress_counted (id, live, last) VALUES (1, 0, 0);
 
 INSERT INTO setting (name, value, unit, low, high, doc) VALUES

@@ -84,6 +84,14 @@ BEGIN
                         'applied', NEW.applied, 'digest', lower(hex(NEW.digest))));
 END;
 
+-- What was allowed to a run ends with it, and so does what it has connected.
+CREATE TRIGGER sandbox_run_ends_egress AFTER UPDATE OF state ON sandbox_run
+WHEN NEW.ended_at IS NOT NULL AND OLD.ended_at IS NULL
+BEGIN
+    UPDATE egress_flow SET state = 'lost', ended_at = NEW.ended_at WHERE run_id = NEW.id AND ended_at IS NULL;
+    UPDATE egress_rule SET state = 'dropped', dropped_at = NEW.ended_at WHERE run_id = NEW.id AND state = 'active';
+END;
+
 -- What runs in a sandbox now.
 CREATE VIEW live_sandboxes AS
 SELECT r.id, r.state, r.program, r.words, r.uid, r.backend, r.net, r.capped, p.pid AS starter,

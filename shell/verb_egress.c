@@ -91,30 +91,6 @@ show(struct cli *cli, const char *sql, int64_t n, const char *none)
  * Rules.
  */
 
-/* "github.com", "*.github.com", "github.com:443", "2001:db8::8", "[2001:db8::8]:443", "*", "*:443".
- */
-static int
-what_read(const char *text, struct authority *a, struct refusal *r)
-{
-	char any[16];
-
-	/* "*" is no name: another stands for it where the port is read. */
-	if (text[0] == '*' && (text[1] == '\0' || text[1] == ':')) {
-		snprintf(any, sizeof(any), "any%s", text + 1);
-		if (authority_parse(any, strlen(any), 0, a, r) != 0)
-			return -1;
-		strcpy(a->host.text, "*");
-		return 0;
-	}
-	/* A name stands for all below it, so a star in front says nothing more. */
-	if (strncmp(text, "*.", 2) == 0)
-		text += 2;
-	a->port = 0;
-	if (host_read(text, strlen(text), &a->host, NULL) == 0)
-		return 0;
-	return authority_parse(text, strlen(text), 0, a, r);
-}
-
 static int
 rule(struct cli *cli, const char *verdict, const char *what, const struct options *o)
 {
@@ -126,7 +102,7 @@ rule(struct cli *cli, const char *verdict, const char *what, const struct option
 	int64_t id;
 
 	/* The store comes first: it knows the advice to a refusal. */
-	if (cli_open(cli, ROLE_PERSON) != 0 || what_read(what, &a, &cli->refusal) != 0)
+	if (cli_open(cli, ROLE_PERSON) != 0 || authority_pattern(what, &a, &cli->refusal) != 0)
 		return cli_refuse(cli);
 	asked.suffix = a.host.text;
 	asked.port = a.port;
@@ -150,7 +126,7 @@ forget(struct cli *cli, const char *what)
 		return cli_refuse(cli);
 	if (input_number(what, &id) != 0) {
 		id = 0;
-		if (what_read(what, &a, &cli->refusal) != 0)
+		if (authority_pattern(what, &a, &cli->refusal) != 0)
 			return cli_refuse(cli);
 	}
 	if (egress_rule_forget(cli->db, id, a.host.text, &count) != 0)

@@ -361,9 +361,11 @@ SELECT 'way that is not let be' AS name, w.host || ':' || w.port AS detail FROM 
     OR EXISTS (SELECT 1 FROM egress_rule AS r
                 WHERE r.state = 'active' AND r.verdict = 'deny' AND r.port IN (0, w.port)
                   AND coalesce(r.uid, w.uid) = w.uid AND coalesce(r.pairing_id, w.pairing_id) = w.pairing_id
+                  AND coalesce(r.run_id, w.run_id) = w.run_id
                   AND (r.suffix IN ('*', w.host) OR substr('.' || w.host, -length(r.suffix) - 1) = '.' || r.suffix))
     OR NOT EXISTS (SELECT 1 FROM egress_rule AS r
                 WHERE r.state = 'active' AND r.verdict = 'allow' AND r.port IN (0, w.port)
+                  AND coalesce(r.run_id, w.run_id) = w.run_id
                   AND (r.uid = w.uid OR r.pairing_id = w.pairing_id
                        OR (r.uid IS NULL AND r.pairing_id IS NULL AND w.pairing_id = -1))
                   AND (r.suffix IN ('*', w.host) OR substr('.' || w.host, -length(r.suffix) - 1) = '.' || r.suffix));

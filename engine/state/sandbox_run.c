@@ -29,7 +29,7 @@ static const char RUN_OF[] =
     " WHERE r.nonce = :nonce AND r.user_ns = :user_ns AND r.pid_ns = :pid_ns"
     "   AND r.state = 'running' AND process_alive(p.boot_id, p.pid, p.start_ticks)";
 
-static const char *const nets[] = {"none", "sockets", "host"};
+static const char *const nets[] = {"none", "sockets", "host", "sockets"};
 static const char *const note_names[SANDBOX_NOTES_MAX] = {
     ":a", ":b", ":c", ":d", ":e", ":f", ":g", ":h"};
 
@@ -49,17 +49,15 @@ sandbox_run_limits(struct store *db, struct sandbox_limits *l)
 }
 
 int
-sandbox_run_begin(
+sandbox_run_insert(
     struct store *db, const struct sandbox_ask *ask, char nonce[SANDBOX_NONCE_SIZE], int64_t *id)
 {
 	struct stmt *q;
 	int64_t process;
 
 	random_hex(nonce);
-	if (store_begin(db) == -1)
-		return -1;
 	if ((process = process_self(db)) == -1 || (q = store_sql(db, BEGIN)) == NULL)
-		return store_rollback(db);
+		return -1;
 	stmt_text(q, ":nonce", nonce);
 	stmt_text(q, ":backend", ask->backend);
 	stmt_int(q, ":process", process);
@@ -68,9 +66,18 @@ sandbox_run_begin(
 	stmt_int(q, ":words", ask->words);
 	stmt_text(q, ":net", nets[ask->net]);
 	if (stmt_run_one(q) == -1)
-		return store_rollback(db);
+		return -1;
 	*id = store_last_id(db);
-	return store_commit(db);
+	return 0;
+}
+
+int
+sandbox_run_begin(
+    struct store *db, const struct sandbox_ask *ask, char nonce[SANDBOX_NONCE_SIZE], int64_t *id)
+{
+	if (store_begin(db) == -1)
+		return -1;
+	return sandbox_run_insert(db, ask, nonce, id) == 0 ? store_commit(db) : store_rollback(db);
 }
 
 /* Run ${q} as a transaction of its own, which was begun. */

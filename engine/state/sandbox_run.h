@@ -31,11 +31,13 @@ struct sandbox_outcome {
 void sandbox_run_limits(struct store *db, struct sandbox_limits *limits);
 
 /**
- * sandbox_run_begin(db, ask, nonce, id):
- * Commit the row of a run by this process, which it must be before anything starts; store its name
- * inside in ${nonce} and its id in ${*id}.  Return 0, or -1 with the refusal of ${db}:
- * sandbox.none, sandbox.busy.
+ * sandbox_run_insert(db, ask, nonce, id), sandbox_run_begin(db, ask, nonce, id):
+ * Write, as a step of the caller's transaction, or commit the row of a run by this process, which
+ * it must be before anything starts; store its name inside in ${nonce} and its id in ${*id}. Return
+ * 0, or -1 with the refusal of ${db}: sandbox.none, sandbox.busy.
  */
+int sandbox_run_insert(
+    struct store *db, const struct sandbox_ask *ask, char nonce[SANDBOX_NONCE_SIZE], int64_t *id);
 int sandbox_run_begin(
     struct store *db, const struct sandbox_ask *ask, char nonce[SANDBOX_NONCE_SIZE], int64_t *id);
 

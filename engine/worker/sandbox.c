@@ -45,6 +45,7 @@ static const char *const doing[] = {
     [STAGE_FILTER] = "the filter of system calls is refused",
     [STAGE_FORK] = "the program's process cannot be made",
     [STAGE_FDS] = "a descriptor cannot be handed over",
+    [STAGE_TERMINAL] = "its terminal cannot be made",
     [STAGE_EXEC] = "the program cannot be started inside",
 };
 
@@ -248,9 +249,13 @@ note_caps(struct sandbox *box, const struct sandbox_plan *plan)
 static void
 empty(struct sandbox *box)
 {
+	size_t i;
+
 	memset(box, 0, sizeof(*box));
 	box->pid = box->pidfd = box->status_fd = -1;
-	box->group.fd = box->group.tasks_fd = -1;
+	box->group.fd = box->group.tasks_fd = box->terminal_fd = -1;
+	for (i = 0; i < SANDBOX_LISTENERS; i++)
+		box->listener_fd[i] = -1;
 }
 
 /* What of a failed start is left to do. */
@@ -438,9 +443,27 @@ sandbox_start_spare(const struct sandbox_plan *plan, struct sandbox *box, struct
  * Hearing.
  */
 
+/* Keep ${fd}, the next one that came with ${st}: first effects, then listeners, then the terminal.
+ */
+static void
+keep_fd(struct sandbox *box, const struct sandbox_status *st, int fd)
+{
+	while (box->effect_count == st->effects && box->listener_count < SANDBOX_LISTENERS &&
+	       (st->listeners & 1U << box->listener_count) == 0)
+		box->listener_count++;
+	if (box->effect_count < st->effects && box->effect_count < SANDBOX_EFFECTS)
+		box->effect_fd[box->effect_count++] = fd;
+	else if (box->listener_count < SANDBOX_LISTENERS)
+		box->listener_fd[box->listener_count++] = fd;
+	else if (st->terminal != 0 && box->terminal_fd == -1)
+		box->terminal_fd = fd;
+	else
+		close(fd);
+}
+
 /* Take the descriptors that came with the word that all is in place. */
 static void
-take_effects(struct sandbox *box, struct msghdr *m)
+take_fds(struct sandbox *box, const struct sandbox_status *st, struct msghdr *m)
 {
 	struct cmsghdr *head;
 	size_t i, n;
@@ -452,10 +475,7 @@ take_effects(struct sandbox *box, struct msghdr *m)
 		n = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 		for (i = 0; i < n; i++) {
 			memcpy(&fd, CMSG_DATA(head) + i * sizeof(int), sizeof(fd));
-			if (box->effect_count < SANDBOX_EFFECTS)
-				box->effect_fd[box->effect_count++] = fd;
-			else
-				close(fd);
+			keep_fd(box, st, fd);
 		}
 	}
 }
@@ -465,7 +485,7 @@ static int
 hear(struct sandbox *box, struct sandbox_status *st)
 {
 	union {
-		char buf[CMSG_SPACE(SANDBOX_EFFECTS * sizeof(int))];
+		char buf[CMSG_SPACE(SANDBOX_GIVEN * sizeof(int))];
 		struct cmsghdr align;
 	} control;
 	struct iovec iov = {.iov_base = st, .iov_len = sizeof(*st)};
@@ -480,7 +500,7 @@ hear(struct sandbox *box, struct sandbox_status *st)
 	errno = EPROTO;
 	if (n != (ssize_t)sizeof(*st))
 		return -1;
-	take_effects(box, &m);
+	take_fds(box, st, &m);
 	return 1;
 }
 
@@ -579,6 +599,14 @@ sandbox_free(struct sandbox *box)
 		close(box->status_fd);
 	for (i = 0; i < box->effect_count; i++)
 		close(box->effect_fd[i]);
+	for (i = 0; i < SANDBOX_LISTENERS; i++)
+		if (box->listener_fd[i] != -1) {
+			close(box->listener_fd[i]);
+			box->listener_fd[i] = -1;
+		}
+	if (box->terminal_fd != -1)
+		close(box->terminal_fd);
+	box->terminal_fd = -1;
 	box->pidfd = box->status_fd = -1;
 	box->effect_count = 0;
 }

@@ -5,7 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
 #include <sys/types.h>
+#include <termios.h>
 
 #include "engine/refusal.h"
 #include "engine/worker/cgroup.h"
@@ -16,6 +18,7 @@
 #define SANDBOX_FDS_MAX   16   /* descriptors that are passed in behind the standard three */
 #define SANDBOX_WORDS_MAX 4096 /* words of a command, variables of an environment */
 #define SANDBOX_NOTES_MAX 8
+#define SANDBOX_LISTENERS 4 /* sockets that listen inside, for whoever made the plan */
 
 enum sandbox_kind {
 	SANDBOX_READ,   /* the folder or file ${source} is seen at ${target}, and never written */
@@ -44,6 +47,7 @@ enum sandbox_net {
 	SANDBOX_NET_NONE,    /* a loopback of its own */
 	SANDBOX_NET_SOCKETS, /* that, and the sockets that are passed in */
 	SANDBOX_NET_HOST,    /* the machine's */
+	SANDBOX_NET_CAUGHT,  /* as SOCKETS, and every IPv4 address is the loopback's */
 };
 
 struct sandbox_limits {
@@ -53,6 +57,20 @@ struct sandbox_limits {
 	int64_t effect_files;       /* and in files; also those of /tmp */
 	int64_t file_bytes;         /* longest file; 0: as long as there is room */
 	int64_t open_files;         /* descriptors of one process */
+};
+
+/* A socket in the network of the sandbox that is there before its program, and is the caller's. */
+struct sandbox_listener {
+	uint16_t port;
+	bool datagram;
+	bool any;   /* at every address, not only at 127.0.0.1 */
+	bool catch; /* gets all TCP connections to what is not loopback (SANDBOX_NET_CAUGHT) */
+};
+
+/* How a terminal begins. */
+struct sandbox_terminal {
+	struct termios settings;
+	struct winsize size;
 };
 
 /* What may run, decided by somebody else.  All pointers are the caller's. */
@@ -72,6 +90,12 @@ struct sandbox_plan {
 	int stdio[3];
 	const int *fds; /* become 3, 4, …; never a folder */
 	size_t fd_count;
+	/* The last two only with sandbox_start, in the process that calls it. */
+	const struct sandbox_listener *listeners;
+	size_t listener_count;
+	/* A terminal of its own, the program's controlling one, for each stdio that is -1; or NULL.
+	 */
+	const struct sandbox_terminal *terminal;
 	struct sandbox_limits limits;
 };
 
@@ -97,6 +121,9 @@ struct sandbox {
 	struct sandbox_report report;
 	int effect_fd[SANDBOX_EFFECTS]; /* what changed, in the order of the plan's EFFECTs */
 	size_t effect_count;
+	int listener_fd[SANDBOX_LISTENERS]; /* as in the plan; what is -1 could not be had */
+	size_t listener_count;
+	int terminal_fd; /* the other end of the terminal, or -1 */
 };
 
 /**

@@ -21,13 +21,13 @@
 #include <linux/capability.h>
 #include <linux/seccomp.h>
 #include <linux/securebits.h>
-#include <net/if.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "engine/worker/runner_wire.h"
@@ -39,7 +39,7 @@
 #define FD_PATH 32
 #define LAST    "/.effect" /* where the changes lie while their overlays are made */
 
-static const char *const devices[] = {"null", "zero", "full", "random", "urandom"};
+static const char *const devices[] = {"null", "zero", "full", "random", "urandom", "tty"};
 
 #define DEVICES (sizeof(devices) / sizeof(devices[0]))
 
@@ -50,6 +50,8 @@ struct child {
 	dev_t root_dev, scratch_dev; /* where we may make what something is mounted on */
 	int device[DEVICES];
 	int effect[SANDBOX_EFFECTS];
+	int listener[SANDBOX_LISTENERS];
+	int terminal[2]; /* ours, and the program's */
 };
 
 /* Say how far it came, and end. */
@@ -155,7 +157,10 @@ become_user(struct child *c)
 	const struct sandbox_plan *plan = c->job->plan;
 
 	if (c->job->privileged) {
-		must(c, STAGE_USER, syscall(SYS_setgroups, 0, NULL));
+		/* Root of a user namespace may be as little allowed to give up groups as a user is.
+		 */
+		if (syscall(SYS_setgroups, 0, NULL) == -1 && (errno != EPERM || plan->uid != 0))
+			give_up(c, STAGE_USER);
 		must(c, STAGE_USER, syscall(SYS_setresgid, plan->gid, plan->gid, plan->gid));
 		must(c, STAGE_USER, syscall(SYS_setresuid, plan->uid, plan->uid, plan->uid));
 	}
@@ -713,17 +718,23 @@ enter_root(struct child *c)
  * Everything but files.
  */
 
+/* Opened inside, so that the program finds it by its name. */
 static void
-loopback_up(struct child *c)
+make_terminal(struct child *c)
 {
-	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
-	int fd;
+	int unlocked = 0;
 
-	if (c->job->plan->net == SANDBOX_NET_HOST)
+	c->terminal[0] = c->terminal[1] = -1;
+	if (c->job->plan->terminal == NULL)
 		return;
-	must(c, STAGE_NET, fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-	must(c, STAGE_NET, ioctl(fd, SIOCSIFFLAGS, &lo));
-	close(fd);
+	must(c, STAGE_TERMINAL,
+	    c->terminal[0] = open("/dev/pts/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC));
+	must(c, STAGE_TERMINAL, ioctl(c->terminal[0], TIOCSPTLCK, &unlocked));
+	must(c, STAGE_TERMINAL, ioctl(c->terminal[0], TIOCSWINSZ, &c->job->plan->terminal->size));
+	must(c, STAGE_TERMINAL,
+	    tcsetattr(c->terminal[0], TCSANOW, &c->job->plan->terminal->settings));
+	must(c, STAGE_TERMINAL,
+	    c->terminal[1] = ioctl(c->terminal[0], TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC));
 }
 
 static int
@@ -802,8 +813,10 @@ place_fds(struct child *c)
 	must(c, STAGE_FDS, status = fcntl(c->job->status_fd, F_DUPFD_CLOEXEC, base));
 	for (i = 0; i < n; i++)
 		must(c, STAGE_FDS,
-		    moved[i] =
-			fcntl(i < 3 ? plan->stdio[i] : plan->fds[i - 3], F_DUPFD_CLOEXEC, base));
+		    moved[i] = fcntl(i >= 3                 ? plan->fds[i - 3]
+				     : plan->stdio[i] == -1 ? c->terminal[1]
+							    : plan->stdio[i],
+			F_DUPFD_CLOEXEC, base));
 	c->job->status_fd = status;
 	for (i = 0; i < n; i++)
 		must(c, STAGE_FDS, dup2(moved[i], (int)i));
@@ -818,8 +831,10 @@ static void __attribute__((noreturn)) program(struct child *c, char *const *argv
 	sigset_t none;
 	int i, error = ENOENT;
 
-	place_fds(c);
 	setsid();
+	if (plan->terminal != NULL)
+		must(c, STAGE_TERMINAL, ioctl(c->terminal[1], TIOCSCTTY, 0));
+	place_fds(c);
 	/* Not by signal(3), which leaves out two that the C library keeps for itself. */
 	for (i = 1; i < NSIG; i++)
 		syscall(SYS_rt_sigaction, i, usual, NULL, NSIG / 8);
@@ -840,13 +855,24 @@ static void
 say_ready(struct child *c)
 {
 	union {
-		char buf[CMSG_SPACE(SANDBOX_EFFECTS * sizeof(int))];
+		char buf[CMSG_SPACE(SANDBOX_GIVEN * sizeof(int))];
 		struct cmsghdr align;
 	} control;
 	struct iovec iov = {.iov_base = &c->status, .iov_len = sizeof(c->status)};
 	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
-	size_t n = c->status.effects;
+	int given[SANDBOX_GIVEN];
+	size_t n = c->status.effects, i;
 	struct cmsghdr *head;
+
+	memcpy(given, c->effect, n * sizeof(int));
+	for (i = 0; i < c->job->plan->listener_count; i++)
+		if (c->listener[i] != -1) {
+			c->status.listeners |= 1U << i;
+			given[n++] = c->listener[i];
+		}
+	c->status.terminal = c->terminal[0] != -1;
+	if (c->terminal[0] != -1)
+		given[n++] = c->terminal[0];
 
 	c->status.stage = STAGE_READY;
 	if (n > 0) {
@@ -857,7 +883,7 @@ say_ready(struct child *c)
 		head->cmsg_level = SOL_SOCKET;
 		head->cmsg_type = SCM_RIGHTS;
 		head->cmsg_len = CMSG_LEN(n * sizeof(int));
-		memcpy(CMSG_DATA(head), c->effect, n * sizeof(int));
+		memcpy(CMSG_DATA(head), given, n * sizeof(int));
 	}
 	if (sendmsg(c->job->status_fd, &m, MSG_NOSIGNAL) == -1)
 		_exit(126);
@@ -927,7 +953,8 @@ sandbox_child(struct sandbox_job *job)
 	take_steps(&c);
 	leave_effects(&c);
 	enter_root(&c);
-	loopback_up(&c);
+	must(&c, STAGE_NET, sandbox_net(job, c.listener));
+	make_terminal(&c);
 	/* No layer, and a unit with ProtectHostname forbids it. */
 	if (sethostname("sandbox", 7) == -1)
 		errno = 0;
@@ -947,7 +974,7 @@ sandbox_child(struct sandbox_job *job)
 void
 sandbox_child_plain(struct sandbox_job *job, char *const *argv)
 {
-	struct child c = {.job = job};
+	struct child c = {.job = job, .terminal = {-1, -1}};
 	sigset_t all;
 
 	quiet(&all);

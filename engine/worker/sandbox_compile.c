@@ -146,8 +146,18 @@ check_fds(struct compiler *k)
 	if (k->plan->fd_count > SANDBOX_FDS_MAX)
 		return refusal_set(
 		    k->refusal, CODE, "at most %d descriptors can be passed in", SANDBOX_FDS_MAX);
+	if (k->plan->listener_count > SANDBOX_LISTENERS ||
+	    (k->plan->listener_count > 0 && k->plan->net == SANDBOX_NET_HOST))
+		return refusal_set(k->refusal, CODE,
+		    "at most %d sockets can listen inside, in a network of its own",
+		    SANDBOX_LISTENERS);
+	if (k->plan->backend != BACKEND_NATIVE &&
+	    (k->plan->listener_count > 0 || k->plan->terminal != NULL))
+		return refusal_set(k->refusal, "sandbox.backend",
+		    "listeners and terminals are only in a sandbox of our own");
 	for (i = 0; i < 3; i++)
-		if (check_fd(k, k->plan->stdio[i]) != 0)
+		if (!(k->plan->terminal != NULL && k->plan->stdio[i] == -1) &&
+		    check_fd(k, k->plan->stdio[i]) != 0)
 			return -1;
 	for (i = 0; i < k->plan->fd_count; i++)
 		if (check_fd(k, k->plan->fds[i]) != 0)

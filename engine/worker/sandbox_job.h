@@ -8,6 +8,7 @@
 
 #include "engine/worker/sandbox.h"
 
+#define SANDBOX_GIVEN   (SANDBOX_EFFECTS + SANDBOX_LISTENERS + 1) /* descriptors that come out */
 #define SANDBOX_FILTERS 2 /* the list, and what is bad about calls that are on it */
 
 enum sandbox_step_kind {
@@ -74,6 +75,7 @@ enum sandbox_stage {
 	STAGE_FILTER,
 	STAGE_FORK,
 	STAGE_FDS,
+	STAGE_TERMINAL,
 	STAGE_EXEC,
 	STAGE_PLAN, /* one that stood ready refuses the plan: ${refusal} says why */
 	STAGE_READY,
@@ -86,6 +88,8 @@ struct sandbox_status {
 	int32_t landlock;
 	uint32_t capped;
 	uint32_t effects;
+	uint32_t listeners; /* one bit for each that follows, in their order */
+	uint32_t terminal;
 	uint64_t user_ns, pid_ns;
 	char path[128]; /* of the step that failed, cut */
 	struct refusal refusal;
@@ -132,6 +136,13 @@ const struct sock_fprog *sandbox_filter(void);
  * or -1.  Only system calls.
  */
 int sandbox_landlock(const struct sandbox_job *job);
+
+/**
+ * sandbox_net(job, fds):
+ * Make the network of ${job}'s plan and its listeners in ${fds}; those that cannot be had are -1.
+ * Return 0 or -1.  Only system calls.
+ */
+int sandbox_net(const struct sandbox_job *job, int fds[SANDBOX_LISTENERS]);
 
 /**
  * sandbox_child(job):

@@ -97,6 +97,9 @@ sandbox_wire_write(const struct sandbox_plan *plan, struct refusal *refusal)
 	FILE *f = NULL;
 	int fd, copy = -1;
 
+	if (plan->listener_count > 0 || plan->terminal != NULL)
+		return refusal_set(refusal, "sandbox.plan",
+		    "listeners and terminals are for whoever starts the sandbox itself");
 	if (plan->path_count > SANDBOX_PATHS_MAX || plan->forbidden_count > SANDBOX_PATHS_MAX ||
 	    plan->fd_count > SANDBOX_FDS_MAX)
 		return refusal_set(refusal, "sandbox.plan", "a plan has too many paths");

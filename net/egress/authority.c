@@ -84,3 +84,25 @@ authority_text(const struct authority *a, uint16_t otherwise, char *out, size_t 
 	else
 		snprintf(out, size, "%s%s", a->host.text, port);
 }
+
+int
+authority_pattern(const char *text, struct authority *a, struct refusal *r)
+{
+	char any[16];
+
+	/* "*" is no name: another stands for it where the port is read. */
+	if (text[0] == '*' && (text[1] == '\0' || text[1] == ':')) {
+		snprintf(any, sizeof(any), "any%s", text + 1);
+		if (authority_parse(any, strlen(any), 0, a, r) != 0)
+			return -1;
+		strcpy(a->host.text, "*");
+		return 0;
+	}
+	/* A name stands for all below it, so a star in front says nothing more. */
+	if (strncmp(text, "*.", 2) == 0)
+		text += 2;
+	a->port = 0;
+	if (host_read(text, strlen(text), &a->host, NULL) == 0)
+		return 0;
+	return authority_parse(text, strlen(text), 0, a, r);
+}

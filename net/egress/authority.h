@@ -24,6 +24,14 @@ int authority_parse(const char *text, size_t len, uint16_t port, struct authorit
  */
 void authority_text(const struct authority *authority, uint16_t otherwise, char *out, size_t size);
 
+/**
+ * authority_pattern(text, authority, refusal):
+ * Read what a rule is for: "github.com", "*.github.com", "github.com:443", "2001:db8::8",
+ * "[2001:db8::8]:443", "*", "*:443"; the port is 0 where none is given.  Return 0, or -1 with
+ * ${refusal} egress.authority.
+ */
+int authority_pattern(const char *text, struct authority *authority, struct refusal *refusal);
+
 #define AUTHORITY_TEXT_MAX ENDPOINT_TEXT_MAX
 
 #endif

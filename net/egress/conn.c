@@ -198,6 +198,28 @@ refusal_text(const struct conn *c, const struct refusal *refusal, char *text, si
 	return status;
 }
 
+static void
+refusal_tell(const struct conn *c, const struct refusal *refusal, const char *text)
+{
+	const struct proxy_config *config = &c->proxy->config;
+	const char *advice = strstr(text, "]; ");
+
+	if (config->refused != NULL && c->surface != NULL && c->to.host.text[0] != '\0')
+		config->refused(config->ctx, &c->to, refusal, advice != NULL ? advice + 3 : "");
+}
+
+/* Who knows of no lane hears that the connection failed; on the port of HTTP, also why. */
+static void
+caught_say(const struct conn *c, int status, const char *text)
+{
+	static const struct linger at_once = {.l_onoff = 1};
+
+	if (c->to.port == 80)
+		http_say(c, status, text);
+	else if (setsockopt(c->client, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)) == -1)
+		return;
+}
+
 void
 conn_refuse(struct conn *c, const struct refusal *refusal)
 {
@@ -207,14 +229,20 @@ conn_refuse(struct conn *c, const struct refusal *refusal)
 	if (c->closing || c->phase == LINGERING)
 		return;
 	status = refusal_text(c, refusal, text, sizeof(text));
-	if (!c->socks)
+	refusal_tell(c, refusal, text);
+	if (c->caught)
+		caught_say(c, status, text);
+	else if (!c->socks)
 		http_say(c, status, text);
 	else
 		socks_say(c, status == 400 || status == 403 ? SOCKS_REFUSED : SOCKS_FAILED);
 	why_set(c, refusal);
 	if (!c->busy && c->surface != NULL && (c->flow == FLOW_NONE || c->flow == FLOW_ASKED))
 		flow_submit(c, JOB_REFUSE);
-	conn_linger(c);
+	if (c->caught && c->to.port != 80)
+		conn_end(c, NULL);
+	else
+		conn_linger(c);
 }
 
 /*
@@ -392,6 +420,8 @@ halves_begin(struct conn *c)
 	c->half_head = c->head.out != NULL;
 	if (c->half_head)
 		return half_put(&c->up, c->head.out, c->head.out_len);
+	if (c->caught)
+		return 0;
 	return c->socks ? half_put(&c->down, socks_ok, sizeof(socks_ok))
 			: half_put(&c->down, ESTABLISHED, sizeof(ESTABLISHED) - 1);
 }
@@ -543,6 +573,35 @@ conn_go(struct conn *c)
 	flow_submit(c, JOB_ASK);
 }
 
+static void
+conn_hold(struct conn *c)
+{
+	const struct proxy_config *config = &c->proxy->config;
+
+	c->held = false;
+	c->asked = true;
+	c->phase = HOLDING;
+	conn_wait(c, FOR_DIAL);
+	config->unknown(config->ctx, &c->to);
+}
+
+void
+conn_ask_again(struct conn *c)
+{
+	c->phase = ASKING;
+	conn_wait(c, FOR_DIAL);
+	flow_submit(c, JOB_ASK);
+}
+
+void
+conn_catch(struct conn *c, const struct authority *to)
+{
+	c->caught = true;
+	c->surface = "caught";
+	c->to = *to;
+	conn_go(c);
+}
+
 void
 conn_decided(struct conn *c)
 {
@@ -553,6 +612,8 @@ conn_decided(struct conn *c)
 	}
 	if (c->job.result != 0)
 		conn_refuse(c, &c->job.refusal);
+	else if (c->held)
+		conn_hold(c);
 	else if (c->flow == FLOW_OVER)
 		conn_refuse(c, c->why);
 	else if (c->flow == FLOW_OPEN)
@@ -778,6 +839,9 @@ conn_expire(struct conn *c)
 		return;
 	}
 	switch (c->phase) {
+	case HOLDING:
+		conn_wait(c, c->patience); /* whoever asks a person has a bound for it */
+		return;
 	case LOOKING:
 		refusal_set(&why, "egress.resolve", "could not resolve that name in time");
 		conn_refuse(c, &why);

@@ -19,6 +19,7 @@ enum patience { FOR_HEAD, FOR_DIAL, FOR_BYTES, FOR_LINGER, PATIENCES };
 enum phase {
 	READING, /* a head, or what SOCKS says */
 	ASKING,  /* for a row */
+	HOLDING, /* until a person answers */
 	LOOKING, /* a name up */
 	OPENING, /* the row, with addresses */
 	DIALLING,
@@ -88,6 +89,9 @@ struct conn {
 	bool client_in;         /* there may be something to read */
 	bool client_last;       /* the edge of the end was seen */
 	bool socks, greeted, closing, busy, half_head;
+	bool caught;    /* it wanted to go by itself: nothing but its own bytes is said */
+	bool held;      /* no rule says anything, and somebody may */
+	bool asked;     /* and was asked */
 	uint64_t again; /* a half had its turn */
 
 	char *in; /* what was read of a head, or of an answer's */
@@ -118,6 +122,18 @@ struct conn {
  * Serve ${fd}.  Without memory it is closed.
  */
 void conn_new(struct proxy *proxy, int fd, enum proxy_speaks speaks, struct proxy_user *user);
+
+/**
+ * conn_catch(conn, to):
+ * It goes to ${to} without saying so.
+ */
+void conn_catch(struct conn *conn, const struct authority *to);
+
+/**
+ * conn_ask_again(conn):
+ * It was held, and the rules may say something now.
+ */
+void conn_ask_again(struct conn *conn);
 
 /**
  * conn_refuse(conn, refusal):

@@ -7,13 +7,13 @@
 
 static const char ASK[] =
     "INSERT INTO egress_flow (uid, pairing_id, surface, host, port, method, state, asked_at,"
-    "  addresses, opened_at) VALUES (:uid, :pairing, :surface, :host, :port, :method,"
+    "  addresses, opened_at, run_id) VALUES (:uid, :pairing, :surface, :host, :port, :method,"
     "  iif(:addresses IS NULL, 'asked', 'open'), now_ms(), :addresses,"
-    "  iif(:addresses IS NULL, NULL, now_ms()))";
+    "  iif(:addresses IS NULL, NULL, now_ms()), :run)";
 static const char REFUSED[] =
     "INSERT INTO egress_flow (uid, pairing_id, surface, host, port, method, state, asked_at,"
-    "  ended_at, code, why) VALUES (:uid, :pairing, :surface, :host, :port, :method, 'refused',"
-    "  now_ms(), now_ms(), :code, :why)";
+    "  ended_at, code, why, run_id) VALUES (:uid, :pairing, :surface, :host, :port, :method,"
+    "  'refused', now_ms(), now_ms(), :code, :why, :run)";
 static const char OPEN[] =
     "UPDATE egress_flow SET state = 'open', addresses = :addresses, opened_at = now_ms()"
     " WHERE id = :id";
@@ -36,6 +36,8 @@ birth(struct store *db, const char *sql, const struct conn *c)
 		stmt_int(q, ":pairing", who->id);
 	else
 		stmt_int(q, ":uid", who->id);
+	if (who->run != 0)
+		stmt_int(q, ":run", who->run);
 	stmt_text(q, ":surface", c->surface);
 	stmt_text(q, ":host", c->to.host.text);
 	stmt_int(q, ":port", c->to.port);
@@ -94,6 +96,13 @@ decide(struct store *db, struct conn *c)
 	if (rc == 0) {
 		if (c->what == JOB_OPEN)
 			c->flow_after = FLOW_OPEN;
+		return 0;
+	}
+	/* No rule says anything, and a person may: no row stands for that. */
+	if (c->proxy->config.unknown != NULL && !c->asked &&
+	    strcmp(store_refusal(db)->code, "egress.unknown") == 0) {
+		c->held = true;
+		c->flow_after = FLOW_NONE;
 		return 0;
 	}
 	if (strncmp(store_refusal(db)->code, "store.", 6) == 0 ||

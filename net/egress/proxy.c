@@ -46,6 +46,8 @@ struct listener {
 	struct proxy *proxy;
 	int fd;
 	bool tcp;
+	bool fixed; /* whoever connects is ${who} */
+	struct proxy_who who;
 	struct sockaddr_in at;
 	enum proxy_speaks speaks;
 	struct unixsock unix_sock;
@@ -214,7 +216,7 @@ user_of(struct proxy *proxy, const struct proxy_who *who)
 	struct proxy_user *u;
 
 	for (u = proxy->users; u != NULL; u = u->next)
-		if (u->who.host == who->host && u->who.id == who->id)
+		if (u->who.host == who->host && u->who.id == who->id && u->who.run == who->run)
 			return u;
 	if ((u = calloc(1, sizeof(*u))) == NULL)
 		return NULL;
@@ -261,8 +263,9 @@ proxy_gone(struct conn *c)
 	drained(proxy);
 }
 
-void
-proxy_take(struct proxy *proxy, int fd, enum proxy_speaks speaks, const struct proxy_who *who)
+/* Return the new connection, or NULL where it was refused or closed. */
+static struct conn *
+take(struct proxy *proxy, int fd, enum proxy_speaks speaks, const struct proxy_who *who)
 {
 	struct proxy_user *user;
 	struct refusal why;
@@ -270,17 +273,50 @@ proxy_take(struct proxy *proxy, int fd, enum proxy_speaks speaks, const struct p
 
 	if (proxy->n >= proxy->most + OVER_MOST || (user = user_of(proxy, who)) == NULL) {
 		close(fd);
-		return;
+		return NULL;
 	}
 	conn_new(proxy, fd, speaks, user);
 	if ((newest = proxy->all.last) == NULL || newest->client != fd)
-		return;
+		return NULL;
 	if (proxy->n <= proxy->most && user->n <= proxy->each)
-		return;
+		return newest;
 	refusal_set(&why, "egress.busy", "%zu connections are served, and that is the limit",
 	    proxy->n > proxy->most ? proxy->most : proxy->each);
 	newest->socks = speaks == PROXY_SOCKS;
 	conn_refuse(newest, &why);
+	return NULL;
+}
+
+void
+proxy_take(struct proxy *proxy, int fd, enum proxy_speaks speaks, const struct proxy_who *who)
+{
+	take(proxy, fd, speaks, who);
+}
+
+void
+proxy_catch(struct proxy *proxy, int fd, const struct proxy_who *who, const struct authority *to)
+{
+	struct conn *c = take(proxy, fd, PROXY_HTTP, who);
+
+	if (c != NULL)
+		conn_catch(c, to);
+}
+
+void
+proxy_answered(struct proxy *proxy, const struct authority *to)
+{
+	struct conn *c;
+
+	for (c = proxy->all.first; c != NULL; c = c->in_all.next)
+		if (c->phase == HOLDING && !c->closing && c->to.port == to->port &&
+		    strcmp(c->to.host.text, to->host.text) == 0)
+			conn_ask_again(c);
+}
+
+size_t
+proxy_connections(const struct proxy *proxy)
+{
+	return proxy->n;
 }
 
 /*
@@ -292,6 +328,10 @@ who_is(const struct listener *l, int fd, const struct sockaddr_in *from, struct 
 {
 	uid_t uid;
 
+	if (l->fixed) {
+		*who = l->who;
+		return 0;
+	}
 	if ((l->tcp ? who_tcp(l->proxy->diag, &l->at, from, &uid) : who_unix(fd, &uid)) != 0)
 		return -1;
 	*who = (struct proxy_who){.host = false, .id = (int64_t)uid};
@@ -392,6 +432,24 @@ proxy_listen_unix(
 		return -1;
 	l->fd = l->unix_sock.fd;
 	if (loop_add(proxy->config.loop, l->fd, EPOLLIN, on_listener, l) == 0)
+		return 0;
+	return refusal_errno(r, "socket.bind", "cannot listen for the internet lane");
+}
+
+int
+proxy_listen_fd(struct proxy *proxy, int fd, enum proxy_speaks speaks, const struct proxy_who *who,
+    struct refusal *r)
+{
+	struct listener *l;
+
+	if ((l = listener_new(proxy, speaks, true, r)) == NULL) {
+		close(fd);
+		return -1;
+	}
+	l->fd = fd;
+	l->fixed = true;
+	l->who = *who;
+	if (loop_add(proxy->config.loop, fd, EPOLLIN, on_listener, l) == 0)
 		return 0;
 	return refusal_errno(r, "socket.bind", "cannot listen for the internet lane");
 }
@@ -773,7 +831,7 @@ proxy_drain(struct proxy *proxy, void (*done)(void *ctx), void *ctx)
 	listeners_close(proxy);
 	proxy->drained = done;
 	proxy->drained_ctx = ctx;
-	all_end(proxy, "the daemon stops");
+	all_end(proxy, "the lane closes");
 	drained(proxy);
 }
 
@@ -783,7 +841,7 @@ proxy_free(struct proxy *proxy)
 	if (proxy == NULL)
 		return;
 	listeners_close(proxy);
-	all_end(proxy, "the daemon stops");
+	all_end(proxy, "the lane closes");
 	committer_stop(proxy->committer);
 	resolver_free(proxy->resolver);
 	relay_pool_free(proxy->pool);

@@ -7,6 +7,7 @@
 
 #include "engine/actor/loop.h"
 #include "engine/store/store.h"
+#include "net/egress/authority.h"
 
 struct proxy;
 
@@ -17,6 +18,7 @@ enum proxy_speaks { PROXY_HTTP = 1, PROXY_SOCKS = 2, PROXY_BOTH = 3 };
 struct proxy_who {
 	bool host;
 	int64_t id;
+	int64_t run; /* the run (sandbox_run) that it comes out of; 0: none */
 };
 
 struct proxy_config {
@@ -25,6 +27,15 @@ struct proxy_config {
 	struct store *db; /* for reading, in ROLE_EGRESS */
 	const struct store_keys *keys;
 	const char *servers; /* of names, as resolver_config has them; NULL: the machine's */
+	/*
+	 * Called where no rule says anything about ${to}, once for each connection, which is then
+	 * held until proxy_answered.  NULL: what no rule allows is refused.
+	 */
+	void (*unknown)(void *ctx, const struct authority *to);
+	/* Called for what was refused or failed; may be NULL. */
+	void (*refused)(
+	    void *ctx, const struct authority *to, const struct refusal *why, const char *advice);
+	void *ctx;
 };
 
 /**
@@ -45,11 +56,39 @@ int proxy_listen_unix(
     struct proxy *proxy, const char *path, enum proxy_speaks speaks, struct refusal *r);
 
 /**
+ * proxy_listen_fd(proxy, fd, speaks, who, r):
+ * Serve ${who} on ${fd}, which listens already, in whatever network, and is the lane's from now on.
+ * Return 0 or -1.
+ */
+int proxy_listen_fd(struct proxy *proxy, int fd, enum proxy_speaks speaks,
+    const struct proxy_who *who, struct refusal *r);
+
+/**
  * proxy_take(proxy, fd, speaks, who):
  * Serve ${who} on the connected, non-blocking ${fd}, which is the lane's from now on: for whoever
  * has connections from elsewhere (a sandbox, a tunnel, a connection that was dialled).
  */
 void proxy_take(struct proxy *proxy, int fd, enum proxy_speaks speaks, const struct proxy_who *who);
+
+/**
+ * proxy_catch(proxy, fd, who, to):
+ * Carry the connected, non-blocking ${fd} of ${who}, which is the lane's from now on, to ${to},
+ * where it wanted to go by itself.
+ */
+void proxy_catch(
+    struct proxy *proxy, int fd, const struct proxy_who *who, const struct authority *to);
+
+/**
+ * proxy_answered(proxy, to):
+ * The rules say something about ${to} now: ask them again for what was held.
+ */
+void proxy_answered(struct proxy *proxy, const struct authority *to);
+
+/**
+ * proxy_connections(proxy):
+ * Return how many there are.
+ */
+size_t proxy_connections(const struct proxy *proxy);
 
 /**
  * proxy_wake(proxy):

@@ -151,6 +151,7 @@ static const struct {
     {"verb_support", {"W", "W", ""}},
     {"op_result", {"", "", ""}},
     {"address_class", {"", "", ""}},
+    {"egress_preset", {"", "", ""}},
     {"audit", {"", "", ""}},
     {"audit_entry", {"", "", ""}},
     {"audit_gap", {"", "", ""}},

@@ -1,0 +1,89 @@
+/* run.c: runs with an internet lane of their own. */
+#include <unistd.h>
+
+#include "engine/state/run.h"
+
+#define NOT_YET                                                                                    \
+	" NOT EXISTS (SELECT 1 FROM egress_rule AS r WHERE r.state = 'active' AND r.run_id = :run" \
+	"   AND r.verdict = w.verdict AND r.suffix = w.suffix AND r.port = w.port)"
+
+static const char RULE[] =
+    "INSERT INTO egress_rule (verdict, suffix, port, made_at, made_by_uid, run_id)"
+    " SELECT verdict, suffix, port, now_ms(), :by, :run"
+    "   FROM (SELECT :verdict AS verdict, :suffix AS suffix, :port AS port) AS w WHERE" NOT_YET;
+static const char PRESET[] =
+    "INSERT INTO egress_rule (verdict, suffix, port, made_at, made_by_uid, run_id)"
+    " SELECT verdict, suffix, port, now_ms(), :by, :run"
+    "   FROM (SELECT 'allow' AS verdict, suffix, port FROM egress_preset WHERE name = :name) AS w"
+    "  WHERE" NOT_YET;
+static const char KNOWN[] = "SELECT count(*) FROM egress_preset WHERE name = :name";
+
+static int
+preset_known(struct store *db, const char *name)
+{
+	struct stmt *q = store_sql(db, KNOWN);
+
+	if (q == NULL)
+		return -1;
+	stmt_text(q, ":name", name);
+	if (stmt_value(q, 0) > 0)
+		return 0;
+	return refusal_set(store_refusal(db), "run.preset", "there is no preset @%.32s", name);
+}
+
+static int
+rule_insert(struct store *db, int64_t id, const struct run_rule *rule)
+{
+	struct stmt *q;
+
+	if ((rule->suffix == NULL && preset_known(db, rule->preset) != 0) ||
+	    (q = store_sql(db, rule->suffix == NULL ? PRESET : RULE)) == NULL)
+		return -1;
+	stmt_int(q, ":run", id);
+	stmt_int(q, ":by", getuid());
+	if (rule->suffix == NULL) {
+		stmt_text(q, ":name", rule->preset);
+		return stmt_run(q);
+	}
+	stmt_text(q, ":verdict", rule->deny ? "deny" : "allow");
+	stmt_text(q, ":suffix", rule->suffix);
+	stmt_int(q, ":port", rule->port);
+	return stmt_run(q);
+}
+
+int
+run_begin(struct store *db, const struct sandbox_ask *ask, const struct run_rule *rules, size_t n,
+    char nonce[SANDBOX_NONCE_SIZE], int64_t *id)
+{
+	size_t i;
+
+	if (store_begin(db) != 0)
+		return -1;
+	if (sandbox_run_insert(db, ask, nonce, id) != 0)
+		return store_rollback(db);
+	for (i = 0; i < n; i++)
+		if (rule_insert(db, *id, &rules[i]) != 0)
+			return store_rollback(db);
+	return store_commit(db);
+}
+
+int
+run_rule_add(struct store *db, int64_t id, const struct run_rule *rule)
+{
+	if (store_begin(db) != 0)
+		return -1;
+	return rule_insert(db, id, rule) == 0 ? store_commit(db) : store_rollback(db);
+}
+
+void
+run_limits(struct store *db, struct sandbox_limits *l)
+{
+	*l = (struct sandbox_limits){
+	    .group = {.tasks = store_setting(db, "run.tasks"),
+		.memory = store_setting(db, "run.memory")},
+	    .scratch_bytes = store_setting(db, "run.scratch"),
+	    .effect_bytes = store_setting(db, "sandbox.effect"),
+	    .effect_files = store_setting(db, "run.files"),
+	    .open_files = store_setting(db, "run.open_files"),
+	};
+}

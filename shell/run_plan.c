@@ -1,0 +1,499 @@
+/* run_plan.c: what a program of bastion run sees. */
+#include <sys/stat.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "shell/run_plan.h"
+
+#define CODE "run.folder"
+
+/* What of a home is seen, read-only: how the person writes commits, and programs. No secret lies
+ * there. */
+static const char *const shown[] = {".gitconfig", ".config/git/config", ".config/git/ignore",
+    ".config/git/attributes", ".local/bin", ".local/lib", ".local/share/uv", ".local/share/pnpm",
+    ".cargo/bin", ".rustup", ".nvm", ".volta", ".deno/bin", ".bun/bin", ".pyenv", ".rbenv",
+    ".sdkman", "go/bin"};
+
+/* What of a project others run later, outside: never written. */
+static const char *const kept[] = {".git/hooks", ".git/config"};
+
+/* What passes from one environment into the other by itself: no name here has ever held a secret.
+ */
+static const char *const passed[] = {"PATH", "USER", "LOGNAME", "LANG", "LANGUAGE", "LC_ALL",
+    "LC_CTYPE", "LC_MESSAGES", "LC_TIME", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "TZ",
+    "EDITOR", "VISUAL", "PAGER", "CI"};
+
+/* What is the system's, and never a project. */
+static const char *const systems[] = {"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64",
+    "/libx32", "/nix", "/opt", "/proc", "/run", "/sbin", "/sys", "/usr"};
+
+static bool
+within(const char *path, const char *root)
+{
+	size_t n = strlen(root);
+
+	if (n == 1)
+		return true;
+	return strncmp(path, root, n) == 0 && (path[n] == '/' || path[n] == '\0');
+}
+
+static int
+add(struct run_plan *p, enum sandbox_kind kind, const char *source, const char *target,
+    struct refusal *refusal)
+{
+	char *from = source != NULL ? strdup(source) : NULL, *to = strdup(target);
+
+	if ((source != NULL && from == NULL) || to == NULL ||
+	    p->plan.path_count == SANDBOX_PATHS_MAX) {
+		free(from);
+		free(to);
+		return refusal_set(refusal, "sandbox.plan", "there are too many paths");
+	}
+	p->paths[p->plan.path_count].kind = kind;
+	p->paths[p->plan.path_count].source = from;
+	p->paths[p->plan.path_count++].target = to;
+	return 0;
+}
+
+static bool
+is_named(const struct run_plan *p, const char *target)
+{
+	size_t i;
+
+	for (i = 0; i < p->plan.path_count; i++)
+		if (strcmp(p->paths[i].target, target) == 0)
+			return true;
+	return false;
+}
+
+int
+run_plan_path(struct run_plan *p, enum sandbox_kind kind, const char *path, struct refusal *refusal)
+{
+	char *real = realpath(path, NULL);
+	int rc;
+
+	if (real == NULL)
+		return refusal_errno(refusal, CODE, path);
+	rc = is_named(p, real) ? 0 : add(p, kind, real, real, refusal);
+	free(real);
+	return rc;
+}
+
+/*
+ * The home: a folder of its own for each folder that programs run in, kept for their caches.
+ */
+
+static int
+home_find(struct run_plan *p, struct refusal *refusal)
+{
+	const struct passwd *pw;
+	const char *home = getenv("HOME");
+	struct stat st;
+
+	if (home == NULL || home[0] != '/' || stat(home, &st) != 0 || st.st_uid != geteuid()) {
+		pw = getpwuid(geteuid());
+		home = pw != NULL ? pw->pw_dir : NULL;
+	}
+	if (home == NULL || realpath(home, p->home) == NULL || strcmp(p->home, "/") == 0)
+		return refusal_set(refusal, CODE, "you have no home directory");
+	return 0;
+}
+
+/* Make ${path} below ${dir} with everything on the way.  Return a descriptor, or -1. */
+static int
+make_below(int dir, const char *path)
+{
+	char name[NAME_MAX + 1];
+	int fd = fcntl(dir, F_DUPFD_CLOEXEC, 3), next;
+	size_t n;
+
+	while (fd != -1 && *path != '\0') {
+		if (*path == '/') {
+			path++;
+			continue;
+		}
+		n = strcspn(path, "/");
+		errno = ENAMETOOLONG;
+		next = -1;
+		if (n < sizeof(name)) {
+			memcpy(name, path, n);
+			name[n] = '\0';
+			/* What a program left there may be a link. */
+			if (mkdirat(fd, name, 0700) == 0 || errno == EEXIST)
+				next = openat(
+				    fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		}
+		close(fd);
+		fd = next;
+		path += n;
+	}
+	return fd;
+}
+
+static int
+kept_make(struct run_plan *p, struct refusal *refusal)
+{
+	const char *cache = getenv("XDG_CACHE_HOME");
+	unsigned char digest[crypto_hash_sha256_BYTES];
+	char hex[17], base[PATH_MAX], real[PATH_MAX], below[64];
+	int cached, fd = -1;
+
+	crypto_hash_sha256(digest, (const unsigned char *)p->here, strlen(p->here));
+	sodium_bin2hex(hex, sizeof(hex), digest, 8);
+	snprintf(below, sizeof(below), "bastion/run/%s", hex);
+	if (cache != NULL && cache[0] == '/')
+		snprintf(base, sizeof(base), "%.3000s", cache);
+	else
+		snprintf(base, sizeof(base), "%.3000s/.cache", p->home);
+	if ((mkdir(base, 0700) == 0 || errno == EEXIST) && realpath(base, real) != NULL &&
+	    (cached = open(real, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) != -1) {
+		fd = make_below(cached, below);
+		close(cached);
+	}
+	if (fd == -1)
+		return refusal_errno(refusal, CODE, base);
+	close(fd);
+	snprintf(p->kept, sizeof(p->kept), "%.3900s/%s", real, below);
+	return 0;
+}
+
+/* What is mounted in the home needs something to be mounted on. */
+static int
+mount_point(int home, const char *below, bool folder)
+{
+	char way[PATH_MAX];
+	char *name;
+	int fd, file;
+
+	snprintf(way, sizeof(way), "%s", below);
+	if (folder) {
+		if ((fd = make_below(home, way)) == -1)
+			return -1;
+		return close(fd);
+	}
+	name = strrchr(way, '/');
+	if (name != NULL)
+		*name++ = '\0';
+	if ((fd = make_below(home, name != NULL ? way : "")) == -1)
+		return -1;
+	file = openat(fd, name != NULL ? name : way,
+	    O_RDONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+	close(fd);
+	return file != -1 ? close(file) : -1;
+}
+
+static int
+mount_points(struct run_plan *p, struct refusal *refusal)
+{
+	size_t i, n = strlen(p->home);
+	struct stat st;
+	int home, rc = 0;
+
+	if ((home = open(p->kept, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) == -1)
+		return refusal_errno(refusal, CODE, p->kept);
+	for (i = 0; rc == 0 && i < p->plan.path_count; i++) {
+		if (p->paths[i].kind > SANDBOX_WRITE || strcmp(p->paths[i].target, p->home) == 0 ||
+		    !within(p->paths[i].target, p->home))
+			continue;
+		rc = lstat(p->paths[i].source, &st);
+		if (rc == 0)
+			rc = mount_point(home, p->paths[i].target + n + 1, S_ISDIR(st.st_mode));
+		if (rc != 0)
+			refusal_set(refusal, CODE,
+			    "%.200s cannot be shown at its place in %.200s: %s; that folder can be removed",
+			    p->paths[i].target, p->kept, strerror(errno));
+	}
+	close(home);
+	return rc;
+}
+
+static int
+add_home(struct run_plan *p, struct refusal *refusal)
+{
+	char path[PATH_MAX], *real;
+	int rc = 0;
+	size_t i;
+
+	if (kept_make(p, refusal) != 0)
+		return -1;
+	if (is_named(p, p->home))
+		return 0;
+	if (add(p, SANDBOX_WRITE, p->kept, p->home, refusal) != 0)
+		return -1;
+	for (i = 0; rc == 0 && i < sizeof(shown) / sizeof(shown[0]); i++) {
+		snprintf(path, sizeof(path), "%.3900s/%s", p->home, shown[i]);
+		if (is_named(p, path) || (real = realpath(path, NULL)) == NULL)
+			continue;
+		/* A link shows what it leads to. */
+		rc = add(p, SANDBOX_READ, real, path, refusal);
+		free(real);
+	}
+	if (rc != 0)
+		return -1;
+	return mount_points(p, refusal);
+}
+
+/*
+ * The folder.
+ */
+
+/* A folder that holds more than a project is none. */
+static bool
+is_project(const struct run_plan *p)
+{
+	size_t i;
+
+	if (within(p->home, p->here) || strcmp(p->here, "/tmp") == 0 || strcmp(p->here, "/") == 0)
+		return false;
+	for (i = 0; i < sizeof(systems) / sizeof(systems[0]); i++)
+		if (within(p->here, systems[i]))
+			return false;
+	return true;
+}
+
+static int
+add_folder(struct run_plan *p, struct refusal *refusal)
+{
+	char path[PATH_MAX];
+	struct stat st;
+	size_t i;
+
+	if (getcwd(p->here, sizeof(p->here)) == NULL || p->here[0] != '/')
+		return refusal_errno(refusal, CODE, "the working directory");
+	p->plan.cwd = p->here;
+	if (!is_project(p)) {
+		/* Where the home is empty, so is the place of a folder around it. */
+		if (within(p->home, p->here))
+			p->plan.cwd = p->home;
+		return 0;
+	}
+	if (is_named(p, p->here))
+		return 0;
+	if (run_plan_path(p, access(p->here, W_OK) == 0 ? SANDBOX_WRITE : SANDBOX_READ, p->here,
+		refusal) != 0)
+		return -1;
+	for (i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+		snprintf(path, sizeof(path), "%.4000s/%s", p->here, kept[i]);
+		if (!is_named(p, path) && lstat(path, &st) == 0 && !S_ISLNK(st.st_mode) &&
+		    add(p, SANDBOX_KEEP, NULL, path, refusal) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Keys and tokens that lie in what the person named are hidden, unless they were named themselves.
+ */
+static int
+hide_secrets(struct run_plan *p, struct refusal *refusal)
+{
+	char path[PATH_MAX];
+	struct stat st;
+	size_t i, j;
+
+	for (i = 0; sandbox_secrets(p->home, i, path, sizeof(path)) == 0; i++) {
+		if (lstat(path, &st) != 0 || S_ISLNK(st.st_mode) || is_named(p, path))
+			continue;
+		for (j = 0; j < p->named; j++)
+			if (p->paths[j].kind <= SANDBOX_WRITE && within(path, p->paths[j].target))
+				break;
+		if (j < p->named && add(p, SANDBOX_HIDE, NULL, path, refusal) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Names are the lane's to look up: also those that this machine knows by a file. */
+static int
+add_names(struct run_plan *p, struct refusal *refusal)
+{
+	static const char *const files[][2] = {{"/etc/hosts", "127.0.0.1 localhost sandbox\n"},
+	    {"/etc/resolv.conf", "nameserver 127.0.0.1\n"}};
+	char path[PATH_MAX];
+	struct stat st;
+	size_t i, len;
+	int fd;
+
+	for (i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		/* One that is a link leads nowhere inside, and then the library asks 127.0.0.1. */
+		if (is_named(p, files[i][0]) || lstat(files[i][0], &st) != 0 ||
+		    !S_ISREG(st.st_mode))
+			continue;
+		snprintf(path, sizeof(path), "%.4000s.%s", p->kept, strrchr(files[i][0], '/') + 1);
+		len = strlen(files[i][1]);
+		if ((fd = open(
+			 path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644)) == -1)
+			return refusal_errno(refusal, CODE, path);
+		if (write(fd, files[i][1], len) != (ssize_t)len) {
+			close(fd);
+			return refusal_errno(refusal, CODE, path);
+		}
+		close(fd);
+		if (add(p, SANDBOX_READ, path, files[i][0], refusal) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int
+add_system(struct run_plan *p, struct refusal *refusal)
+{
+	const struct sandbox_path *s;
+	size_t i;
+
+	sandbox_system(&p->system);
+	for (i = 0; i < p->system.count; i++) {
+		s = &p->system.paths[i];
+		if (!is_named(p, s->target) && add(p, s->kind, s->source, s->target, refusal) != 0)
+			return -1;
+	}
+	return 0;
+}
+
+static void
+forbid(struct run_plan *p, const struct home *home)
+{
+	if (realpath(home->state, p->state) != NULL)
+		p->forbidden[p->plan.forbidden_count++] = p->state;
+	if (realpath(home->run, p->run) != NULL)
+		p->forbidden[p->plan.forbidden_count++] = p->run;
+	p->plan.forbidden = p->forbidden;
+}
+
+int
+run_plan_make(
+    struct run_plan *p, const struct home *home, char **argv, bool lane, struct refusal *refusal)
+{
+	const struct sandbox_listener listeners[] = {{.port = RUN_HTTP}, {.port = RUN_SOCKS},
+	    {.port = RUN_DNS, .datagram = true, .any = true}, {.port = RUN_CAUGHT, .catch = true}};
+
+	p->plan.argv = argv;
+	p->plan.uid = geteuid();
+	p->plan.gid = getegid();
+	p->plan.paths = p->paths;
+	if (home_find(p, refusal) != 0 || add_folder(p, refusal) != 0)
+		return -1;
+	p->named = p->plan.path_count;
+	if (hide_secrets(p, refusal) != 0 || add_home(p, refusal) != 0 ||
+	    add_system(p, refusal) != 0 || (lane && add_names(p, refusal) != 0))
+		return -1;
+	forbid(p, home);
+	if (lane) {
+		memcpy(p->listeners, listeners, sizeof(listeners));
+		p->plan.net = SANDBOX_NET_CAUGHT;
+		p->plan.listeners = p->listeners;
+		p->plan.listener_count = SANDBOX_LISTENERS;
+	}
+	return 0;
+}
+
+/*
+ * The environment.
+ */
+
+static int
+put(struct run_plan *p, char *text, struct refusal *refusal)
+{
+	size_t i, n = text != NULL ? strcspn(text, "=") : 0;
+	char **grown;
+
+	if (text == NULL)
+		return refusal_set(refusal, "sandbox.plan", "out of memory");
+	for (i = 0; i < p->env_count; i++)
+		if (strncmp(p->env[i], text, n + 1) == 0) {
+			free(p->env[i]);
+			p->env[i] = text;
+			return 0;
+		}
+	if (p->env_count == SANDBOX_WORDS_MAX ||
+	    (grown = realloc(p->env, (p->env_count + 2) * sizeof(*grown))) == NULL) {
+		free(text);
+		return refusal_set(refusal, "sandbox.plan", "the environment is too large");
+	}
+	p->env = grown;
+	p->env[p->env_count++] = text;
+	p->env[p->env_count] = NULL;
+	return 0;
+}
+
+static int
+put_value(struct run_plan *p, const char *name, const char *value, struct refusal *refusal)
+{
+	char *text = malloc(strlen(name) + strlen(value) + 2);
+
+	if (text != NULL)
+		sprintf(text, "%s=%s", name, value);
+	return put(p, text, refusal);
+}
+
+int
+run_plan_env(struct run_plan *p, const char *text, struct refusal *refusal)
+{
+	const char *value;
+
+	if (text[0] == '\0' || text[0] == '=')
+		return refusal_set(refusal, "sandbox.plan", "a variable has a name");
+	if (strchr(text, '=') != NULL)
+		return put(p, strdup(text), refusal);
+	value = getenv(text);
+	return value != NULL ? put_value(p, text, value, refusal) : 0;
+}
+
+static bool
+env_named(const struct run_plan *p, const char *name)
+{
+	size_t i, n = strlen(name);
+
+	for (i = 0; i < p->env_count; i++)
+		if (strncmp(p->env[i], name, n) == 0 && p->env[i][n] == '=')
+			return true;
+	return false;
+}
+
+int
+run_plan_environment(struct run_plan *p, const char *nonce, bool lane, struct refusal *refusal)
+{
+	static const char *const proxies[][2] = {{"HTTP_PROXY", "http://127.0.0.1:3128"},
+	    {"HTTPS_PROXY", "http://127.0.0.1:3128"}, {"ALL_PROXY", "socks5h://127.0.0.1:1080"},
+	    {"NO_PROXY", "localhost,127.0.0.1,::1"}, {"http_proxy", "http://127.0.0.1:3128"},
+	    {"https_proxy", "http://127.0.0.1:3128"}, {"all_proxy", "socks5h://127.0.0.1:1080"},
+	    {"no_proxy", "localhost,127.0.0.1,::1"}, {"NODE_USE_ENV_PROXY", "1"}};
+	const char *fixed[][2] = {{"HOME", p->home}, {"TMPDIR", "/tmp"}, {"SHELL", "/bin/sh"},
+	    {"BASTION_SANDBOXED", "1"}, {"BASTION_SANDBOX_BACKEND", "native"},
+	    {"BASTION_SANDBOX_RUN", nonce}};
+	const char *value;
+	size_t i;
+	int rc = 0;
+
+	for (i = 0; rc == 0 && i < sizeof(passed) / sizeof(passed[0]); i++)
+		if ((value = getenv(passed[i])) != NULL && !env_named(p, passed[i]))
+			rc = put_value(p, passed[i], value, refusal);
+	for (i = 0; rc == 0 && lane && i < sizeof(proxies) / sizeof(proxies[0]); i++)
+		if (!env_named(p, proxies[i][0]))
+			rc = put_value(p, proxies[i][0], proxies[i][1], refusal);
+	for (i = 0; rc == 0 && i < sizeof(fixed) / sizeof(fixed[0]); i++)
+		if (i > 2 || !env_named(p, fixed[i][0]))
+			rc = put_value(p, fixed[i][0], fixed[i][1], refusal);
+	p->plan.env = p->env;
+	return rc;
+}
+
+void
+run_plan_free(struct run_plan *p)
+{
+	size_t i;
+
+	for (i = 0; i < p->plan.path_count; i++) {
+		free((char *)(uintptr_t)p->paths[i].source);
+		free((char *)(uintptr_t)p->paths[i].target);
+	}
+	for (i = 0; i < p->env_count; i++)
+		free(p->env[i]);
+	free(p->env);
+}

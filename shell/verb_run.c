@@ -1,0 +1,563 @@
+/* verb_run.c: run a program where it reaches its folder, and the internet only through the lane. */
+#include <sys/epoll.h>
+#include <sys/wait.h>
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/actor/loop.h"
+#include "engine/state/birth.h"
+#include "engine/state/run.h"
+#include "net/egress/inside.h"
+#include "shell/cli.h"
+#include "shell/run_plan.h"
+#include "shell/run_screen.h"
+#include "shell/text.h"
+
+#define RULES_MAX 256
+#define TOLD_MAX  64  /* refusals that a person is told of, each once */
+#define DRAIN_MS  200 /* for connections to see that the program is gone */
+
+/* A destination that a person is asked about. */
+struct asking {
+	struct authority to;
+	struct asking *next;
+};
+
+struct run {
+	struct cli *cli;
+	struct run_rule rules[RULES_MAX];
+	struct authority rule_names[RULES_MAX];
+	size_t rule_count;
+	bool ask, no_net, quiet, wrong;
+
+	struct run_plan plan;
+	char nonce[SANDBOX_NONCE_SIZE];
+	int64_t id;
+	struct sandbox box;
+	struct screen screen;
+	struct sandbox_terminal terminal;
+	struct loop *loop;
+
+	struct store *lane_db;
+	struct proxy *proxy;
+	struct inside *inside;
+	struct asking *asking; /* the first is on the screen */
+	uint64_t ask_timer;
+	uint64_t told[TOLD_MAX];
+	size_t told_count;
+	int code;
+	bool ended;
+};
+
+/*
+ * Options.
+ */
+
+static int
+option_rule(struct run *r, bool deny, const char *arg)
+{
+	struct run_rule *rule = &r->rules[r->rule_count];
+	struct authority *a = &r->rule_names[r->rule_count];
+
+	if (r->rule_count == RULES_MAX) {
+		r->wrong = true;
+		return refusal_set(&r->cli->refusal, "egress.many", "at most %d rules", RULES_MAX);
+	}
+	*rule = (struct run_rule){.deny = deny};
+	if (arg[0] == '@' && !deny) {
+		rule->preset = arg + 1;
+	} else if (authority_pattern(arg, a, &r->cli->refusal) == 0) {
+		rule->suffix = a->host.text;
+		rule->port = a->port;
+	} else {
+		r->wrong = true;
+		return -1;
+	}
+	r->rule_count++;
+	return 0;
+}
+
+static int
+option(void *ctx, int val, const char *arg)
+{
+	struct run *r = ctx;
+	int rc = 0;
+
+	switch (val) {
+	case 'a':
+	case 'd':
+		rc = option_rule(r, val == 'd', arg);
+		break;
+	case 'r':
+	case 'w':
+		rc = run_plan_path(
+		    &r->plan, val == 'r' ? SANDBOX_READ : SANDBOX_WRITE, arg, &r->cli->refusal);
+		break;
+	case 'e':
+		rc = run_plan_env(&r->plan, arg, &r->cli->refusal);
+		break;
+	case 'k':
+		r->ask = true;
+		break;
+	case 'n':
+		r->no_net = true;
+		break;
+	default:
+		r->quiet = true;
+	}
+	/* What is wrong with it is said in its own words, below. */
+	r->wrong = r->wrong || rc != 0;
+	return 0;
+}
+
+/*
+ * What was refused, and what a person says to it.
+ */
+
+static void
+on_refused(void *ctx, const struct authority *to, const struct refusal *why, const char *advice)
+{
+	struct run *r = ctx;
+	char what[AUTHORITY_TEXT_MAX + 1], line[2048];
+	uint64_t h = 5381;
+	const char *at;
+	size_t i;
+
+	authority_text(to, 0, what, sizeof(what));
+	snprintf(line, sizeof(line), "bastion: run: %s: %s [%s]%s%s", what, why->why, why->code,
+	    strcmp(why->code, "egress.unknown") == 0 ? "; to allow it: bastion egress allow "
+	    : advice[0] != '\0'                      ? "; "
+						     : "",
+	    strcmp(why->code, "egress.unknown") == 0 ? what : advice);
+	for (at = line; *at != '\0'; at++)
+		h = h * 33 + (unsigned char)*at;
+	for (i = 0; i < r->told_count; i++)
+		if (r->told[i] == h)
+			return;
+	if (r->quiet || r->told_count == TOLD_MAX)
+		return;
+	r->told[r->told_count++] = h;
+	screen_say(&r->screen, line);
+}
+
+static void ask_next(struct run *r);
+
+/* Write what was decided about the first, and let its connections go on. */
+static void
+decide(struct run *r, bool deny, bool always)
+{
+	struct asking *a = r->asking;
+	struct egress_rule rule = {.deny = deny,
+	    .uid = getuid(),
+	    .suffix = a->to.host.text,
+	    .port = a->to.port,
+	    .by_uid = getuid()};
+	const struct run_rule once = {.deny = deny, .suffix = a->to.host.text, .port = a->to.port};
+	int64_t id;
+	int rc;
+
+	rc = always ? egress_rule_make(r->cli->db, &rule, &id)
+		    : run_rule_add(r->cli->db, r->id, &once);
+	if (rc != 0)
+		screen_say(&r->screen, store_refusal(r->cli->db)->why);
+	loop_cancel(r->loop, r->ask_timer);
+	r->ask_timer = 0;
+	r->asking = a->next;
+	proxy_answered(r->proxy, &a->to);
+	free(a);
+	ask_next(r);
+}
+
+static void
+on_key(void *ctx, char key)
+{
+	struct run *r = ctx;
+
+	switch (key) {
+	case 'y':
+	case 'Y':
+		decide(r, false, false);
+		return;
+	case 'a':
+	case 'A':
+		decide(r, false, true);
+		return;
+	case 'v':
+	case 'V':
+		decide(r, true, true);
+		return;
+	default:
+		decide(r, true, false);
+	}
+}
+
+static void
+on_ask_late(void *ctx)
+{
+	struct run *r = ctx;
+
+	r->ask_timer = 0;
+	screen_asked(&r->screen);
+	decide(r, true, false);
+}
+
+static void
+ask_next(struct run *r)
+{
+	char what[AUTHORITY_TEXT_MAX + 1], question[AUTHORITY_TEXT_MAX + 128];
+
+	if (r->asking == NULL || r->ended)
+		return;
+	authority_text(&r->asking->to, 0, what, sizeof(what));
+	snprintf(question, sizeof(question),
+	    "bastion: may it reach %s? [y]es, [a]lways, [N]o, ne[v]er:", what);
+	r->ask_timer = loop_after(r->loop, store_setting(r->cli->db, "run.ask_ms"), on_ask_late, r);
+	screen_ask(&r->screen, question, on_key, r);
+}
+
+/* One question for each destination, however many connections wait for it. */
+static void
+on_unknown(void *ctx, const struct authority *to)
+{
+	struct run *r = ctx;
+	struct asking **at, *a;
+
+	for (at = &r->asking; *at != NULL; at = &(*at)->next)
+		if ((*at)->to.port == to->port && strcmp((*at)->to.host.text, to->host.text) == 0)
+			return;
+	if ((a = calloc(1, sizeof(*a))) == NULL) {
+		proxy_answered(r->proxy, to);
+		return;
+	}
+	a->to = *to;
+	*at = a;
+	if (r->asking == a)
+		ask_next(r);
+}
+
+/*
+ * The lane.
+ */
+
+static void
+on_bell(void *ctx, uint32_t events)
+{
+	struct run *r = ctx;
+
+	(void)events;
+	store_bell_quiet(r->lane_db);
+	proxy_wake(r->proxy);
+}
+
+static int
+lane_open(struct run *r)
+{
+	struct store_keys keys = {.secret = NULL};
+	struct refusal *no = &r->cli->refusal;
+	struct proxy_config config = {.home = &r->cli->home,
+	    .loop = r->loop,
+	    .unknown = r->ask ? on_unknown : NULL,
+	    .refused = on_refused,
+	    .ctx = r,
+	    .keys = &keys};
+	int bell;
+
+	if (birth_key(&r->cli->home, &keys, no) != 0 ||
+	    (r->lane_db = store_open(&r->cli->home, ROLE_EGRESS, &keys, no)) == NULL)
+		return -1;
+	config.db = r->lane_db;
+	if ((r->proxy = proxy_new(&config, no)) == NULL)
+		return -1;
+	if ((bell = store_bell(r->lane_db)) == -1 ||
+	    loop_add(r->loop, bell, EPOLLIN, on_bell, r) != 0)
+		return refusal_errno(no, "socket.bind", "cannot watch the rules");
+	return 0;
+}
+
+/* Take the sockets that listen inside: they are the lane's from now on. */
+static int
+lane_join(struct run *r)
+{
+	const struct proxy_who who = {.id = (int64_t)getuid(), .run = r->id};
+	int *fd = r->box.listener_fd;
+	const struct inside_config config = {.proxy = r->proxy,
+	    .loop = r->loop,
+	    .who = who,
+	    .names = (size_t)store_setting(r->cli->db, "run.names"),
+	    .dns = fd[2],
+	    .caught = fd[3]};
+	int taken[SANDBOX_LISTENERS];
+
+	memcpy(taken, fd, sizeof(taken));
+	memset(fd, 0xff, sizeof(r->box.listener_fd));
+	if (proxy_listen_fd(r->proxy, taken[0], PROXY_HTTP, &who, &r->cli->refusal) != 0 ||
+	    proxy_listen_fd(r->proxy, taken[1], PROXY_SOCKS, &who, &r->cli->refusal) != 0)
+		return -1;
+	r->inside = inside_new(&config, &r->cli->refusal);
+	return r->inside != NULL ? 0 : -1;
+}
+
+/* Most programs want nothing of the internet: the lane is made for the first that does. */
+static void
+on_wanted(void *ctx, uint32_t events)
+{
+	struct run *r = ctx;
+	int *fd = r->box.listener_fd, i;
+
+	(void)events;
+	for (i = 0; i < SANDBOX_LISTENERS; i++)
+		if (fd[i] != -1)
+			loop_del(r->loop, fd[i]);
+	if (lane_open(r) == 0 && lane_join(r) == 0)
+		return;
+	screen_say(&r->screen, r->cli->refusal.why);
+	/* Whoever waits hears that nobody listens. */
+	for (i = 0; i < SANDBOX_LISTENERS; i++)
+		if (fd[i] != -1) {
+			close(fd[i]);
+			fd[i] = -1;
+		}
+}
+
+static int
+lane_wait(struct run *r)
+{
+	size_t i;
+
+	for (i = 0; i < SANDBOX_LISTENERS; i++)
+		if (r->box.listener_fd[i] != -1 &&
+		    loop_add(r->loop, r->box.listener_fd[i], EPOLLIN, on_wanted, r) != 0)
+			return refusal_errno(
+			    &r->cli->refusal, "sandbox.start", "the lane cannot be waited for");
+	return 0;
+}
+
+static void
+on_drained(void *ctx)
+{
+	loop_stop(((struct run *)ctx)->loop);
+}
+
+static void
+on_drain(void *ctx)
+{
+	struct run *r = ctx;
+
+	proxy_drain(r->proxy, on_drained, r);
+}
+
+static void
+lane_close(struct run *r)
+{
+	struct asking *a;
+
+	if (r->proxy != NULL) {
+		inside_free(r->inside);
+		if (proxy_connections(r->proxy) == 0 ||
+		    loop_after(r->loop, DRAIN_MS, on_drain, r) == 0)
+			on_drain(r);
+		loop_run(r->loop);
+		proxy_free(r->proxy);
+	}
+	if (r->lane_db != NULL)
+		loop_del(r->loop, store_bell(r->lane_db));
+	store_close(r->lane_db);
+	while ((a = r->asking) != NULL) {
+		r->asking = a->next;
+		free(a);
+	}
+}
+
+/*
+ * The program.
+ */
+
+static void
+on_signal(void *ctx, int signo)
+{
+	struct run *r = ctx;
+
+	if (signo == SIGWINCH)
+		screen_resized(&r->screen);
+	else
+		kill(r->box.pid, signo);
+}
+
+static void
+on_ended(void *ctx, uint32_t events)
+{
+	struct run *r = ctx;
+
+	(void)events;
+	r->ended = true;
+	loop_stop(r->loop);
+}
+
+static int
+listen_to_signals(struct run *r)
+{
+	static const int signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
+	size_t i;
+
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGTTOU, SIG_IGN); /* what we say is said, in the background too */
+	for (i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		if (loop_signal(r->loop, signals[i], on_signal, r) != 0)
+			return refusal_errno(
+			    &r->cli->refusal, "sandbox.start", "signals cannot be taken");
+	return 0;
+}
+
+/* Each standard descriptor that is a terminal becomes the program's own one. */
+static void
+choose_stdio(struct run *r)
+{
+	int i;
+
+	for (i = 0; i < 3; i++) {
+		r->plan.plan.stdio[i] = i;
+		if (r->screen.tty != -1 && isatty(i) &&
+		    screen_begins(&r->screen, &r->terminal) == 0) {
+			r->plan.plan.stdio[i] = -1;
+			r->plan.plan.terminal = &r->terminal;
+		}
+	}
+}
+
+static int
+start(struct run *r)
+{
+	struct refusal *no = &r->cli->refusal;
+	int64_t ms = store_setting(r->cli->db, "sandbox.start_ms");
+
+	choose_stdio(r);
+	if (sandbox_start(&r->plan.plan, &r->box, no) != 0)
+		return -1;
+	if (sandbox_ready(&r->box, (int)ms, no) != 0 || lane_wait(r) != 0)
+		return -1;
+	if (r->box.terminal_fd != -1 &&
+	    screen_join(&r->screen, r->box.terminal_fd, isatty(STDIN_FILENO)) != 0)
+		return refusal_errno(no, "sandbox.start", "its terminal cannot be joined");
+	if (loop_add(r->loop, r->box.pidfd, EPOLLIN, on_ended, r) != 0)
+		return refusal_errno(no, "sandbox.start", "its end cannot be seen");
+	return 0;
+}
+
+static int
+go(struct run *r)
+{
+	struct sandbox_outcome outcome = {.applied = -1};
+	int status = 0, rc;
+
+	rc = start(r);
+	if (rc == 0 && (rc = sandbox_run_started(r->cli->db, r->id, &r->box.report)) == 0 &&
+	    loop_run(r->loop) != 0)
+		rc = refusal_errno(&r->cli->refusal, "sandbox.start", "the kernel refused to wait");
+	if (r->box.pid > 0) {
+		sandbox_end(&r->box, &status);
+		loop_del(r->loop, r->box.pidfd);
+	}
+	screen_close(&r->screen);
+	lane_close(r);
+	sandbox_free(&r->box);
+	if (rc != 0) {
+		sandbox_run_failed(r->cli->db, r->id);
+		return -1;
+	}
+	r->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+	outcome.exit_code = r->code;
+	return sandbox_run_ended(r->cli->db, r->id, &outcome);
+}
+
+static int
+begin(struct run *r, int argc, char **argv)
+{
+	struct sandbox_ask ask = {.backend = "native", .program = argv[0], .words = argc};
+	struct refusal *no = &r->cli->refusal;
+
+	if (run_plan_make(&r->plan, &r->cli->home, argv, !r->no_net, no) != 0)
+		return -1;
+	run_limits(r->cli->db, &r->plan.plan.limits);
+	ask.uid = r->plan.plan.uid;
+	ask.net = r->plan.plan.net;
+	if (run_begin(r->cli->db, &ask, r->rules, r->rule_count, r->nonce, &r->id) != 0 ||
+	    run_plan_environment(&r->plan, r->nonce, !r->no_net, no) != 0)
+		return -1;
+	if ((r->loop = loop_new()) == NULL)
+		return refusal_errno(no, "sandbox.start", "there is no loop");
+	if (listen_to_signals(r) != 0 || screen_open(&r->screen, r->loop, r->ask, no) != 0)
+		return -1;
+	return go(r);
+}
+
+/* The state of this user, made where there is none: no daemon is needed. */
+static int
+open_state(struct cli *cli)
+{
+	if (cli_open(cli, ROLE_PERSON) == 0)
+		return 0;
+	if (strcmp(cli->refusal.code, "store.missing") != 0)
+		return -1;
+	cli_close(cli);
+	if (home_open(&cli->home, cli->role, true, &cli->refusal) != 0 ||
+	    birth_create(&cli->home, NULL, &cli->refusal) < 0)
+		return -1;
+	home_close(&cli->home);
+	return cli_open(cli, ROLE_PERSON);
+}
+
+/*
+ * VERB: run
+ *
+ * usage: bastion run [--allow HOST[:PORT] | --allow @PRESET] [--deny HOST[:PORT]] [--ask]
+ *                    [--ro PATH] [--rw PATH] [--env NAME[=VALUE]] [--no-net] [--quiet]
+ *                    -- CMD [ARG ...]
+ *
+ * Run a command where it reaches its folder, and of the internet what it may. It sees this folder,
+ * which it may change, the programs of the machine, and a home of its own that is kept for this
+ * folder. Out it comes only through the lane: to what "bastion egress allow" or --allow names, and
+ * to nothing of this machine or its networks. A preset is what a common tool needs: @npm, @pypi,
+ * @crates, @go, @debian, @git. With --ask a person is asked for each other destination: yes is for
+ * this run, always makes a rule.
+ *
+ * The proxies of the lane are in its environment; a program that does not use them is caught and
+ * carried as well, by the name that it looked up. --ro and --rw show further paths, --env passes
+ * further variables, --no-net leaves it alone with itself. What was refused is said on standard
+ * error, without --quiet. No daemon is needed. The exit code is that of the command.
+ */
+int
+verb_run(struct cli *cli, int argc, char **argv)
+{
+	static const struct option options[] = {{"allow", required_argument, NULL, 'a'},
+	    {"deny", required_argument, NULL, 'd'}, {"ask", no_argument, NULL, 'k'},
+	    {"ro", required_argument, NULL, 'r'}, {"rw", required_argument, NULL, 'w'},
+	    {"env", required_argument, NULL, 'e'}, {"no-net", no_argument, NULL, 'n'},
+	    {"quiet", no_argument, NULL, 'q'}, {NULL, 0, NULL, 0}};
+	static struct run r;
+	struct refusal wrong;
+	int first, rc;
+
+	r.cli = cli;
+	r.box.pid = -1;
+	if ((first = cli_options(cli, argc, argv, options, option, &r)) < 0)
+		return first == -2 ? 0 : 2;
+	if (!r.wrong && first == argc)
+		return cli_usage(cli, "name a command, behind --");
+	wrong = cli->refusal;
+	if (open_state(cli) == -1)
+		return cli_refuse(cli);
+	cli->refusal = wrong;
+	rc = r.wrong ? -1 : begin(&r, argc - first, argv + first);
+	loop_free(r.loop);
+	run_plan_free(&r.plan);
+	if (rc != 0)
+		return cli_refuse(cli);
+	cli_close(cli);
+	return r.code;
+}

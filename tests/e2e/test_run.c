@@ -1,0 +1,577 @@
+/* test_run.c: bastion run as people use it: what gets out, what does not, and terminals. */
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/netns.h"
+#include "tests/program.h"
+
+static struct scratch s;
+static struct program p;
+static struct program_talk t;
+static bool isolated;
+static pid_t origins[2];
+static char project[128], was[PATH_MAX];
+
+/* What follows "bastion run", then a command of sh; NULL ends the first. */
+static void
+run(const char *command, ...)
+{
+	const char *words[16] = {"run", "--env", "PATH=/usr/bin:/bin"};
+	const char *word;
+	size_t n = 3;
+	va_list ap;
+
+	va_start(ap, command);
+	while ((word = va_arg(ap, const char *)) != NULL && n < 11)
+		words[n++] = word;
+	va_end(ap);
+	words[n++] = "--";
+	words[n++] = "sh";
+	words[n++] = "-c";
+	words[n++] = command;
+	words[n] = NULL;
+	program_run(&p, &s, NULL, words);
+}
+
+static void
+failed(const char *command)
+{
+	fail_msg("%s: %d\n%s\n%s", command, p.code, p.out, p.err);
+}
+
+/* It ends with ${code} and says ${text}, on either descriptor. */
+#define RUN(code_, text, command, ...)                                            \
+	do {                                                                      \
+		run(command, ##__VA_ARGS__, (char *)NULL);                        \
+		if (p.code != (code_) ||                                          \
+		    (strstr(p.out, text) == NULL && strstr(p.err, text) == NULL)) \
+			failed(command);                                          \
+		program_free(&p);                                                 \
+	} while (0)
+
+static void
+origin_start(int i, const char *port, const char *certificate)
+{
+	int ready[2];
+	char c;
+
+	assert_int_equal(pipe(ready), 0);
+	if ((origins[i] = netns_fork()) == 0) {
+		dup2(ready[1], 1);
+		execl("/usr/bin/python3", "python3", "tests/egress/origin.py", NETNS_SITE, port,
+		    project, certificate, (char *)NULL);
+		_exit(1);
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &c, 1), 1);
+	close(ready[0]);
+}
+
+static const char PREPARE[] =
+    "cd %s && echo from the site >page && "
+    "openssl req -x509 -newkey rsa:2048 -nodes -keyout k -out c -days 2 -subj /CN=site "
+    "-addext subjectAltName=DNS:site.example.test 2>log && cat k c >cert.pem && "
+    "git init -q -b main work && cd work && git config user.email a@b && git config user.name a && "
+    "echo one >file && git add file && git commit -qm one && "
+    "git clone -q --bare . ../repo.git && cd ../repo.git && git update-server-info && cd .. && "
+    "printf '127.0.0.1 localhost\\n" NETNS_SITE " site.example.test\\n" NETNS_OTHER
+    " other.example.test\\n' >hosts";
+
+static int
+set_up(void **state)
+{
+	char command[2048], hosts[160], certificate[160];
+
+	(void)state;
+	if (getcwd(was, sizeof(was)) == NULL || !(isolated = netns_enter()))
+		return 0;
+	scratch_make(&s, HOME_BOX);
+	snprintf(project, sizeof(project), "%s/project", s.dir);
+	assert_int_equal(mkdir(project, 0755), 0);
+	snprintf(command, sizeof(command), PREPARE, project);
+	assert_int_equal(system(command), 0);
+	snprintf(hosts, sizeof(hosts), "%s/hosts", project);
+	snprintf(certificate, sizeof(certificate), "%s/cert.pem", project);
+	/* Names of our own, for the lane to look up. */
+	if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+	    mount(hosts, "/etc/hosts", NULL, MS_BIND, NULL) != 0) {
+		isolated = false;
+		return 0;
+	}
+	origin_start(0, "8080", NULL);
+	origin_start(1, "8443", certificate);
+	assert_int_equal(chdir(project), 0);
+	return 0;
+}
+
+static int
+tear_down(void **state)
+{
+	int i;
+
+	(void)state;
+	if (!isolated)
+		return 0;
+	for (i = 0; i < 2; i++) {
+		kill(origins[i], SIGKILL);
+		waitpid(origins[i], NULL, 0);
+	}
+	assert_int_equal(chdir(was), 0);
+	scratch_drop(&s);
+	return 0;
+}
+
+static void
+needs_namespaces(void)
+{
+	if (!isolated) {
+		print_message("no network namespaces can be made here\n");
+		skip();
+	}
+}
+
+/*
+ * What gets out.
+ */
+
+#define NO_PROXIES \
+	"env -u http_proxy -u https_proxy -u all_proxy -u HTTP_PROXY -u HTTPS_PROXY -u ALL_PROXY "
+
+/* RU-10, RU-11: programs find the lane by their environment. */
+static void
+clients_reach_what_is_allowed(void **state)
+{
+	(void)state;
+	needs_namespaces();
+	RUN(0, "from the site", "curl -sS http://site.example.test:8080/page", "--allow",
+	    "site.example.test");
+	RUN(0, "from the site", "curl -sS --cacert c https://site.example.test:8443/page",
+	    "--allow", "site.example.test:8443");
+	RUN(0, "from the site", "curl -sS -x \"$ALL_PROXY\" http://site.example.test:8080/page",
+	    "--allow", "example.test");
+	RUN(0, "one",
+	    "GIT_SSL_CAINFO=$PWD/c git clone -q https://site.example.test:8443/repo.git /tmp/a && cat "
+	    "/tmp/a/file",
+	    "--allow", "site.example.test");
+	RUN(0, "from the site",
+	    "python3 -c 'import urllib.request as u; "
+	    "print(u.urlopen(\"http://site.example.test:8080/page\").read().decode())'",
+	    "--allow", "site.example.test");
+	RUN(0, "http://127.0.0.1:3128 socks5h://127.0.0.1:1080 localhost,127.0.0.1,::1",
+	    "[ $http_proxy$https_proxy$all_proxy$no_proxy = $HTTP_PROXY$HTTPS_PROXY$ALL_PROXY$NO_PROXY ]"
+	    " && echo $HTTPS_PROXY $ALL_PROXY $NO_PROXY");
+	assert_int_equal(
+	    scratch_value(&s,
+		"SELECT count(*) FROM egress_flow WHERE state = 'done'"
+		" AND run_id IS NOT NULL AND surface IN ('http', 'connect', 'socks5')"),
+	    5);
+}
+
+/* Programs that know of no proxy, and one without a library, are caught and carried by name. */
+static void
+what_knows_no_proxy_is_carried(void **state)
+{
+	(void)state;
+	needs_namespaces();
+	RUN(0, "from the site", NO_PROXIES "curl -sS http://site.example.test:8080/page", "--allow",
+	    "site.example.test");
+	RUN(0, "from the site",
+	    NO_PROXIES "curl -sS --cacert c https://site.example.test:8443/page", "--allow",
+	    "site.example.test");
+	/* By an address, too, where a rule names it. */
+	RUN(0, "from the site", NO_PROXIES "curl -sS http://" NETNS_SITE ":8080/page", "--allow",
+	    NETNS_SITE ":8080");
+	if (system("command -v node >/dev/null") == 0)
+		RUN(0, "from the site",
+		    NO_PROXIES
+		    "NODE_USE_ENV_PROXY= node -e 'fetch(\"http://site.example.test:8080/page\")"
+		    ".then(r => r.text()).then(console.log)'",
+		    "--allow", "site.example.test");
+	assert_true(scratch_value(&s, "SELECT count(*) FROM egress_flow WHERE surface = 'caught'"
+				      " AND host = 'site.example.test' AND state = 'done'") >= 2);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM egress_rule WHERE run_id IS NOT NULL"
+			      " AND state = 'active'"),
+	    0);
+}
+
+/* SEG-06, SEG-07, SEG-14: what no rule allows is refused, with a reason and what to do. */
+static void
+denied_says_why(void **state)
+{
+	uint16_t port = 0;
+	int listener;
+	char command[256], advice[128];
+	struct pollfd w;
+
+	(void)state;
+	needs_namespaces();
+	listener = netns_listen(NETNS_OTHER, &port);
+	snprintf(command, sizeof(command), "curl -sS http://other.example.test:%d/", port);
+	snprintf(advice, sizeof(advice), "bastion egress allow other.example.test:%d", port);
+	RUN(0, "no rule allows this [egress.unknown]", command);
+	RUN(0, advice, command);
+	snprintf(command, sizeof(command), "curl -sS https://other.example.test:%d/", port);
+	RUN(56, advice, command);
+	RUN(56, "egress.denied", command, "--allow", "example.test", "--deny",
+	    "other.example.test");
+	snprintf(
+	    command, sizeof(command), NO_PROXIES "curl -sS https://other.example.test:%d/", port);
+	RUN(35, advice, command);
+	RUN(35, "egress.denied", command, "--allow", "*", "--deny", "other.example.test");
+	w = (struct pollfd){.fd = listener, .events = POLLIN};
+	assert_int_equal(poll(&w, 1, 0), 0);
+	close(listener);
+}
+
+/* Nothing of this machine, of its networks, and nothing but TCP by the lane. */
+static void
+nothing_else_gets_out(void **state)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX, .sun_path = "\0bastion-run-test"};
+	int abstract = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct pollfd w = {.events = POLLIN};
+	uint16_t port = 0;
+	char command[512];
+
+	(void)state;
+	needs_namespaces();
+	RUN(0, "egress.this_machine", "curl -sS -x $HTTP_PROXY --noproxy '' http://127.0.0.1:22/",
+	    "--allow", "*");
+	RUN(0, "egress.network", NO_PROXIES "curl -sS http://" NETNS_ROUTER ":80/", "--allow", "*");
+	RUN(0, "egress.link", NO_PROXIES "curl -sS http://169.254.169.254/", "--allow", "*");
+	/* UDP to a server that is there; the answer of whatever looks like a resolver is ours. */
+	w.fd = netns_listen(NETNS_SITE, &port);
+	snprintf(command, sizeof(command),
+	    "python3 -c 'import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM);"
+	    " s.settimeout(0.2); s.sendto(b\"x\", (\"" NETNS_SITE "\", %d)); s.recv(9)'",
+	    port);
+	RUN(1, "Error", command, "--allow", "*");
+	RUN(0, "198.18.0.1",
+	    "python3 -c 'import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
+	    "s.settimeout(9); s.sendto(bytes.fromhex(\"0001010000010000000000000361626304746573740000010001\"), "
+	    "(\"8.8.8.8\", 53)); print(*s.recv(99)[-4:], sep=\".\")'");
+	assert_int_equal(poll(&w, 1, 0), 0);
+	close(w.fd);
+	RUN(1, "Operation not permitted",
+	    "python3 -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)'");
+	RUN(1, "unreachable",
+	    "python3 -c 'import socket; socket.create_connection((\"" NETNS_SIX "\", 8080))'",
+	    "--allow", "*");
+	assert_int_equal(
+	    bind(abstract, (struct sockaddr *)&at, offsetof(struct sockaddr_un, sun_path) + 17), 0);
+	assert_int_equal(listen(abstract, 1), 0);
+	RUN(1, "refused",
+	    "python3 -c 'import socket; "
+	    "socket.socket(socket.AF_UNIX).connect(\"\\0bastion-run-test\")'");
+	close(abstract);
+	RUN(7, "Couldn", NO_PROXIES "curl -sS http://" NETNS_SITE ":8080/page", "--no-net");
+}
+
+static const char STATIC[] =
+    "#include <arpa/inet.h>\n#include <stdio.h>\n#include <unistd.h>\n"
+    "int main(void) { struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(8080)};"
+    " char b[999]; int fd = socket(AF_INET, SOCK_STREAM, 0); inet_pton(AF_INET, \"" NETNS_SITE
+    "\", &a.sin_addr); if (connect(fd, (struct sockaddr *)&a, sizeof(a)) != 0) return 1;"
+    " write(fd, \"GET /page HTTP/1.0\\r\\n\\r\\n\", 22); long n, all = 0;"
+    " while ((n = read(fd, b, 998)) > 0) { all += n; b[n] = 0; write(1, b, n); }"
+    " return all > 0 ? 0 : 2; }\n";
+
+static void
+static_program_is_held(void **state)
+{
+	FILE *f;
+
+	(void)state;
+	needs_namespaces();
+	assert_non_null(f = fopen("static.c", "w"));
+	fputs(STATIC, f);
+	fclose(f);
+	if (system("gcc -w -static -o static static.c 2>/dev/null") != 0)
+		skip();
+	RUN(2, "egress.unknown", "./static");
+	RUN(0, "from the site", "./static", "--allow", NETNS_SITE);
+}
+
+/*
+ * What is seen.
+ */
+
+static void
+bastion_is_invisible(void **state)
+{
+	char command[3 * PATH_MAX];
+
+	(void)state;
+	needs_namespaces();
+	snprintf(command, sizeof(command), "cat %s/bastion.key %s/bastion.db", s.home.state,
+	    s.home.state);
+	RUN(1, "No such file", command);
+	/* Also where the person shows a folder around it. */
+	run(command, "--rw", s.dir, (char *)NULL);
+	assert_int_equal(p.code, 1);
+	assert_int_equal(p.len, 0);
+	program_free(&p);
+	snprintf(command, sizeof(command), "ls -A %s %s | wc -l", s.home.state, s.home.run);
+	run(command, "--rw", s.dir, (char *)NULL);
+	assert_int_equal(p.code, 0);
+	assert_true(atoi(p.out) <= 3); /* two headings and an empty line */
+	program_free(&p);
+	RUN(0, "0", "ls -l /proc/self/fd | grep -c bastion; true");
+}
+
+static void
+folder_home_and_system(void **state)
+{
+	struct stat st;
+
+	(void)state;
+	needs_namespaces();
+	RUN(0, "kept", "echo new >made; echo x >~/cache; echo y >/tmp/z; echo kept");
+	assert_int_equal(stat("made", &st), 0);
+	RUN(0, "x", "cat ~/cache; ls /tmp/z && exit 1; exit 0");
+	RUN(2, "Read-only", "echo x >/usr/bin/x");
+	/* What others run later, outside. */
+	assert_int_equal(chdir("work"), 0);
+	RUN(2, "Read-only", "echo x >.git/hooks/pre-commit");
+	RUN(0, "", "echo two >>file && git commit -qam two");
+	RUN(0, "", "echo x >.git/hooks/pre-commit", "--rw", ".git/hooks");
+	assert_int_equal(chdir(project), 0);
+	assert_int_equal(setenv("BASTION_TEST_SECRET", "hush", 1), 0);
+	RUN(0, "-", "echo $BASTION_TEST_SECRET-");
+	RUN(0, "hush-given", "echo $BASTION_TEST_SECRET-$GIVEN", "--env", "BASTION_TEST_SECRET",
+	    "--env", "GIVEN=given");
+	unsetenv("BASTION_TEST_SECRET");
+}
+
+static void
+exit_codes_pass(void **state)
+{
+	(void)state;
+	needs_namespaces();
+	RUN(7, "", "exit 7");
+	RUN(137, "", "kill -9 $$");
+	RUN(143, "", "kill $$");
+	RUN(0, "1", "grep NoNewPrivs /proc/self/status");
+	assert_int_equal(scratch_value(&s, "SELECT exit_code FROM sandbox_run WHERE state = 'ended'"
+					   " AND exit_code = 143"),
+	    143);
+	program_run(&p, &s, NULL, (const char *const[]){"run", "--", "/nowhere", NULL});
+	assert_int_equal(p.code, 2);
+	assert_non_null(strstr(p.err, "sandbox.program"));
+	program_free(&p);
+	RUN(2, "run.preset", "true", "--allow", "@nothing");
+	RUN(2, "egress.authority", "true", "--allow", "bad host");
+	RUN(0, "", "true", "--allow", "@npm");
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM egress_rule"
+			      " WHERE suffix = 'registry.npmjs.org' AND state = 'dropped'"),
+	    1);
+}
+
+/* RU-17, RU-18: where namespaces are forbidden the setting is named, and nothing runs. */
+static void
+no_namespaces_no_run(void **state)
+{
+	char command[2 * PATH_MAX], path[PATH_MAX];
+
+	(void)state;
+	needs_namespaces();
+	assert_non_null(realpath(program_path(), path));
+	snprintf(command, sizeof(command),
+	    "export BASTION_STATE=/tmp/s BASTION_RUN=/tmp/r ASAN_OPTIONS=detect_leaks=0; %s run -- touch /tmp/ran; echo $?; ls /tmp",
+	    path);
+	run(command, "--ro", path, (char *)NULL);
+	if (strncmp(p.out, "3\n", 2) != 0 || strstr(p.out, "ran") != NULL ||
+	    strstr(p.err, "user.max_user_namespaces") == NULL)
+		failed(command);
+	program_free(&p);
+}
+
+/* No daemon, and no state yet. */
+static void
+state_is_made(void **state)
+{
+	char *end = s.home.state + strlen(s.home.state);
+	struct stat st;
+
+	(void)state;
+	needs_namespaces();
+	memcpy(end, "-new", 5);
+	RUN(7, "", "exit 7");
+	assert_int_equal(stat(s.home.state, &st), 0);
+	*end = '\0';
+}
+
+/*
+ * Terminals.
+ */
+
+static void
+talk(const char *flag, const char *command)
+{
+	const char *words[] = {
+	    "run", "--env", "PATH=/usr/bin:/bin", flag, "--", "sh", "-c", command, NULL};
+
+	program_talk(&t, &s, words);
+}
+
+static void
+terminal_is_the_programs(void **state)
+{
+	struct winsize size = {.ws_row = 33, .ws_col = 101};
+
+	(void)state;
+	needs_namespaces();
+	talk("--quiet",
+	    "tty; stty size; trap 'stty size' WINCH; trap 'echo interrupted; got=1' INT;"
+	    " echo ready >/dev/tty; while [ -z \"$got\" ]; do sleep 0.05; done;"
+	    " printf '\\033[?1049h'; stty raw -echo; echo raw; head -c 2 | od -An -tx1; stty sane;"
+	    " printf '\\033[?1049l'; exit 5");
+	program_expect(&t, "/dev/pts/0");
+	program_expect(&t, " 80");
+	program_expect(&t, "ready");
+	assert_int_equal(ioctl(t.fd, TIOCSWINSZ, &size), 0);
+	program_expect(&t, "33 101");
+	program_type(&t, "\003");
+	program_expect(&t, "interrupted");
+	program_expect(&t, "raw");
+	program_type(&t, "\003\004");
+	program_expect(&t, "03 04");
+	assert_int_equal(program_over(&t), 5);
+}
+
+static void
+jobs_and_signals(void **state)
+{
+	(void)state;
+	needs_namespaces();
+	talk("--quiet", "PS1='type> ' exec bash --norc -i");
+	program_expect(&t, "type> ");
+	program_type(&t, "sh -c 'echo $((40+2)); exec sleep 60'\n");
+	program_expect(&t, "42");
+	program_type(&t, "\032");
+	program_expect(&t, "Stopped");
+	/* With a stopped job the shell does not end at once. */
+	program_type(&t, "set -b; kill %1\n");
+	program_expect(&t, "Terminated");
+	program_type(&t, "exit 4\n");
+	assert_int_equal(program_over(&t), 4);
+	talk("--quiet", "trap 'exit 9' TERM; echo ready; while :; do sleep 0.1; done");
+	program_expect(&t, "ready");
+	assert_int_equal(kill(t.pid, SIGTERM), 0);
+	assert_int_equal(program_over(&t), 9);
+}
+
+/* SEG-10, SEG-13, SEG-15: one question for one destination, however many wait; none for others. */
+static void
+asked_once(void **state)
+{
+	(void)state;
+	needs_namespaces();
+	talk("--ask", "for i in 1 2 3; do curl -sS http://site.example.test:8080/page & done; wait;"
+		      " curl -sS http://site.example.test:8080/page; echo all");
+	program_expect(&t, "may it reach site.example.test:8080?");
+	program_type(&t, "y");
+	program_expect(&t, "from the site");
+	program_expect(&t, "from the site");
+	program_expect(&t, "from the site");
+	program_expect(&t, "from the site");
+	program_expect(&t, "all");
+	assert_int_equal(program_over(&t), 0);
+	talk("--ask", "curl -sS --cacert c https://site.example.test:8443/page;"
+		      " curl -sS http://site.example.test:8080/page; echo over");
+	program_expect(&t, "site.example.test:8443?");
+	program_type(&t, "n");
+	program_expect(&t, "egress.denied");
+	program_expect(&t, "site.example.test:8080?");
+	program_type(&t, "a");
+	program_expect(&t, "from the site");
+	program_expect(&t, "over");
+	assert_int_equal(program_over(&t), 0);
+	/* Remembered: nobody is asked again. */
+	RUN(0, "from the site", "curl -sS http://site.example.test:8080/page");
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM egress_may"
+					   " WHERE what = 'site.example.test' AND port = 8080"),
+	    1);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM egress_flow"
+			      " WHERE code = 'egress.unknown' AND port = 8443"
+			      " AND run_id = (SELECT max(run_id) - 1 FROM egress_flow)"),
+	    0);
+}
+
+/* SEG-11: who does not answer in time has said no. */
+static void
+asked_too_long(void **state)
+{
+	(void)state;
+	needs_namespaces();
+	assert_int_equal(
+	    scratch_sql(&s, "UPDATE setting SET value = 100 WHERE name = 'run.ask_ms'"), 0);
+	talk("--ask", "curl -sS http://other.example.test:8080/page; echo over");
+	program_expect(&t, "may it reach other.example.test:8080?");
+	program_expect(&t, "egress.denied");
+	program_expect(&t, "over");
+	assert_int_equal(program_over(&t), 0);
+	program_run(&p, &s, NULL, (const char *const[]){"run", "--ask", "--", "true", NULL});
+	/* A test may have a terminal of its own. */
+	assert_true(p.code == 0 || p.code == 3);
+	program_free(&p);
+}
+
+/* Nothing is left: not a connection, not a rule, not a run. */
+static void
+nothing_is_left(void **state)
+{
+	(void)state;
+	needs_namespaces();
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM live_flows"), 0);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM live_sandboxes"), 0);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM egress_flow WHERE state = 'lost'"), 0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(clients_reach_what_is_allowed),
+	    cmocka_unit_test(what_knows_no_proxy_is_carried),
+	    cmocka_unit_test(denied_says_why),
+	    cmocka_unit_test(nothing_else_gets_out),
+	    cmocka_unit_test(static_program_is_held),
+	    cmocka_unit_test(bastion_is_invisible),
+	    cmocka_unit_test(folder_home_and_system),
+	    cmocka_unit_test(exit_codes_pass),
+	    cmocka_unit_test(no_namespaces_no_run),
+	    cmocka_unit_test(state_is_made),
+	    cmocka_unit_test(terminal_is_the_programs),
+	    cmocka_unit_test(jobs_and_signals),
+	    cmocka_unit_test(asked_once),
+	    cmocka_unit_test(asked_too_long),
+	    cmocka_unit_test(nothing_is_left),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}
