@@ -176,9 +176,23 @@ SELECT f.id,
                     AND (f.pairing_id IS NULL OR r.verdict = 'deny')))) AS held
   FROM egress_flow AS f;
 
--- (They are counted only where there could be too many.)
+-- How many were under way when they were counted last, and the newest row of then. There are no more now than that and
+-- the rows since: so they are counted anew only where that could be too many.
+CREATE TABLE egress_counted (
+    id   INTEGER PRIMARY KEY CHECK (id = 1),
+    live INTEGER NOT NULL CHECK (live >= 0),
+    last INTEGER NOT NULL CHECK (last >= 0)
+) STRICT;
+
 CREATE TRIGGER egress_flow_born BEFORE INSERT ON egress_flow
 BEGIN
+    UPDATE egress_counted
+       SET live = (SELECT count(*) FROM egress_flow WHERE ended_at IS NULL),
+           last = (SELECT coalesce(max(id), 0) FROM egress_flow)
+     WHERE NEW.state <> 'refused'
+       AND live + (SELECT coalesce(max(id), 0) FROM egress_flow) - last
+        >= min((SELECT value FROM setting WHERE name = 'egress.live'),
+               (SELECT value FROM setting WHERE name = 'egress.live_each'));
     SELECT CASE
            WHEN NEW.state NOT IN ('asked', 'open') AND NEW.state <> 'refused'
            THEN RAISE(ABORT, 'egress.transition|a connection begins as asked, open or refused')
@@ -194,13 +208,14 @@ BEGIN
            THEN RAISE(ABORT, 'run.over|this run is over')
            WHEN NEW.host = ''
            THEN RAISE(ABORT, 'egress.host|there is no name or address to reach')
-           WHEN (SELECT max(id) - (SELECT min(id) FROM egress_flow WHERE ended_at IS NULL) + 1 FROM egress_flow)
-             >= min((SELECT value FROM setting WHERE name = 'egress.live'),
-                    (SELECT value FROM setting WHERE name = 'egress.live_each'))
-            AND (SELECT count(*) >= (SELECT value FROM setting WHERE name = 'egress.live')
-                     OR sum(uid IS NEW.uid AND pairing_id IS NEW.pairing_id)
-                        >= (SELECT value FROM setting WHERE name = 'egress.live_each')
-                   FROM egress_flow WHERE ended_at IS NULL)
+           WHEN (SELECT live + (SELECT coalesce(max(id), 0) FROM egress_flow) - last FROM egress_counted)
+             >= (SELECT value FROM setting WHERE name = 'egress.live')
+           THEN RAISE(ABORT, 'egress.busy|too many connections are open')
+           WHEN (SELECT live + (SELECT coalesce(max(id), 0) FROM egress_flow) - last FROM egress_counted)
+             >= (SELECT value FROM setting WHERE name = 'egress.live_each')
+            AND (SELECT count(*) FROM egress_flow
+                  WHERE ended_at IS NULL AND uid IS NEW.uid AND pairing_id IS NEW.pairing_id)
+             >= (SELECT value FROM setting WHERE name = 'egress.live_each')
            THEN RAISE(ABORT, 'egress.busy|too many connections are open')
            END;
 END;
@@ -318,7 +333,8 @@ END;
 CREATE VIEW egress_flow_opened AS
 SELECT id, uid, pairing_id, run_id, surface, host, port, addresses FROM egress_flow WHERE state = 'open';
 
-CREATE VIEW egress_flow_unjudged AS SELECT id, uid, pairing_id, run_id, host, port, addresses FROM egress_flow_opened;
+CREATE VIEW egress_flow_unjudged AS
+SELECT id, uid, pairing_id, run_id, host, port, addresses FROM egress_flow_opened;
 
 CREATE TRIGGER egress_flow_judged INSTEAD OF INSERT ON egress_flow_opened
 WHEN NOT EXISTS (SELECT 1 FROM egress_way WHERE host = NEW.host AND port = NEW.port
@@ -350,8 +366,8 @@ BEGIN
            END
       FROM egress_vetting WHERE id = NEW.id;
     INSERT INTO egress_way (host, port, uid, pairing_id, run_id, addresses)
-    VALUES (NEW.host, NEW.port, coalesce(NEW.uid, -1), coalesce(NEW.pairing_id, -1), coalesce(NEW.run_id, -1),
-            NEW.addresses);
+    VALUES (NEW.host, NEW.port, coalesce(NEW.uid, -1), coalesce(NEW.pairing_id, -1),
+            coalesce(NEW.run_id, -1), NEW.addresses);
     DELETE FROM egress_way
      WHERE id <= (SELECT max(id) FROM egress_way) - (SELECT value FROM setting WHERE name = 'egress.ways');
 END;

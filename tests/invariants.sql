@@ -361,6 +361,10 @@ SELECT 'connection without an audit row' AS name, 'egress_flow ' || f.id AS deta
                             WHERE entity = 'egress_flow' AND entity_id = CAST(f.id AS TEXT)
                               AND action = 'open');
 
+SELECT 'more connections than were counted' AS name, live || ' at ' || last AS detail FROM egress_counted
+ WHERE live + (SELECT coalesce(max(id), 0) FROM egress_flow) - last
+     < (SELECT count(*) FROM egress_flow WHERE ended_at IS NULL);
+
 -- A way that holds is one that the rules of this moment let be.
 SELECT 'way that is not let be' AS name, w.host || ':' || w.port AS detail FROM egress_way AS w
  WHERE EXISTS (SELECT 1 FROM json_each(w.addresses) AS a JOIN own_address AS o
@@ -373,6 +377,7 @@ SELECT 'way that is not let be' AS name, w.host || ':' || w.port AS detail FROM 
                   AND (r.suffix IN ('*', w.host) OR substr('.' || w.host, -length(r.suffix) - 1) = '.' || r.suffix))
     OR NOT EXISTS (SELECT 1 FROM egress_rule AS r
                 WHERE r.state = 'active' AND r.verdict = 'allow' AND r.port IN (0, w.port)
+                  AND coalesce(r.run_id, w.run_id) = w.run_id
                   AND (r.uid = w.uid OR r.pairing_id = w.pairing_id
                        OR (r.uid IS NULL AND r.pairing_id IS NULL AND w.pairing_id = -1))
                   AND coalesce(r.run_id, w.run_id) = w.run_id

@@ -586,6 +586,38 @@ ways_are_of_one_user(void **state)
 	    " addresses = '[\"198.51.100.8\"]' WHERE state = 'asked'");
 }
 
+#define RUN(nonce)                                                                                   \
+	"INSERT INTO sandbox_run (nonce, backend, process_id, uid, program, words, net, started_at)" \
+	" SELECT '" nonce nonce "', 'native', id, 1000, '/bin/x', 1, 'sockets', now_ms()"            \
+	"   FROM process;"
+#define RULE_OF_RUN(verdict, run)                                                 \
+	"INSERT INTO egress_rule (verdict, run_id, suffix, made_at, made_by_uid)" \
+	" VALUES ('" verdict "', " run ", 'a.example', now_ms(), 0);"
+#define REACH_FROM(run)                                                                             \
+	"INSERT INTO egress_flow (uid, surface, host, port, asked_at, state, addresses, opened_at," \
+	" run_id) VALUES (1000, 'connect', 'a.example', 443, now_ms(), 'open',"                     \
+	" '[\"198.51.100.8\"]', now_ms(), " run ")"
+
+/* A way is for the run that it was judged for: no other run of its user goes it, nor the user. */
+static void
+ways_are_of_one_run(void **state)
+{
+	(void)state;
+	scratch_open(&s, ROLE_PERSON);
+	assert_int_equal(store_begin(s.db), 0);
+	assert_true(process_self(s.db) > 0);
+	assert_int_equal(store_commit(s.db), 0);
+	assert_int_equal(scratch_sql(&s, OWN RUN("0123456789abcdef") RUN("fedcba9876543210")), 0);
+	assert_int_equal(scratch_sql(&s, RULE_OF_RUN("allow", "1") REACH_FROM("1")), 0);
+	assert_int_equal(scratch_value(&s, WAYS " WHERE run_id = 1"), 1);
+	scratch_refused(&s, "egress.unknown", REACH_FROM("2"));
+	scratch_refused(&s, "egress.unknown", REACH_FROM("NULL"));
+	assert_int_equal(scratch_sql(&s, RULE("allow", "*") RULE_OF_RUN("deny", "2")), 0);
+	assert_int_equal(scratch_sql(&s, REACH_FROM("NULL") ";" REACH_FROM("1")), 0);
+	assert_int_equal(scratch_value(&s, WAYS), 2);
+	scratch_refused(&s, "egress.denied", REACH_FROM("2"));
+}
+
 /* The oldest ways make room, and without room there are none. */
 static void
 ways_are_bounded(void **state)
@@ -603,6 +635,49 @@ ways_are_bounded(void **state)
 	assert_int_equal(
 	    scratch_sql(&s, "UPDATE setting SET value = 0 WHERE name = 'egress.ways';" THERE), 0);
 	assert_int_equal(scratch_value(&s, WAYS), 0);
+}
+
+#define END_OF(uid)                                                                           \
+	"UPDATE egress_flow SET state = 'failed', code = 'x', ended_at = now_ms() WHERE id =" \
+	" (SELECT max(id) FROM egress_flow WHERE ended_at IS NULL AND uid = " uid ")"
+#define ASK_AS(uid)                                                    \
+	"INSERT INTO egress_flow (uid, surface, host, port, asked_at)" \
+	" VALUES (" uid ", 'connect', 'a.example', 443, now_ms());"
+
+/* Caps are of what is under way, to the row: of one user, and of all; whatever ended makes room. */
+static void
+caps_are_exact(void **state)
+{
+	int i;
+
+	(void)state;
+	assert_int_equal(
+	    scratch_sql(&s,
+		OWN RULE(
+		    "allow", "*") "UPDATE setting SET value = 5 WHERE name = 'egress.live';"
+				  "UPDATE setting SET value = 3 WHERE name = 'egress.live_each'"),
+	    0);
+	for (i = 0; i < 3; i++)
+		assert_int_equal(scratch_sql(&s, ASK_AS("1000")), 0);
+	/* Many that came and went change nothing. */
+	for (i = 0; i < 20; i++) {
+		scratch_refused(&s, "egress.busy", ASK_AS("1000"));
+		assert_int_equal(scratch_sql(&s, ASK_AS("1001") END_OF("1001")), 0);
+	}
+	assert_int_equal(scratch_sql(&s, END_OF("1000")), 0);
+	assert_int_equal(scratch_sql(&s, ASK_AS("1000")), 0);
+	scratch_refused(&s, "egress.busy", ASK_AS("1000"));
+	assert_int_equal(scratch_sql(&s, ASK_AS("1001") ASK_AS("1001")), 0);
+	scratch_refused(&s, "egress.busy", ASK_AS("1001"));
+	assert_int_equal(scratch_sql(&s, END_OF("1000")), 0);
+	assert_int_equal(scratch_sql(&s, ASK_AS("1001")), 0);
+	scratch_refused(&s, "egress.busy", ASK_AS("1002"));
+	assert_int_equal(
+	    scratch_sql(&s, "UPDATE setting SET value = 6 WHERE name = 'egress.live'"), 0);
+	assert_int_equal(scratch_sql(&s, ASK_AS("1002")), 0);
+	scratch_refused(&s, "egress.busy", ASK_AS("1002"));
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM egress_flow WHERE ended_at IS NULL"), 6);
 }
 
 /* An actor that dies leaves nothing open: what was under way reads as lost. */
@@ -649,7 +724,9 @@ main(void)
 		judged_ways_hold_until_something_changes, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(ways_are_of_one_run, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(ways_are_of_one_user, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(ways_are_of_one_run, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(ways_are_bounded, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(caps_are_exact, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(a_dead_actor_leaves_nothing_open, set_up, tear_down),
 	};
 

@@ -148,6 +148,7 @@ static const struct {
     {"egress_flow", {"E", "E", "E"}},
     {"own_address", {"E", "", "E"}},
     {"egress_way", {"", "", ""}},
+    {"egress_counted", {"", "", ""}},
     {"process", {"PNLWEKS", "", ""}},
     {"lease", {"PNLWEKS", "PNLWEKSA", ""}},
     {"amendment", {"P", "P", ""}},
