@@ -261,8 +261,8 @@ a_command_runs_as_root(void **state)
 	}
 	driver_refused(&said, 2, "root.exact", NULL, "on", d.box, "root:exec", command, "--bounds",
 	    "{\"command\":{\"like\":\"**\"}}", NULL);
-	driver_refused(&said, 126, "approval.ttl", NULL, "on", d.box, "root:exec", command,
-	    "--for", "31d", NULL);
+	driver_refused(&said, 126, "approval.ttl", NULL, "on", d.box, "root:exec", command, "--for",
+	    "31d", NULL);
 	driver_grant(&d, "root:exec", command, NULL, "2", "1d");
 	driver_does(&said, NULL, "on", d.box, "root:exec", command, "--json", NULL);
 	says("0\\n");
