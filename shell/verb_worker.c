@@ -137,6 +137,24 @@ drop(struct cli *cli, const char *name)
 	return store_commit(cli->db) == 0 ? 0 : cli_refuse(cli);
 }
 
+/* What the ${n} words ${argv} say. */
+static int
+verb(struct cli *cli, int n, char **argv, const struct options *o)
+{
+	const char *what = n == 0 ? "ls" : argv[0];
+
+	if (strcmp(what, "add") == 0)
+		return n >= 3 ? add(cli, argv[1], argv + 2, o)
+			      : cli_usage(cli, "add takes a name and, behind --, a command");
+	if (strcmp(what, "drop") == 0 && n == 2)
+		return drop(cli, argv[1]);
+	if (strcmp(what, "ls") != 0 || n > 1)
+		return cli_usage(cli, "unexpected word: %s", what);
+	if (cli_open(cli, ROLE_READER) != 0 || cli_show(cli, store_sql(cli->db, LIST)) == -1)
+		return cli_refuse(cli);
+	return 0;
+}
+
 /*
  * VERB: worker
  *
@@ -161,21 +179,13 @@ verb_worker(struct cli *cli, int argc, char **argv)
 	    {"read", required_argument, NULL, 'r'}, {"write", required_argument, NULL, 'w'},
 	    {NULL, 0, NULL, 0}};
 	struct options o = {.backend = "native"};
-	int first, words;
-	const char *what;
+	int first, rc;
 
 	if ((first = cli_options(cli, argc, argv, options, take_option, &o)) < 0)
-		return first == -2 ? 0 : 2;
-	words = argc - first;
-	what = words == 0 ? "ls" : argv[first];
-	if (strcmp(what, "add") == 0)
-		return words >= 3 ? add(cli, argv[first + 1], argv + first + 2, &o)
-				  : cli_usage(cli, "add takes a name and, behind --, a command");
-	if (strcmp(what, "drop") == 0 && words == 2)
-		return drop(cli, argv[first + 1]);
-	if (strcmp(what, "ls") != 0 || words > 1)
-		return cli_usage(cli, "unexpected word: %s", what);
-	if (cli_open(cli, ROLE_READER) != 0 || cli_show(cli, store_sql(cli->db, LIST)) == -1)
-		return cli_refuse(cli);
-	return 0;
+		rc = first == -2 ? 0 : 2;
+	else
+		rc = verb(cli, argc - first, argv + first, &o);
+	while (o.path_count > 0)
+		free(o.paths[--o.path_count]);
+	return rc;
 }

@@ -203,7 +203,8 @@ a_held_one_is_a_session(void **state)
 	    0);
 }
 
-/* PO-02, PO-03, RF-38: a crash is tried again, and who watches is told; 76 is not. */
+/* PO-02, PO-03, RF-38: a crash is tried again, and who watches is told; 76 is not, DC-20: and is
+ * the code of who watched. */
 static void
 crashes_are_tried_again(void **state)
 {
@@ -270,7 +271,8 @@ places_are_bounded(void **state)
 	    2);
 }
 
-/* PO-13, KI-01, KI-04: its end takes everything that it started, also what ignores the polite word.
+/* PO-13, KI-01, KI-04, RF-20: its end takes everything that it started, also what ignores the
+ * polite word.
  */
 static void
 cancelling_ends_all(void **state)
@@ -408,27 +410,38 @@ a_terminal_is_one(void **state)
 	assert_non_null(strstr(said.out, ",\"o\",\""));
 }
 
-/* PO-07, SV-13: a drain ends what runs; what waits begins with the next daemon. */
+/* PO-07, SV-13: a drain ends what runs; what waits begins with the next daemon. DC-19, RF-10: who
+ * watches is told, and does not leave with 0. DC-09: without a daemon nothing is begun. */
 static void
 a_drain_ends_and_keeps(void **state)
 {
+	static const char *const watch[] = {"session", "attach", "r", NULL};
+	struct job job;
+
 	(void)state;
 	driver_does(&said, NULL, "settings", "set", "session.slots", "1", NULL);
 	detached("r", "echo here; sleep 600");
 	detached("w", "echo later");
 	driver_until(&d, DRIVER_BOX, 1, "SELECT lines FROM session WHERE name = 'r'");
+	driver_start(&job, NULL, watch);
 	driver_end(&d, DRIVER_BOX, SIGTERM);
 	is("r", "failed drain");
+	assert_int_not_equal(driver_finish(&job, &said), 0);
+	assert_string_equal(said.out, "here\n");
+	assert_non_null(strstr(said.err, "was ended, as the daemon was told to end"));
 	is("w", "queued");
 	driver_refused(&said, 75, "session.offline", NULL, "session", "run", "--", "true", NULL);
 	driver_serve(&d, DRIVER_BOX);
 	is("w", "done");
 }
 
-/* PO-19, SE-13: kill -9 of the worker and of the daemon: lost, never done; nothing lives on. */
+/* PO-19, SE-13: kill -9 of the worker and of the daemon: lost, never done; nothing lives on.
+ * CL-03: who watched is told so, and does not leave with 0. */
 static void
 killed_is_lost(void **state)
 {
+	static const char *const watch[] = {"session", "attach", "y", NULL};
+	struct job job;
 	int64_t pid;
 
 	(void)state;
@@ -442,22 +455,30 @@ killed_is_lost(void **state)
 		driver_pause();
 	detached("y", "echo $$; exec sleep 600");
 	driver_until(&d, DRIVER_BOX, 1, "SELECT lines FROM session WHERE name = 'y'");
+	driver_start(&job, NULL, watch);
 	driver_end(&d, DRIVER_BOX, SIGKILL);
 	driver_serve(&d, DRIVER_BOX);
 	is("y", "failed daemon");
+	assert_int_equal(driver_finish(&job, &said), 1);
+	assert_non_null(strstr(said.err, "was lost: the daemon that ran it died"));
 	driver_does(&said, NULL, "session", "logs", "y", NULL);
 	assert_true(atoi(said.out) > 1);
 }
 
-/* DC-02, DC-03, DC-05, DC-08, DC-10: wrong words are a wrong call, told at once. */
+/* DC-02, DC-03, DC-05, DC-08, DC-10, DC-16, RF-05, RF-06: wrong words are a wrong call, told at
+ * once; an option that there is not is no name, and a number is one, within its bounds. */
 static void
 wrong_words_are_told(void **state)
 {
-	static const char *const wrong[][5] = {{"session", "frobnicate", NULL},
-	    {"session", "run", NULL}, {"session", "run", "--name", "a", NULL},
-	    {"session", "attach", NULL}, {"session", "attach", "a", "extra", NULL},
-	    {"session", "cancel", NULL}, {"session", "ls", "oops", NULL},
-	    {"worker", "frobnicate", NULL}};
+	static const char *const wrong[][7] = {{"session", "frobnicate", NULL},
+	    {"session", "attach", "--frobnicate", NULL},
+	    {"session", "run", "--attempts", "five", "--", "true", NULL},
+	    {"session", "run", "--attempts", "5x", "--", "true", NULL},
+	    {"session", "run", "--attempts", "99999999999999999999", "--", "true", NULL},
+	    {"session", "logs", "a", "-n", "", NULL}, {"session", "run", NULL},
+	    {"session", "run", "--name", "a", NULL}, {"session", "attach", NULL},
+	    {"session", "attach", "a", "extra", NULL}, {"session", "cancel", NULL},
+	    {"session", "ls", "oops", NULL}, {"worker", "frobnicate", NULL}};
 	struct job job;
 	size_t i;
 
