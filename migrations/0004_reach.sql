@@ -3878,8 +3878,7 @@ SELECT s.id, s.next_at AS due_at, s.round, s.name, s.worker, s.argv, s.cwd, s.by
             ELSE '' END AS why
   FROM schedule AS s
  WHERE s.state = 'active' AND s.next_at <= now_ms()
-   AND EXISTS (SELECT 1 FROM live_instance WHERE state = 'ready')
- ORDER BY s.next_at, s.id;
+   AND EXISTS (SELECT 1 FROM live_instance WHERE state = 'ready');
 
 CREATE VIEW schedule_set_back AS
 SELECT s.id, due_next(s.cron, s.zone, s.every_ms, s.start_at, now_ms()
