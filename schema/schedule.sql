@@ -246,8 +246,7 @@ BEGIN
     VALUES ('op', 'firing', NEW.id, NEW.state, '', json_object('session', NEW.session));
 END;
 
--- Which times have come, the longest ago first, and why one is to be left out ('': it is not)? Only
--- while a daemon takes work.
+-- Which times have come, and why is one to be left out ('': it is not)? Only while a daemon takes work.
 CREATE VIEW schedule_due AS
 SELECT s.id, s.next_at AS due_at, s.round, s.name, s.worker, s.argv, s.cwd, s.by_uid, s.max_attempts,
        CASE WHEN s.missed = 'skip' AND s.next_at < now_ms()
@@ -257,8 +256,7 @@ SELECT s.id, s.next_at AS due_at, s.round, s.name, s.worker, s.argv, s.cwd, s.by
             ELSE '' END AS why
   FROM schedule AS s
  WHERE s.state = 'active' AND s.next_at <= now_ms()
-   AND EXISTS (SELECT 1 FROM live_instance WHERE state = 'ready')
- ORDER BY s.next_at, s.id;
+   AND EXISTS (SELECT 1 FROM live_instance WHERE state = 'ready');
 
 -- Whose clock was set back so far that it is taken at its word? A calendar waits for a clock that was
 -- set back a little to catch up; an interval no longer than itself.

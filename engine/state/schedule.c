@@ -24,7 +24,7 @@ static const char SET_BACK[] =
     "  FROM schedule_set_back AS b WHERE b.id = schedule.id";
 static const char DUE[] =
     "SELECT name, worker, argv, cwd, by_uid, coalesce(max_attempts, 0), id, due_at, why"
-    "  FROM schedule_due LIMIT 1";
+    "  FROM schedule_due ORDER BY due_at, id LIMIT 1";
 static const char ONE[] =
     "SELECT name, worker, argv, cwd, by_uid, coalesce(max_attempts, 0) FROM schedule WHERE id = :id";
 static const char RUNS[] =

@@ -255,6 +255,21 @@ what_holds_a_lock(void **state)
 	says(s, "@locks", NULL, "instance,box ready,bastion,1,0,");
 }
 
+/* What begins by itself, and when? */
+static void
+what_begins_by_itself(void **state)
+{
+	struct scratch *s = *state;
+
+	if (scratch_sql(s,
+		"INSERT INTO schedule (name, every_ms, zone, missed, argv, cwd, by_uid,"
+		"  added_at, start_at, seen_at, next_at) SELECT 'tick', 900000, 'UTC', 'run',"
+		"  '[\"true\"]', '/', 0, t, t + 900000, t, t + 900000 FROM (SELECT now_ms() AS t)") !=
+	    0)
+		fail_msg("%s", s->error);
+	says(s, "@schedules", NULL, "tick,every 15m,active,");
+}
+
 /* Where did a row come from, and who moved it? */
 static void
 where_a_row_came_from(void **state)
@@ -305,6 +320,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(what_ran, setup, teardown),
 	    cmocka_unit_test_setup_teardown(what_was_refused, setup, teardown),
 	    cmocka_unit_test_setup_teardown(what_holds_a_lock, setup, teardown),
+	    cmocka_unit_test_setup_teardown(what_begins_by_itself, setup, teardown),
 	    cmocka_unit_test_setup_teardown(where_a_row_came_from, setup, teardown),
 	    cmocka_unit_test(every_view_says_its_question),
 	};

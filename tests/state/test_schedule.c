@@ -475,7 +475,8 @@ refused_session_is_said(void **state)
 	assert_int_equal(next_at(), MORNING + 3 * MINUTE);
 }
 
-/* SD-04, and what pausing is: no time comes, and none was missed. */
+/* SD-04, RF-101, and what pausing is: no time comes, not even one that was due already, and none
+ * was missed. */
 static void
 paused_resumed_removed(void **state)
 {
@@ -484,8 +485,10 @@ paused_resumed_removed(void **state)
 	(void)state;
 	id = add(hourly());
 	assert_int_equal(wake(), 1);
+	later(HOUR);
 	change(schedule_pause, id);
-	later(5 * HOUR + MINUTE);
+	assert_int_equal(wake(), 0);
+	later(4 * HOUR + MINUTE);
 	assert_int_equal(wake(), 0);
 	change(schedule_resume, id);
 	assert_int_equal(wake(), 0);
@@ -503,6 +506,26 @@ paused_resumed_removed(void **state)
 	assert_int_equal(
 	    value("SELECT count(*) FROM schedule") + value("SELECT count(*) FROM firing"), 0);
 	assert_int_equal(value("SELECT count(*) FROM audit WHERE entity = 'schedule'"), 6);
+}
+
+/* Many at one time all come, those that are due for longest first. */
+static void
+many_at_once(void **state)
+{
+	(void)state;
+	sql("INSERT INTO schedule (name, every_ms, zone, missed, argv, cwd, by_uid, added_at, start_at,"
+	    "  seen_at, next_at)"
+	    " WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)"
+	    " SELECT 's' || i, 86400000, 'UTC', 'run', '[\"true\"]', '/', 0, now_ms(), now_ms() + 1000 - i / 2,"
+	    "  now_ms(), now_ms() + 1000 - i / 2 FROM n");
+	later(1000);
+	assert_int_equal(wake(), 200);
+	assert_int_equal(value("SELECT count(*) FROM session"), 200);
+	assert_int_equal(
+	    value("SELECT count(*) FROM firing AS a JOIN firing AS b ON b.id = a.id + 1"
+		  " WHERE b.due_at < a.due_at"),
+	    0);
+	sql("UPDATE session SET cancel_at = now_ms()");
 }
 
 /* By hand it begins now, moves nothing, and is refused while one lives. */
@@ -665,6 +688,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(wrong_ones, make, drop),
 	    cmocka_unit_test_setup_teardown(refused_session_is_said, make, drop),
 	    cmocka_unit_test_setup_teardown(paused_resumed_removed, make, drop),
+	    cmocka_unit_test_setup_teardown(many_at_once, make, drop),
 	    cmocka_unit_test_setup_teardown(by_hand, make, drop),
 	    cmocka_unit_test_setup_teardown(some_are_kept, make, drop),
 	    cmocka_unit_test_setup_teardown(rows_hold, make, drop),
