@@ -1541,8 +1541,21 @@ SELECT f.id,
                     AND (f.pairing_id IS NULL OR r.verdict = 'deny')))) AS held
   FROM egress_flow AS f;
 
+CREATE TABLE egress_counted (
+    id   INTEGER PRIMARY KEY CHECK (id = 1),
+    live INTEGER NOT NULL CHECK (live >= 0),
+    last INTEGER NOT NULL CHECK (last >= 0)
+) STRICT;
+
 CREATE TRIGGER egress_flow_born BEFORE INSERT ON egress_flow
 BEGIN
+    UPDATE egress_counted
+       SET live = (SELECT count(*) FROM egress_flow WHERE ended_at IS NULL),
+           last = (SELECT coalesce(max(id), 0) FROM egress_flow)
+     WHERE NEW.state <> 'refused'
+       AND live + (SELECT coalesce(max(id), 0) FROM egress_flow) - last
+        >= min((SELECT value FROM setting WHERE name = 'egress.live'),
+               (SELECT value FROM setting WHERE name = 'egress.live_each'));
     SELECT CASE
            WHEN NEW.state NOT IN ('asked', 'open') AND NEW.state <> 'refused'
            THEN RAISE(ABORT, 'egress.transition|a connection begins as asked, open or refused')
@@ -1558,13 +1571,14 @@ BEGIN
            THEN RAISE(ABORT, 'run.over|this run is over')
            WHEN NEW.host = ''
            THEN RAISE(ABORT, 'egress.host|there is no name or address to reach')
-           WHEN (SELECT max(id) - (SELECT min(id) FROM egress_flow WHERE ended_at IS NULL) + 1 FROM egress_flow)
-             >= min((SELECT value FROM setting WHERE name = 'egress.live'),
-                    (SELECT value FROM setting WHERE name = 'egress.live_each'))
-            AND (SELECT count(*) >= (SELECT value FROM setting WHERE name = 'egress.live')
-                     OR sum(uid IS NEW.uid AND pairing_id IS NEW.pairing_id)
-                        >= (SELECT value FROM setting WHERE name = 'egress.live_each')
-                   FROM egress_flow WHERE ended_at IS NULL)
+           WHEN (SELECT live + (SELECT coalesce(max(id), 0) FROM egress_flow) - last FROM egress_counted)
+             >= (SELECT value FROM setting WHERE name = 'egress.live')
+           THEN RAISE(ABORT, 'egress.busy|too many connections are open')
+           WHEN (SELECT live + (SELECT coalesce(max(id), 0) FROM egress_flow) - last FROM egress_counted)
+             >= (SELECT value FROM setting WHERE name = 'egress.live_each')
+            AND (SELECT count(*) FROM egress_flow
+                  WHERE ended_at IS NULL AND uid IS NEW.uid AND pairing_id IS NEW.pairing_id)
+             >= (SELECT value FROM setting WHERE name = 'egress.live_each')
            THEN RAISE(ABORT, 'egress.busy|too many connections are open')
            END;
 END;
@@ -1682,7 +1696,8 @@ END;
 CREATE VIEW egress_flow_opened AS
 SELECT id, uid, pairing_id, run_id, surface, host, port, addresses FROM egress_flow WHERE state = 'open';
 
-CREATE VIEW egress_flow_unjudged AS SELECT id, uid, pairing_id, run_id, host, port, addresses FROM egress_flow_opened;
+CREATE VIEW egress_flow_unjudged AS
+SELECT id, uid, pairing_id, run_id, host, port, addresses FROM egress_flow_opened;
 
 CREATE TRIGGER egress_flow_judged INSTEAD OF INSERT ON egress_flow_opened
 WHEN NOT EXISTS (SELECT 1 FROM egress_way WHERE host = NEW.host AND port = NEW.port
@@ -1714,8 +1729,8 @@ BEGIN
            END
       FROM egress_vetting WHERE id = NEW.id;
     INSERT INTO egress_way (host, port, uid, pairing_id, run_id, addresses)
-    VALUES (NEW.host, NEW.port, coalesce(NEW.uid, -1), coalesce(NEW.pairing_id, -1), coalesce(NEW.run_id, -1),
-            NEW.addresses);
+    VALUES (NEW.host, NEW.port, coalesce(NEW.uid, -1), coalesce(NEW.pairing_id, -1),
+            coalesce(NEW.run_id, -1), NEW.addresses);
     DELETE FROM egress_way
      WHERE id <= (SELECT max(id) FROM egress_way) - (SELECT value FROM setting WHERE name = 'egress.ways');
 END;
@@ -2157,14 +2172,14 @@ CREATE TABLE egress_request (
     websocket INTEGER NOT NULL DEFAULT 0 CHECK (websocket IN (0, 1)),
     within_id INTEGER REFERENCES egress_within (id),           -- by which it is allowed, where narrowed
     token_id  INTEGER REFERENCES token (id),                   -- that goes with it
-    state     TEXT    NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'done', 'refused')),
+    state     TEXT    NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'done', 'failed', 'refused')),
     status    INTEGER CHECK (status BETWEEN 100 AND 999),      -- of the answer
     asked_at  INTEGER NOT NULL,
     ended_at  INTEGER,
     code      TEXT,
     why       TEXT    CHECK (length(why) <= 512),
     CHECK ((state = 'open') = (ended_at IS NULL)),
-    CHECK ((state = 'refused') = (code IS NOT NULL)),
+    CHECK ((state IN ('failed', 'refused')) = (code IS NOT NULL)),
     CHECK ((state = 'done') = (status IS NOT NULL))
 ) STRICT;
 
@@ -2278,6 +2293,14 @@ BEGIN
 END;
 
 CREATE TRIGGER egress_request_audit_refused AFTER INSERT ON egress_request WHEN NEW.state = 'refused'
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('op', 'egress_request', NEW.id, NEW.state, '',
+            json_object('flow', NEW.flow_id, 'method', NEW.method, 'host', NEW.host, 'path', NEW.path,
+                        'code', NEW.code));
+END;
+
+CREATE TRIGGER egress_request_audit_failed AFTER UPDATE OF state ON egress_request WHEN NEW.state = 'failed'
 BEGIN
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('op', 'egress_request', NEW.id, NEW.state, '',
@@ -3871,7 +3894,11 @@ BEGIN
     SELECT RAISE(ABORT, 'policy.history|a decision is history');
 END;
 
+CREATE VIEW decision_kept AS
+SELECT iif(value > 0, now_ms() - value * 86400000, 0) AS since FROM setting WHERE name = 'retention.decision';
+
 CREATE TRIGGER decision_stays BEFORE DELETE ON decision
+WHEN OLD.at >= (SELECT since FROM decision_kept) OR OLD.id = (SELECT max(id) FROM decision)
 BEGIN
     SELECT RAISE(ABORT, 'policy.history|a decision is history');
 END;
@@ -3882,6 +3909,8 @@ BEGIN
 END;
 
 CREATE TRIGGER decision_gate_stays BEFORE DELETE ON decision_gate
+WHEN (SELECT at FROM decision WHERE id = OLD.decision_id) >= (SELECT since FROM decision_kept)
+  OR OLD.decision_id = (SELECT max(id) FROM decision)
 BEGIN
     SELECT RAISE(ABORT, 'policy.history|a decision is history');
 END;
@@ -3892,8 +3921,29 @@ BEGIN
 END;
 
 CREATE TRIGGER decision_found_stays BEFORE DELETE ON decision_found
+WHEN (SELECT at FROM decision WHERE id = OLD.decision_id) >= (SELECT since FROM decision_kept)
+  OR OLD.decision_id = (SELECT max(id) FROM decision)
 BEGIN
     SELECT RAISE(ABORT, 'policy.history|a decision is history');
+END;
+
+CREATE VIEW decision_due AS
+SELECT max(id) AS gone_to, count(*) AS n
+  FROM (SELECT id FROM decision
+         WHERE id < (SELECT min(id) FROM decision
+                      WHERE at >= (SELECT since FROM decision_kept) OR id = (SELECT max(id) FROM decision))
+         ORDER BY id LIMIT (SELECT value FROM setting WHERE name = 'retention.batch'))
+HAVING count(*) > 0;
+
+CREATE TRIGGER decision_due_goes INSTEAD OF DELETE ON decision_due
+BEGIN
+    DELETE FROM decision_gate WHERE decision_id <= OLD.gone_to;
+    DELETE FROM decision_found WHERE decision_id <= OLD.gone_to;
+    DELETE FROM decision WHERE id <= OLD.gone_to;
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    SELECT 'management', 'retention', 'decision', 'removed', '',
+           json_object('rows', OLD.n, 'to', OLD.gone_to, 'days', value)
+      FROM setting WHERE name = 'retention.decision';
 END;
 
 CREATE VIEW decision_made AS
@@ -4820,8 +4870,7 @@ SELECT s.id, s.next_at AS due_at, s.round, s.name, s.worker, s.argv, s.cwd, s.by
             ELSE '' END AS why
   FROM schedule AS s
  WHERE s.state = 'active' AND s.next_at <= now_ms()
-   AND EXISTS (SELECT 1 FROM live_instance WHERE state = 'ready')
- ORDER BY s.next_at, s.id;
+   AND EXISTS (SELECT 1 FROM live_instance WHERE state = 'ready');
 
 CREATE VIEW schedule_set_back AS
 SELECT s.id, due_next(s.cron, s.zone, s.every_ms, s.start_at, now_ms()
@@ -6267,6 +6316,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('remote.ttl_max_ms', 31536000000, 'ms', 1000, 315360000000, 'longest life of a credential'),
     ('remote.ttl_ms', 2592000000, 'ms', 1000, 31536000000, 'life of a credential where none is said'),
     ('remote.window_ms', 3600000, 'ms', 1000, 86400000, 'how long a wrong secret is held against its address'),
+    ('retention.decision', 365, 'days', 0, 36500, 'how long decisions about tools are kept, gate by gate; 0: for ever'),
     ('root.tasks', 96, 'tasks', 8, 100000, 'processes and threads of a command as root'),
     ('rotate.try_ms', 86400000, 'ms', 1000, 2592000000, 'how long new endpoints are tried before the order has failed'),
     ('run.ask_ms', 60000, 'ms', 100, 3600000, 'how long a person may take to answer bastion run --ask'),
@@ -6426,6 +6476,9 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('grant.many', 75, 429, 'drop a grant that is not needed any more, or wait until one ends'),
     ('grant.rate', 75, 429, 'wait until its rate lets it be used again'),
     ('grant.window', 75, 429, 'wait until its window opens'),
+    ('instance.slow', 75, 504, 'wait, and look: bastion status'),
+    ('instance.start', 1, 500, 'read the file that it names, or see it start: bastion serve'),
+    ('instance.stop', 126, 403, 'end it as the user whose daemon it is, or as root'),
     ('lane.line', 126, 403, 'ask on a connection of your own'),
     ('launch.failed', 1, 500, 'see the reason; then run it again'),
     ('listen.fixed', 126, 409, 'give the new address: bastion host listen'),
@@ -6668,6 +6721,7 @@ INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('egress_request', '', 'open'),
     ('egress_request', '', 'refused'),
     ('egress_request', 'open', 'done'),
+    ('egress_request', 'open', 'failed'),
     ('egress_rule', '', 'active'),
     ('egress_rule', 'active', 'dropped'),
     ('firing', '', 'running'),
@@ -6797,6 +6851,9 @@ INSERT INTO egress_preset (name, suffix, port, doc) VALUES
     ('npm', 'registry.npmjs.org', 443, 'the registry of npm'),
     ('pypi', 'files.pythonhosted.org', 443, 'the packages'),
     ('pypi', 'pypi.org', 443, 'the index of Python packages');
+
+INSERT INTO egress_counted (id, live, last) VALUES
+    (1, 0, 0);
 
 INSERT INTO op (name, usage, summary, class) VALUES
     ('file:move', 'FROM TO', 'move a file or folder within its file system, onto nothing', 'action'),
