@@ -535,33 +535,6 @@ judged_ways_hold_until_something_changes(void **state)
 	    "egress.unknown");
 }
 
-#define OF_RUN(run)                                                                                 \
-	"INSERT INTO egress_flow (uid, surface, host, port, asked_at, state, addresses, opened_at," \
-	" run_id) VALUES (1000, 'connect', 'a.example', 443, now_ms(), 'open',"                     \
-	" '[\"198.51.100.8\"]', now_ms(), " run ")"
-
-/* What one run may is judged for that run: neither another nor its user has it. */
-static void
-ways_are_of_one_run(void **state)
-{
-	(void)state;
-	assert_int_equal(store_begin(s.db), 0);
-	assert_true(process_self(s.db) > 0);
-	assert_int_equal(store_commit(s.db), 0);
-	assert_int_equal(
-	    scratch_sql(&s,
-		OWN "INSERT INTO sandbox_run (nonce, backend, process_id, uid, program, words, net,"
-		    " started_at) SELECT lower(hex(randomblob(16))), 'native', p.id, 1000, 'x', 1,"
-		    " 'sockets', now_ms() FROM process AS p, json_each('[1, 2]');"
-		    "INSERT INTO egress_rule (verdict, run_id, suffix, port, made_at, made_by_uid)"
-		    " SELECT 'allow', min(id), 'a.example', 443, now_ms(), 0 FROM sandbox_run"),
-	    0);
-	assert_int_equal(scratch_sql(&s, OF_RUN("(SELECT min(id) FROM sandbox_run)")), 0);
-	assert_int_equal(scratch_value(&s, WAYS), 1);
-	scratch_refused(&s, "egress.unknown", OF_RUN("(SELECT max(id) FROM sandbox_run)"));
-	scratch_refused(&s, "egress.unknown", THERE);
-}
-
 /* A way is for whom it was judged, and a deny that came while the name was looked up is heard. */
 static void
 ways_are_of_one_user(void **state)
@@ -722,7 +695,6 @@ main(void)
 	    cmocka_unit_test_setup_teardown(rules_are_for_whom_they_name, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(
 		judged_ways_hold_until_something_changes, set_up, tear_down),
-	    cmocka_unit_test_setup_teardown(ways_are_of_one_run, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(ways_are_of_one_user, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(ways_are_of_one_run, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(ways_are_bounded, set_up, tear_down),
