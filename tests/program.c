@@ -28,8 +28,11 @@ program_path(void)
 	char self[PATH_MAX - 32];
 	ssize_t n;
 
-	if (given != NULL && *given != '\0')
-		return given;
+	/* Some go to another folder before they run it. */
+	if (given != NULL && *given != '\0' && path[0] == '\0' && realpath(given, path) == NULL)
+		fail_msg("%s: %s", given, strerror(errno));
+	if (path[0] != '\0')
+		return path;
 	if ((n = readlink("/proc/self/exe", self, sizeof(self) - 1)) == -1)
 		fail_msg("/proc/self/exe: %s", strerror(errno));
 	self[n] = '\0';

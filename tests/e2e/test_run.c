@@ -104,6 +104,7 @@ set_up(void **state)
 	char command[2048], hosts[160], certificate[160];
 
 	(void)state;
+	program_path(); /* while we stand where its name is from */
 	if (getcwd(was, sizeof(was)) == NULL || !(isolated = netns_enter()))
 		return 0;
 	scratch_make(&s, HOME_BOX);
