@@ -45,8 +45,8 @@ CREATE TABLE remote_credential (
     id         INTEGER PRIMARY KEY,
     name       TEXT    NOT NULL CHECK (length(name) BETWEEN 1 AND 64 AND name GLOB '[A-Za-z0-9]*'
                        AND name NOT GLOB '*[^A-Za-z0-9._-]*' AND instr(name, char(0)) = 0),
-    selector   TEXT    NOT NULL UNIQUE CHECK (length(selector) = 16
-                       AND selector NOT GLOB '*[^0-9a-f]*'),   -- its row is found by that; no secret
+    found_by   TEXT    NOT NULL UNIQUE CHECK (length(found_by) = 16
+                       AND found_by NOT GLOB '*[^0-9a-f]*'),   -- its row is found by that; no secret
     digest     BLOB    CHECK (length(digest) = 32),            -- of the secret; gone with its time
     by_uid     INTEGER NOT NULL CHECK (by_uid >= 0),           -- whose sessions; who made it, by the kernel's word
     verbs      TEXT    NOT NULL CHECK (json_valid(verbs) AND json_type(verbs) = 'array'
@@ -97,7 +97,7 @@ BEGIN
      WHERE NOT EXISTS (SELECT 1 FROM state_rule
            WHERE entity = 'remote_credential' AND from_state = OLD.state AND to_state = NEW.state);
     SELECT RAISE(ABORT, 'remote.fixed|a credential keeps what it allows, and for how long')
-     WHERE NEW.id IS NOT OLD.id OR NEW.name IS NOT OLD.name OR NEW.selector IS NOT OLD.selector
+     WHERE NEW.id IS NOT OLD.id OR NEW.name IS NOT OLD.name OR NEW.found_by IS NOT OLD.found_by
         OR NEW.by_uid IS NOT OLD.by_uid OR NEW.verbs IS NOT OLD.verbs OR NEW.roots IS NOT OLD.roots
         OR NEW.created_at IS NOT OLD.created_at OR NEW.expires_at IS NOT OLD.expires_at
         OR NEW.digest IS NOT NULL;

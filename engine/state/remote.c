@@ -13,12 +13,12 @@ static const char CLEAR[] = "DELETE FROM remote_listen";
 static const char LISTEN[] = "INSERT INTO remote_listen (id, address, port, set_at)"
 			     " VALUES (1, :address, :port, now_ms())";
 static const char ADD[] =
-    "INSERT INTO remote_credential (name, selector, digest, by_uid, verbs, roots, created_at, expires_at)"
+    "INSERT INTO remote_credential (name, found_by, digest, by_uid, verbs, roots, created_at, expires_at)"
     " VALUES (:name, :selector, :digest, :uid, :verbs, :roots, now_ms(), now_ms()"
     "  + coalesce(nullif(:ttl, 0), (SELECT value FROM setting WHERE name = 'remote.ttl_ms')))";
 /* The newest of the name is the one that was ended just now. */
 static const char AGAIN[] =
-    "INSERT INTO remote_credential (name, selector, digest, by_uid, verbs, roots, created_at, expires_at)"
+    "INSERT INTO remote_credential (name, found_by, digest, by_uid, verbs, roots, created_at, expires_at)"
     " SELECT name, :selector, :digest, by_uid, verbs, roots, now_ms(),"
     "        now_ms() + coalesce(nullif(:ttl, 0), expires_at - created_at)"
     "   FROM remote_credential WHERE name = :name ORDER BY id DESC LIMIT 1";
@@ -27,7 +27,7 @@ static const char LIVE[] =
 static const char END[] =
     "UPDATE remote_credential SET state = :state, digest = NULL, ended_at = now_ms()"
     " WHERE name = :name AND state = 'active'";
-static const char DIGEST[] = "SELECT id, digest FROM remote_credential WHERE selector = :selector"
+static const char DIGEST[] = "SELECT id, digest FROM remote_credential WHERE found_by = :selector"
 			     " AND state = 'active' AND expires_at > now_ms()";
 static const char HELD[] = "SELECT until_at FROM remote_held WHERE origin = :origin";
 static const char TRIED[] = "INSERT INTO remote_try (at, origin, credential_id, result)"

@@ -143,7 +143,7 @@ one_text_is_the_secret(void **state)
 	assert_null(strstr(token, hex));
 	assert_int_equal(
 	    scratch_value(
-		&s, "SELECT digest = sha256(CAST(selector AS BLOB)) FROM remote_credential"),
+		&s, "SELECT digest = sha256(CAST(found_by AS BLOB)) FROM remote_credential"),
 	    0);
 	/* Rotated, the first is over, and the next allows the same. */
 	assert_int_equal(remote_rotate(s.db, s.key, "far", 0, second), 0);

@@ -332,7 +332,7 @@ secrets_are_for_one_role(void **state)
 		" VALUES ('b', randomblob(32), now_ms(), now_ms() + 1000);"
 		"INSERT INTO mcp_token (label, digest, created_at)"
 		" VALUES ('agent', randomblob(32), now_ms());"
-		"INSERT INTO remote_credential (name, selector, digest, by_uid, verbs, roots,"
+		"INSERT INTO remote_credential (name, found_by, digest, by_uid, verbs, roots,"
 		"  created_at, expires_at) VALUES ('far', '0123456789abcdef', randomblob(32), 0,"
 		"  '[\"run\"]', '[\"/srv\"]', now_ms(), now_ms() + 1000)") != 0)
 		fail_msg("%s", s.error);
