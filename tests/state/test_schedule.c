@@ -458,14 +458,17 @@ refused_session_is_said(void **state)
 	struct schedule_ask ask = every(MINUTE);
 
 	(void)state;
-	sql("INSERT INTO worker (name, argv, max_attempts, by_uid, added_at) VALUES ('w', '[\"true\"]', 3, 0, now_ms())");
+	sql("INSERT INTO worker (name, argv, max_attempts, backend, net, by_uid, added_at)"
+	    " VALUES ('w', '[\"true\"]', 3, 'none', 'host', 0, now_ms())");
 	ask.worker = "w";
 	ask.argv = "[\"x\"]";
 	add(ask);
 	later(MINUTE);
 	assert_int_equal(wake(), 1);
 	assert_int_equal(
-	    value("SELECT argv = '[\"true\",\"x\"]' AND max_attempts = 3 FROM session"), 1);
+	    value("SELECT argv = '[\"true\",\"x\"]' AND max_attempts = 3 AND backend = 'none'"
+		  " FROM session"),
+	    1);
 	work_is_done();
 	sql("DELETE FROM worker");
 	later(MINUTE);
