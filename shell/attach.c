@@ -3,7 +3,6 @@
 #include <sys/signalfd.h>
 
 #include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <sqlite3.h>
@@ -34,81 +33,11 @@ static const char BEGIN[] =
     "     INDEXED BY session_output_by_line WHERE session_id = :id AND line <= :from)), 0) - 1,"
     " first_seq - 1 FROM session WHERE id = :id";
 static const char OVER[] = "SELECT finished_at IS NOT NULL FROM session WHERE id = :id";
+
+/* The next rows, ${most} at most, and what they say, for the caller to free.  Return how many, or
+ * -1. */
 static int
-write_all(int fd, const char *data, size_t len)
-{
-	ssize_t n;
-
-	for (; len > 0; data += n, len -= (size_t)n)
-		if ((n = write(fd, data, len)) == -1) {
-			if (errno != EINTR)
-				return -1;
-			n = 0;
-		}
-	return 0;
-}
-
-/* What bastion itself says about it: not to be mistaken for the program's own words. */
-static void
-remark(struct attach *a, const char *text, size_t len)
-{
-	while (len > 0 && text[len - 1] == '\n')
-		len--;
-	fprintf(stderr, "%sbastion: %s: ", a->typing ? "\r\n" : "", a->name);
-	text_show(stderr, text, len);
-	fprintf(stderr, "%s\n", a->typing ? "\r" : "");
-}
-
-/* A row that was read, with its bytes. */
-struct row {
-	int64_t seq, line, lines;
-	char kind[5];
-	char *data;
-	size_t len;
-};
-
-/* The first row may begin before the line that was asked for. */
-static size_t
-bytes_before(const struct attach *a, const struct row *row)
-{
-	const char *at = row->data, *end = row->data + row->len;
-	int64_t line = row->line, lines = row->lines;
-
-	for (; line < a->from && lines > 1 && at < end; line++, lines--)
-		if ((at = memchr(at, '\n', (size_t)(end - at))) == NULL || ++at == end)
-			return 0;
-	return (size_t)(at - row->data);
-}
-
-static int
-row_show(struct attach *a, const struct row *row)
-{
-	char gap[96];
-	size_t skip;
-	int n;
-
-	if (row->seq != a->seq + 1) {
-		n = snprintf(gap, sizeof(gap),
-		    "lines %" PRId64 " to %" PRId64 " are not kept any more", a->lines + 1,
-		    row->line - 1);
-		remark(a, gap, (size_t)n);
-	}
-	a->seq = row->seq;
-	a->lines = row->line + row->lines;
-	if (strcmp(row->kind, "note") == 0) {
-		remark(a, row->data, row->len);
-		return 0;
-	}
-	skip = bytes_before(a, row);
-	if (write_all(strcmp(row->kind, "err") == 0 ? STDERR_FILENO : STDOUT_FILENO,
-		row->data + skip, row->len - skip) == 0)
-		return 0;
-	return refusal_errno(store_refusal(a->cli->db), "session.watch", "standard output");
-}
-
-/* The next rows, ${most} at most, for the caller to free.  Return how many, or -1. */
-static int
-rows_read(struct attach *a, struct row rows[ROWS_MAX], int most)
+rows_read(struct attach *a, struct session_row rows[ROWS_MAX], char *data[ROWS_MAX], int most)
 {
 	struct stmt *q;
 	int n = 0, rc;
@@ -116,19 +45,21 @@ rows_read(struct attach *a, struct row rows[ROWS_MAX], int most)
 	if ((q = store_sql(a->cli->db, ROWS)) == NULL)
 		return -1;
 	stmt_int(q, ":id", a->id);
-	stmt_int(q, ":seq", a->seq);
+	stmt_int(q, ":seq", a->view.seq);
 	stmt_int(q, ":most", most);
 	while ((rc = stmt_step(q)) == 1) {
-		rows[n] = (struct row){.seq = stmt_get_int(q, 0),
+		rows[n] = (struct session_row){.seq = stmt_get_int(q, 0),
 		    .line = stmt_get_int(q, 2),
 		    .lines = stmt_get_int(q, 3),
 		    .len = (size_t)sqlite3_column_bytes(stmt_handle(q), 4)};
 		snprintf(rows[n].kind, sizeof(rows[n].kind), "%s", stmt_get_text(q, 1));
-		if ((rows[n].data = malloc(rows[n].len + 1)) == NULL) {
+		if ((data[n] = malloc(rows[n].len + 1)) == NULL) {
 			stmt_done(q);
 			break;
 		}
-		memcpy(rows[n].data, sqlite3_column_blob(stmt_handle(q), 4), rows[n].len);
+		if (rows[n].len > 0)
+			memcpy(data[n], sqlite3_column_blob(stmt_handle(q), 4), rows[n].len);
+		rows[n].data = data[n];
 		n++;
 	}
 	if (rc == 0 || n > 0)
@@ -146,13 +77,15 @@ rows_read(struct attach *a, struct row rows[ROWS_MAX], int most)
 static int
 rows_show(struct attach *a, int most)
 {
-	struct row rows[ROWS_MAX];
-	int n = rows_read(a, rows, most), i, rc = 0;
+	struct session_row rows[ROWS_MAX];
+	char *data[ROWS_MAX];
+	int n = rows_read(a, rows, data, most), i, rc = 0;
 
 	for (i = 0; i < n; i++) {
-		if (rc == 0)
-			rc = row_show(a, &rows[i]);
-		free(rows[i].data);
+		if (rc == 0 && session_view_row(&a->view, &rows[i]) != 0)
+			rc = refusal_errno(
+			    store_refusal(a->cli->db), "session.watch", "standard output");
+		free(data[i]);
 	}
 	return rc == 0 ? n : -1;
 }
@@ -270,14 +203,14 @@ find_beginning(struct attach *a)
 	if ((q = store_sql(a->cli->db, BEGIN)) == NULL)
 		return -1;
 	stmt_int(q, ":id", a->id);
-	stmt_int(q, ":from", a->from);
+	stmt_int(q, ":from", a->view.from);
 	if (stmt_step(q) != 1)
 		return -1;
-	a->seq = a->from <= 1 ? 0 : stmt_get_int(q, 0);
+	a->view.seq = a->view.from <= 1 ? 0 : stmt_get_int(q, 0);
 	gone = stmt_get_int(q, 1);
 	stmt_done(q);
-	if (a->seq < 0 || (a->from > 1 && a->seq < gone))
-		a->seq = gone;
+	if (a->view.seq < 0 || (a->view.from > 1 && a->view.seq < gone))
+		a->view.seq = gone;
 	return 0;
 }
 
@@ -285,10 +218,10 @@ find_beginning(struct attach *a)
 static bool
 take_keys(struct attach *a, char lease[160], int64_t *fence)
 {
-	snprintf(lease, 160, "session/%s", a->name);
+	snprintf(lease, 160, "session/%s", a->view.name);
 	if (lease_take(a->cli->db, lease, LEASE_MS * 60 * 24, 0, fence) == 0)
 		return true;
-	remark(a, "somebody else types to it: you look on", 38);
+	session_view_remark(&a->view, "somebody else types to it: you look on", 38);
 	return false;
 }
 
@@ -314,7 +247,7 @@ attach_run(struct attach *a)
 	if (a->typing && tcgetattr(STDIN_FILENO, &before) == 0) {
 		raw = before;
 		cfmakeraw(&raw);
-		is_raw = tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0;
+		is_raw = a->view.raw = tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0;
 		type_size(a);
 	}
 	rc = find_beginning(a) != 0 ? -1 : follow(a, signals);

@@ -6,16 +6,15 @@
 #include <stdint.h>
 
 #include "shell/cli.h"
+#include "shell/session_view.h"
 
 struct attach {
 	struct cli *cli; /* open: ROLE_PERSON where it may be typed to */
 	int64_t id;
-	const char *name;
-	int64_t from;       /* the number of the first line to show */
-	bool follow;        /* until it is over; else what is there now */
-	bool typing;        /* it has a terminal or input, and we are at one */
-	bool left;          /* out: the person went away; it goes on */
-	int64_t seq, lines; /* out: the last row and line that were shown */
+	struct session_view view; /* name, from */
+	bool follow;              /* until it is over; else what is there now */
+	bool typing;              /* it has a terminal or input, and we are at one */
+	bool left;                /* out: the person went away; it goes on */
 };
 
 /**

@@ -12,6 +12,7 @@
 #include "net/http/json.h"
 #include "shell/remote.h"
 #include "shell/remote_session.h"
+#include "shell/session_view.h"
 #include "shell/text.h"
 
 #define NAME_BYTES 128
@@ -40,7 +41,7 @@ struct far {
 	struct remote_login login;
 	sqlite3 *json;
 	char name[NAME_BYTES + 1];
-	int64_t from, seq, lines;
+	struct session_view view;
 	int64_t until; /* the last row to show; -1: none is the last */
 	char *frame;   /* FRAME_MAX, and a NUL */
 	size_t len;
@@ -77,84 +78,32 @@ column(sqlite3_stmt *q, int i)
 }
 
 static int
-write_all(int fd, const char *data, size_t len)
-{
-	ssize_t n;
-
-	for (; len > 0; data += n, len -= (size_t)n)
-		if ((n = write(fd, data, len)) == -1) {
-			if (errno != EINTR)
-				return -1;
-			n = 0;
-		}
-	return 0;
-}
-
-/* What bastion says about it: not to be mistaken for the program's own words. */
-static void
-remark(const struct far *far, const char *text, size_t len)
-{
-	while (len > 0 && text[len - 1] == '\n')
-		len--;
-	fprintf(stderr, "bastion: %s on %s: ", far->name, far->login.name);
-	text_show(stderr, text, len);
-	fputc('\n', stderr);
-}
-
-/* What is before the line that was asked for is left out. */
-static int
-bytes_show(
-    struct far *far, const char *kind, int64_t line, int64_t lines, const char *data, size_t len)
-{
-	const char *end = data + len, *next;
-
-	for (; line < far->from && lines > 1 && data < end; line++, lines--) {
-		if ((next = memchr(data, '\n', (size_t)(end - data))) == NULL)
-			break;
-		data = next + 1;
-	}
-	if (line < far->from)
-		return 0;
-	return write_all(
-	    strcmp(kind, "err") == 0 ? STDERR_FILENO : STDOUT_FILENO, data, (size_t)(end - data));
-}
-
-static int
 row_show(struct far *far, sqlite3_stmt *q)
 {
-	int64_t seq = sqlite3_column_int64(q, 0), line = sqlite3_column_int64(q, 2);
-	int64_t lines = sqlite3_column_int64(q, 3);
-	const char *kind = column(q, 1), *text = column(q, 4), *coded = column(q, 5);
-	size_t len = (size_t)sqlite3_column_bytes(q, 4), n;
-	char gap[96], *data = NULL;
+	struct session_row row = {.seq = sqlite3_column_int64(q, 0),
+	    .line = sqlite3_column_int64(q, 2),
+	    .lines = sqlite3_column_int64(q, 3),
+	    .data = column(q, 4),
+	    .len = (size_t)sqlite3_column_bytes(q, 4)};
+	const char *coded = column(q, 5);
+	char *data = NULL;
+	size_t n;
 	int rc;
 
-	if (seq <= far->seq)
+	if (row.seq <= far->view.seq)
 		return -1; /* rows come in order */
-	if (seq != far->seq + 1) {
-		rc = snprintf(gap, sizeof(gap),
-		    "lines %" PRId64 " to %" PRId64 " are not kept any more", far->lines + 1,
-		    line - 1);
-		remark(far, gap, (size_t)rc);
-	}
-	far->seq = seq;
-	far->lines = line + lines - 1;
+	snprintf(row.kind, sizeof(row.kind), "%s", column(q, 1));
 	if (coded[0] != '\0') {
 		n = strlen(coded);
 		if ((data = malloc(n)) == NULL ||
-		    sodium_base642bin((unsigned char *)data, n, coded, n, NULL, &len, NULL,
+		    sodium_base642bin((unsigned char *)data, n, coded, n, NULL, &row.len, NULL,
 			sodium_base64_VARIANT_ORIGINAL) != 0) {
 			free(data);
 			return -1;
 		}
-		text = data;
+		row.data = data;
 	}
-	if (strcmp(kind, "note") == 0) {
-		remark(far, text, len);
-		rc = 0;
-	} else {
-		rc = bytes_show(far, kind, line, lines, text, len);
-	}
+	rc = session_view_row(&far->view, &row);
 	free(data);
 	return rc;
 }
@@ -206,7 +155,7 @@ on_piece(void *ctx, struct http_call *call, const char *data, size_t len)
 		if (frame_show(far) != 0)
 			return far->failed = true, -1;
 		far->len = 0;
-		if (far->seq == far->until)
+		if (far->view.seq == far->until)
 			return -1;
 	}
 	return 0;
@@ -236,7 +185,8 @@ stream(struct far *far)
 	struct http_answer answer;
 	int rc;
 
-	snprintf(path, sizeof(path), "/v1/sessions/%s/output?after=%" PRId64, far->name, far->seq);
+	snprintf(
+	    path, sizeof(path), "/v1/sessions/%s/output?after=%" PRId64, far->name, far->view.seq);
 	far->len = far->error_len = 0;
 	far->error[0] = '\0';
 	rc = remote_ask(&far->login, &request, &answer, &far->cli->refusal);
@@ -246,7 +196,7 @@ stream(struct far *far)
 		    "what was answered is no session, or cannot be shown");
 		return far->code = cli_refuse(far->cli), -1;
 	}
-	if (far->seq == far->until)
+	if (far->view.seq == far->until)
 		return 0;
 	if (rc != 0) {
 		if (is_cut(&far->cli->refusal))
@@ -273,24 +223,24 @@ pause_ms(int64_t ms)
 static int
 follow(struct far *far)
 {
-	int64_t wait = AGAIN_MS, seq = far->seq;
+	int64_t wait = AGAIN_MS, seq = far->view.seq;
 	bool told = false;
 	int rc;
 
 	while ((rc = stream(far)) == 1) {
-		if (far->seq != seq) {
+		if (far->view.seq != seq) {
 			wait = AGAIN_MS;
 			told = false;
 		}
-		seq = far->seq;
+		seq = far->view.seq;
 		if (!told)
-			remark(far,
+			session_view_remark(&far->view,
 			    "the way is cut; going on as soon as there is one (Ctrl-C leaves)", 65);
 		told = true;
 		pause_ms(wait);
 		wait = wait * 2 < AGAIN_CAP ? wait * 2 : AGAIN_CAP;
 	}
-	if (rc == -1 || far->seq == far->until)
+	if (rc == -1 || far->view.seq == far->until)
 		return far->code;
 	if (strcmp(far->state, "done") != 0)
 		fprintf(stderr, "bastion: session: %s on %s is %s%s%s\n", far->name,
@@ -450,21 +400,21 @@ look(struct far *far, bool to_the_end)
 	sqlite3_stmt *q;
 	int rc;
 
-	far->from = far->s->from;
+	far->view.from = far->s->from;
 	if (far->s->tail > 0 || !to_the_end) {
 		snprintf(path, sizeof(path), "/v1/sessions/%s", far->name);
 		if ((rc = ask(far, "GET", path, NULL, NULL, 0, &text)) != 0)
 			return rc;
 		if ((q = query(far, MEMBER, text, strlen(text))) != NULL) {
 			if (far->s->tail > 0)
-				far->from = sqlite3_column_int64(q, 1) - far->s->tail + 1;
+				far->view.from = sqlite3_column_int64(q, 1) - far->s->tail + 1;
 			if (!to_the_end)
 				far->until = sqlite3_column_int64(q, 2);
 		}
 		sqlite3_finalize(q);
 		free(text);
 	}
-	return far->seq == far->until ? 0 : follow(far);
+	return far->view.seq == far->until ? 0 : follow(far);
 }
 
 static int
@@ -555,6 +505,7 @@ remote_session(struct cli *cli, const struct remote_session *s)
 	far->cli = cli;
 	far->s = s;
 	far->until = -1;
+	far->view = (struct session_view){.name = far->name, .machine = far->login.name};
 	rc = remote_login_load(s->remote, &far->login, &cli->refusal) == 0 ? act(far)
 									   : cli_refuse(cli);
 	sqlite3_close(far->json);

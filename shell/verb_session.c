@@ -170,8 +170,7 @@ look(struct cli *cli, const char *name, const struct found *f, const struct opti
 {
 	struct attach a = {.cli = cli,
 	    .id = f->id,
-	    .name = name,
-	    .from = o->tail > 0 ? f->lines - o->tail + 1 : o->from,
+	    .view = {.name = name, .from = o->tail > 0 ? f->lines - o->tail + 1 : o->from},
 	    .follow = follow,
 	    .typing = follow && (f->terminal || f->input)};
 
