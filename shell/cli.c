@@ -391,6 +391,17 @@ cli_list(struct cli *cli, struct stmt *q, const char *none)
 	return 0;
 }
 
+int
+cli_list_all(struct cli *cli, const char *sql, bool all, const char *none)
+{
+	struct stmt *q;
+
+	if (cli_open(cli, ROLE_READER) != 0 || (q = store_sql(cli->db, sql)) == NULL)
+		return cli_refuse(cli);
+	stmt_int(q, ":all", all);
+	return cli_list(cli, q, none);
+}
+
 /* A line, byte by byte: what follows it is for whoever reads standard input next. */
 static ssize_t
 read_line(int fd, char *out, size_t size)

@@ -125,6 +125,13 @@ int cli_show(struct cli *cli, struct stmt *q);
 int cli_list(struct cli *cli, struct stmt *q, const char *none);
 
 /**
+ * cli_list_all(cli, sql, all, none):
+ * Open the database for reading and list, as cli_list, the rows of ${sql}, whose parameter :all
+ * says whether what is over is wanted too.
+ */
+int cli_list_all(struct cli *cli, const char *sql, bool all, const char *none);
+
+/**
  * cli_secret(prompt, out, size):
  * Ask for a line on the terminal without showing it; where standard input is no terminal, read the
  * line from there, and not a byte more.  Return its length without the line's end; or -1, with

@@ -34,18 +34,6 @@ factor_option(void *ctx, int val, const char *arg)
 	return 0;
 }
 
-static int
-list(struct cli *cli, bool all)
-{
-	struct stmt *q;
-
-	if (cli_open(cli, ROLE_READER) != 0 || (q = store_sql(cli->db, LIST)) == NULL)
-		return cli_refuse(cli);
-	stmt_int(q, ":all", all);
-	return cli_list(cli, q,
-	    "No factor is enrolled. Without one nobody can approve: bastion factor add totp");
-}
-
 /* The one time that the secret is shown. */
 static void
 show_totp(const struct cli *cli, const struct factor_totp *totp, const char *label)
@@ -154,7 +142,8 @@ verb_factor(struct cli *cli, int argc, char **argv)
 		return first == -2 ? 0 : 2;
 	words = argc - first;
 	if (words == 0 || (words == 1 && strcmp(argv[first], "ls") == 0))
-		return list(cli, o.all);
+		return cli_list_all(cli, LIST, o.all,
+		    "No factor is enrolled. Without one nobody can approve: bastion factor add totp");
 	if (strcmp(argv[first], "add") == 0)
 		return add(cli, words - 1, argv + first + 1, o.label);
 	if (strcmp(argv[first], "drop") == 0 && words == 2)

@@ -40,17 +40,12 @@ verb_host_boxes(struct cli *cli, int argc, char **argv)
 	static const struct option longopts[] = {
 	    {"all", no_argument, NULL, 'a'}, {NULL, 0, NULL, 0}};
 	bool all = false;
-	struct stmt *q;
 	int first;
 
 	if ((first = cli_options(cli, argc, argv, longopts, boxes_option, &all)) < 0)
 		return first == -2 ? 0 : 2;
 	if (first < argc)
 		return cli_usage(cli, "unexpected word: %s", argv[first]);
-	if (cli_open(cli, ROLE_READER) != 0 ||
-	    (q = store_sql(cli->db, cli->mode == CLI_JSON ? RAW : BOXES)) == NULL)
-		return cli_refuse(cli);
-	stmt_int(q, ":all", all);
-	return cli_list(
-	    cli, q, "No machine is paired with this Host. Invite one: bastion host invite NAME");
+	return cli_list_all(cli, cli->mode == CLI_JSON ? RAW : BOXES, all,
+	    "No machine is paired with this Host. Invite one: bastion host invite NAME");
 }

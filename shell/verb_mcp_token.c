@@ -40,17 +40,6 @@ on_option(void *ctx, int val, const char *arg)
 }
 
 static int
-list(struct cli *cli, bool all)
-{
-	struct stmt *q;
-
-	if (cli_open(cli, ROLE_READER) != 0 || (q = store_sql(cli->db, LIST)) == NULL)
-		return cli_refuse(cli);
-	stmt_int(q, ":all", all);
-	return cli_list(cli, q, "No agent has a token. Make one: bastion mcp token add LABEL");
-}
-
-static int
 add(struct cli *cli, const char *label)
 {
 	unsigned char secret[TOKEN_BYTES], digest[crypto_hash_sha256_BYTES];
@@ -139,7 +128,8 @@ verb_mcp_token(struct cli *cli, int argc, char **argv)
 		return first == -2 ? 0 : 2;
 	what = first < argc ? argv[first] : "ls";
 	if (strcmp(what, "ls") == 0 && argc - first <= 1)
-		return list(cli, o.all);
+		return cli_list_all(cli, LIST, o.all,
+		    "No agent has a token. Make one: bastion mcp token add LABEL");
 	if ((strcmp(what, "add") != 0 && strcmp(what, "drop") != 0) || argc - first != 2)
 		return cli_usage(cli, "say ls, add LABEL or drop LABEL");
 	if (cli_open(cli, ROLE_PERSON) != 0)

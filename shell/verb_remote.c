@@ -61,18 +61,6 @@ take_option(void *ctx, int val, const char *arg)
 }
 
 static int
-list(struct cli *cli, bool all)
-{
-	struct stmt *q;
-
-	if (cli_open(cli, ROLE_READER) != 0 || (q = store_sql(cli->db, LIST)) == NULL)
-		return cli_refuse(cli);
-	stmt_int(q, ":all", all);
-	return cli_list(
-	    cli, q, "No other machine may come. Make a secret for one: bastion remote add NAME");
-}
-
-static int
 tries(struct cli *cli)
 {
 	if (cli_open(cli, ROLE_READER) != 0)
@@ -196,7 +184,8 @@ act(struct cli *cli, const struct options *o, int n, char **words)
 	const char *what = n == 0 ? "ls" : words[0];
 
 	if (strcmp(what, "ls") == 0 && n <= 1)
-		return list(cli, o->all);
+		return cli_list_all(cli, LIST, o->all,
+		    "No other machine may come. Make a secret for one: bastion remote add NAME");
 	if (strcmp(what, "tries") == 0 && n == 1)
 		return tries(cli);
 	if (strcmp(what, "listen") == 0 && n <= 2)

@@ -47,18 +47,6 @@ token_option(void *ctx, int val, const char *arg)
 	}
 }
 
-static int
-list(struct cli *cli, bool all)
-{
-	struct stmt *q;
-
-	if (cli_open(cli, ROLE_READER) != 0 || (q = store_sql(cli->db, LIST)) == NULL)
-		return cli_refuse(cli);
-	stmt_int(q, ":all", all);
-	return cli_list(
-	    cli, q, "There is no token. Add one: bastion token add NAME --host HOST <FILE");
-}
-
 /* From standard input, into ${secret}, TOKEN_SECRET_MAX + 2 bytes. */
 static int
 secret_read(struct cli *cli, char *secret)
@@ -196,7 +184,8 @@ verb_token(struct cli *cli, int argc, char **argv)
 	words = argc - first;
 	what = words > 0 ? argv[first] : "ls";
 	if (words <= 1 && strcmp(what, "ls") == 0)
-		return list(cli, o.all);
+		return cli_list_all(cli, LIST, o.all,
+		    "There is no token. Add one: bastion token add NAME --host HOST <FILE");
 	if (words == 2 && strcmp(what, "add") == 0)
 		return add(cli, argv[first + 1], &o);
 	if (words == 2 && strcmp(what, "rotate") == 0)
