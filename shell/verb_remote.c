@@ -226,7 +226,8 @@ act(struct cli *cli, const struct options *o, int n, char **words)
  * under TLS; the certificate is one of this machine's own authority, whose pin the other side
  * keeps. add writes a secret to standard output, once; only a keyed digest is kept. Sessions run as
  * the user who made the credential, in its folders or beneath. LIST is run,list,attach,send,cancel
- * unless said: run starts workers, with words that are no options; command starts anything. revoke
+ * unless said: run starts workers, with words that are no options; command starts anything; bundle
+ * copies repositories here (bastion session run --repo). revoke
  * and rotate end every open connection of the credential at once. Wrong secrets are told late, and
  * hold their address for ever longer (settings remote.*); tries lists them.
  */

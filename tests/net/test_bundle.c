@@ -342,7 +342,7 @@ names_and_folders(void **state)
 
 /* BU-09, BU-10: without the verb, without a right secret, for another's copy: nothing. */
 static void
-who_may_not(void **state)
+who_may_not_copy(void **state)
 {
 	char other[REMOTE_TOKEN_LEN + 1], body[512];
 	int64_t id;
@@ -425,7 +425,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(other_bytes, make, drop),
 	    cmocka_unit_test_setup_teardown(who_says_nothing, make, drop),
 	    cmocka_unit_test_setup_teardown(names_and_folders, make, drop),
-	    cmocka_unit_test_setup_teardown(who_may_not, make, drop),
+	    cmocka_unit_test_setup_teardown(who_may_not_copy, make, drop),
 	    cmocka_unit_test_setup_teardown(bounds, make, drop),
 	};
 

@@ -130,7 +130,7 @@ other_bytes(void **state)
 
 /* Names and places that lead elsewhere. */
 static void
-elsewhere(void **state)
+places_that_lead_elsewhere(void **state)
 {
 	(void)state;
 	assert_int_equal(
@@ -224,7 +224,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(there_and_replaced, make, drop),
 	    cmocka_unit_test_setup_teardown(other_bytes, make, drop),
-	    cmocka_unit_test_setup_teardown(elsewhere, make, drop),
+	    cmocka_unit_test_setup_teardown(places_that_lead_elsewhere, make, drop),
 	    cmocka_unit_test_setup_teardown(trees_of_an_attacker, make, drop),
 	    cmocka_unit_test_setup_teardown(too_much, make, drop),
 	    cmocka_unit_test_setup_teardown(told_to_end, make, drop),
