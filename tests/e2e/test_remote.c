@@ -259,6 +259,37 @@ with_a_repository(void **state)
 	assert_true(holds("e3.err", "--repo is for run --remote"));
 }
 
+/* What listens dies while a repository comes: it goes on behind what is there. */
+static void
+cut_while_it_is_copied(void **state)
+{
+	char command[512];
+	pid_t pid;
+
+	NEED(state);
+	assert_int_equal(
+	    over(there("git init -q big && cd big && git config user.email a@b &&"
+		       " git config user.name n && head -c 8000000 /dev/urandom >noise &&"
+		       " git add . && git commit -qm one")),
+	    0);
+	snprintf(command, sizeof(command),
+	    "exec $BASTION session run --remote vm --repo big --cwd %s -- sha256sum noise >big.out"
+	    " 2>big.err",
+	    work);
+	pid = there(command);
+	driver_until(&d, DRIVER_BOX, 1,
+	    "SELECT count(*) FROM remote_bundle WHERE name = 'big' AND received > 500000");
+	kill(driver_actor(&d, DRIVER_BOX, "net"), SIGKILL);
+	if (over(pid) != 0)
+		fail_msg("%s", text_of("big.err"));
+	assert_int_equal(over(there("grep -q $(sha256sum <big/noise | cut -c-64) big.out")), 0);
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX,
+		"SELECT count(*) FROM remote_bundles WHERE name = 'big' AND state = 'live'"
+		" AND generation = 1"),
+	    1);
+}
+
 /* RA-07, RF-51: the login is a file of the user's own; one that others could read is not
  * believed; the secret is in no argument and no variable. */
 static void
@@ -325,6 +356,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(run_from_afar),
 	    cmocka_unit_test(with_a_repository),
+	    cmocka_unit_test(cut_while_it_is_copied),
 	    cmocka_unit_test(a_login_is_ones_own),
 	    cmocka_unit_test(wrong_is_said_apart),
 	    cmocka_unit_test(cut_and_started_again),

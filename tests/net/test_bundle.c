@@ -294,9 +294,10 @@ who_says_nothing(void **state)
 	driver_does(&said, NULL, "settings", "set", "remote.bundle_stall_ms", "300", NULL);
 	assert_true((id = begin(token, "still", work, size, digest)) > 0);
 	driver_does(&said, NULL, "settings", "set", "remote.bundle_stall_ms", "30000", NULL);
-	assert_int_equal(give(token, id, 0, bundle, 1000), 200);
 	assert_string_equal(ends_as(token, id), "failed");
 	assert_non_null(strstr(answer.body, "nothing came"));
+	give(token, id, 0, bundle, 1000);
+	is_refused(409, "bundle.over");
 	assert_int_equal(shell("test -z \"$(ls -A work | grep still)\""), 0);
 }
 

@@ -206,6 +206,24 @@ too_much(void **state)
 	    0);
 }
 
+/* RF-59: killed at any moment of it, there is one whole copy, the old or the new. */
+static void
+killed(void **state)
+{
+	(void)state;
+	assert_int_equal(
+	    sh("unpack proj good; echo three >src/f; git -C src commit -qam two;"
+	       " git -C src bundle create -q ../second --all; b=second;"
+	       " for i in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19; do"
+	       "  unpack proj $b & p=$!; sleep 0.$((i / 10))$((i % 10));"
+	       "  kill -9 $(pgrep -P $p) 2>/dev/null || true; { wait $p || true; } 2>/dev/null;"
+	       "  git -C place/proj diff --quiet HEAD; git -C place/proj fsck 2>/dev/null;"
+	       "  case $b in good) b=second;; *) b=good;; esac; done;"
+	       " unpack proj good; test $(cat place/proj/f) = one;"
+	       " test \"$(ls -A place)\" = proj"),
+	    0);
+}
+
 /* Told to end, it leaves nothing. */
 static void
 told_to_end(void **state)
@@ -227,6 +245,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(places_that_lead_elsewhere, make, drop),
 	    cmocka_unit_test_setup_teardown(trees_of_an_attacker, make, drop),
 	    cmocka_unit_test_setup_teardown(too_much, make, drop),
+	    cmocka_unit_test_setup_teardown(killed, make, drop),
 	    cmocka_unit_test_setup_teardown(told_to_end, make, drop),
 	};
 
