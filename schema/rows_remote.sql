@@ -30,7 +30,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('bundle.over', 75, 409, 'begin it anew'),
     ('bundle.quota', 3, 413, 'raise the setting remote.bundle_total there'),
     ('bundle.size', 3, 413, 'raise the setting remote.bundle_bytes there'),
-    ('bundle.unknown', 2, 404, 'see bastion sql "SELECT * FROM remote_bundles" there'),
+    ('bundle.unknown', 2, 404, 'see bastion remote copies there'),
     ('remote.busy', 75, 503, 'try again later, or raise the setting remote.connections there'),
     ('remote.command', 126, 403, 'name a worker of that machine, or have a credential made with --verbs command'),
     ('remote.exists', 3, 409, 'give it another name, or rotate it: bastion remote rotate NAME'),

@@ -18,10 +18,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "engine/worker/sandbox_job.h"
 #include "engine/worker/tool.h"
 #include "engine/worker/unpack.h"
 
-#define GIT        "/usr/bin/git"
 #define BUNDLE     "bundle" /* in the folder beside the place, as are the next two */
 #define CHECK      "check"
 #define TREE       "tree"
@@ -194,6 +194,16 @@ take(struct copy *c, int in)
  * machine and of the user could name programs.  A bundle brings none.
  */
 
+/* A second line, should git be wrong about what it may write. */
+static int
+held(void)
+{
+	static struct sandbox_job job = {.step_count = 1};
+
+	job.steps[0] = (struct sandbox_step){.kind = STEP_WRITE, .target = ".", .folder = true};
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == -1 ? -1 : sandbox_landlock(&job);
+}
+
 static void
 git_child(struct copy *c, int out, char *const *words)
 {
@@ -222,9 +232,9 @@ git_child(struct copy *c, int out, char *const *words)
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == -1 || setpgid(0, 0) == -1 ||
 	    setrlimit(RLIMIT_CORE, &no_core) == -1 || setrlimit(RLIMIT_FSIZE, &file) == -1 ||
 	    fchdir(c->beside) == -1 || null == -1 || dup2(null, 0) == -1 ||
-	    dup2(out == -1 ? null : out, 1) == -1)
+	    dup2(out == -1 ? null : out, 1) == -1 || held() == -1)
 		_exit(127);
-	execve(GIT, argv, env);
+	execve(c->u->git, argv, env);
 	_exit(127);
 }
 
@@ -445,6 +455,7 @@ unpack_main(int argc, char **argv)
 	u.folder = argv[2];
 	u.name = argv[3];
 	u.sha256 = argv[5];
+	u.git = "/usr/bin/git";
 	sigaction(SIGTERM, &act, NULL);
 	sigaction(SIGHUP, &act, NULL);
 	sigaction(SIGINT, &act, NULL);

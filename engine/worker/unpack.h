@@ -13,6 +13,7 @@ struct unpack {
 	int64_t stall_ms;   /* longest wait for the next byte */
 	int64_t git_ms;     /* longest time of each step of git's */
 	int64_t unpacked;   /* bytes of the files in its head, at most */
+	const char *git;    /* the program */
 };
 
 /**
@@ -20,7 +21,8 @@ struct unpack {
  * Take the bundle from ${in}, check it, have git unpack it beside its place, and change places
  * with what was there, which another bundle brought or nothing: there is no moment in which neither
  * is.  Git starts no program of the repository's or the user's, dials nothing, and keeps nothing of
- * another configuration.  Whatever else happens, what was there stays, and nothing is left beside
+ * another configuration; where the kernel has Landlock, it writes beside the place alone, and in
+ * /tmp and /dev.  Whatever else happens, what was there stays, and nothing is left beside
  * it but by SIGKILL; the next copy to this place removes that.  Return 0, or -1 with ${r}
  * bundle.size, bundle.digest, bundle.failed.
  */

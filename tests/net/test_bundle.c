@@ -228,6 +228,9 @@ a_repository_arrives(void **state)
 			     "SELECT count(*) FROM audit WHERE entity = 'remote_bundle'"
 			     " AND action = 'asked' AND who GLOB 'remote:laptop(*)'"),
 	    2);
+	driver_does(&said, NULL, "remote", "copies", "--json", NULL);
+	assert_non_null(strstr(said.out, "\"state\":\"replaced\""));
+	assert_non_null(strstr(said.out, "\"state\":\"live\""));
 	/* What is there outlives the session that brought it. */
 	driver_does(&said, NULL, "session", "rm", "bundle-2", NULL);
 	driver_does(&said, NULL, "session", "rm", "bundle-1", NULL);

@@ -9,10 +9,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/landlock.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "engine/worker/unpack.h"
 #include "tests/program.h"
+#include "tests/slower.h"
 
 static char dir[64], *program;
 
@@ -59,7 +64,7 @@ static int
 make(void **state)
 {
 	(void)state;
-	strcpy(dir, "/tmp/bastion-unpack-XXXXXX");
+	strcpy(dir, "/var/tmp/bastion-unpack-XXXXXX");
 	assert_non_null(mkdtemp(dir));
 	assert_non_null(program = realpath(program_path(), NULL));
 	assert_int_equal(
@@ -206,17 +211,60 @@ too_much(void **state)
 	    0);
 }
 
+/* A git that does what it should not reaches nothing but the folder beside the place. */
+static void
+a_git_that_is_wrong(void **state)
+{
+	char git[96], folder[96];
+	struct unpack u = {.folder = folder,
+	    .name = "wrong",
+	    .size = 1,
+	    .sha256 = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881",
+	    .stall_ms = 20000,
+	    .git_ms = 1000 * SLOWER, /* where it could do what it should, it sleeps so long */
+	    .unpacked = 1000000,
+	    .git = git};
+	struct refusal r = {.code = ""};
+	int status, in[2];
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(
+	    sh("printf '#!/bin/sh\\ncd %s\\ntouch wrong place/wrong.2 2>/dev/null\\n"
+	       "touch place/.wrong.bundle/right && sleep 600\\n' $PWD >git; chmod +x git"),
+	    0);
+	snprintf(git, sizeof(git), "%s/git", dir);
+	snprintf(folder, sizeof(folder), "%s/place", dir);
+	assert_int_equal(pipe(in), 0);
+	assert_int_equal(write(in[1], "x", 1), 1);
+	close(in[1]);
+	if ((pid = fork()) == 0)
+		_exit(chdir(folder) == 0 && unpack_run(&u, in[0], &r) == -1 &&
+			      strstr(r.why, "took longer") != NULL
+			  ? 0
+			  : 1);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	close(in[0]);
+	assert_int_equal(status, 0);
+	if (syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) < 2) {
+		print_message("skipped: no Landlock here\n");
+		skip();
+	}
+	assert_int_equal(
+	    sh("test ! -e wrong; test ! -e place/wrong.2; test -z \"$(ls -A place)\""), 0);
+}
+
 /* RF-59: killed at any moment of it, there is one whole copy, the old or the new. */
 static void
 killed(void **state)
 {
 	(void)state;
 	assert_int_equal(
-	    sh("unpack proj good; echo three >src/f; git -C src commit -qam two;"
+	    sh("exec 2>killed.err; unpack proj good; echo three >src/f; git -C src commit -qam two;"
 	       " git -C src bundle create -q ../second --all; b=second;"
 	       " for i in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19; do"
 	       "  unpack proj $b & p=$!; sleep 0.$((i / 10))$((i % 10));"
-	       "  kill -9 $(pgrep -P $p) 2>/dev/null || true; { wait $p || true; } 2>/dev/null;"
+	       "  kill -9 $(pgrep -P $p) 2>/dev/null || true; wait $p || true;"
 	       "  git -C place/proj diff --quiet HEAD; git -C place/proj fsck 2>/dev/null;"
 	       "  case $b in good) b=second;; *) b=good;; esac; done;"
 	       " unpack proj good; test $(cat place/proj/f) = one;"
@@ -245,6 +293,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(places_that_lead_elsewhere, make, drop),
 	    cmocka_unit_test_setup_teardown(trees_of_an_attacker, make, drop),
 	    cmocka_unit_test_setup_teardown(too_much, make, drop),
+	    cmocka_unit_test_setup_teardown(a_git_that_is_wrong, make, drop),
 	    cmocka_unit_test_setup_teardown(killed, make, drop),
 	    cmocka_unit_test_setup_teardown(told_to_end, make, drop),
 	};
