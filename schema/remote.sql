@@ -74,10 +74,10 @@ BEGIN
         OR NEW.name GLOB '*[^A-Za-z0-9._-]*' OR instr(NEW.name, char(0)) > 0;
     SELECT RAISE(ABORT, 'remote.exists|a credential of this name is live')
      WHERE EXISTS (SELECT 1 FROM remote_credential WHERE name = NEW.name AND state = 'active');
-    SELECT RAISE(ABORT, 'remote.verbs|the verbs are run, command, list, attach, send, cancel, each once')
+    SELECT RAISE(ABORT, 'remote.verbs|the verbs are run, command, list, attach, send, cancel, bundle, each once')
      WHERE EXISTS (SELECT 1 FROM json_each(NEW.verbs)
                     WHERE type <> 'text'
-                       OR value NOT IN ('run', 'command', 'list', 'attach', 'send', 'cancel'))
+                       OR value NOT IN ('run', 'command', 'list', 'attach', 'send', 'cancel', 'bundle'))
         OR (SELECT count(DISTINCT value) FROM json_each(NEW.verbs)) <> json_array_length(NEW.verbs);
     SELECT RAISE(ABORT, 'remote.roots|a root is the whole path of a folder, without . and .. in it')
      WHERE EXISTS (SELECT 1 FROM json_each(NEW.roots)

@@ -100,6 +100,8 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('box.role', 2, 409, 'run it on a machine that Hosts ask'),
     ('box.transition', 126, 409, 'invite it again: bastion host invite NAME'),
     ('box.uninvited', 126, 403, 'have the Host invite again: bastion host invite NAME'),
+    ('bundle.failed', 1, 500, 'see bastion remote copies there'),
+    ('bundle.tree', 2, 422, 'give --repo with the folder of a git work tree that has a commit'),
     ('ca.expired', 3, 500, 'make a new authority and pair anew'),
     ('ca.order', 2, 422, 'give plain names, a time to live, and the key that belongs to the certificate'),
     ('call.busy', 75, 429, 'wait for open asks to be answered'),

@@ -1,5 +1,11 @@
 -- rows_remote.sql: limits, refusals and moves of sessions from other machines.
 INSERT INTO setting (name, value, unit, low, high, doc) VALUES
+    ('remote.bundle_bytes', 268435456, 'bytes', 1, 4294967296, 'size of one repository that another machine copies here'),
+    ('remote.bundle_git_ms', 120000, 'ms', 1000, 3600000, 'how long git may take for each step of unpacking one'),
+    ('remote.bundle_stall_ms', 30000, 'ms', 100, 600000, 'how long a copy waits for its next piece'),
+    ('remote.bundle_total', 1073741824, 'bytes', 1, 1099511627776, 'bundles of one credential: what is in place and under way'),
+    ('remote.bundle_unpacked', 1073741824, 'bytes', 1, 1099511627776, 'files of one repository, unpacked'),
+    ('remote.bundles', 2, 'rows', 1, 64, 'copies of one credential under way at once'),
     ('remote.connections', 32, 'rows', 1, 1024, 'connections of other machines with a right secret, served at once'),
     ('remote.delay_ms', 250, 'ms', 0, 60000, 'how long a wrong secret waits for its answer'),
     ('remote.guest_ms', 10000, 'ms', 100, 600000, 'time from connecting to a right secret'),
@@ -16,6 +22,15 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('remote.window_ms', 3600000, 'ms', 1000, 86400000, 'how long a wrong secret is held against its address');
 
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
+    ('bundle.busy', 75, 409, 'wait until it is over: bastion session ls --remote NAME'),
+    ('bundle.digest', 2, 422, 'give the SHA-256 of the bundle'),
+    ('bundle.many', 75, 429, 'wait until one is over, or raise the setting remote.bundles there'),
+    ('bundle.name', 2, 422, 'rename the folder of the repository, or copy it to another'),
+    ('bundle.offset', 75, 409, 'go on behind what is there: GET /v1/bundles/ID'),
+    ('bundle.over', 75, 409, 'begin it anew'),
+    ('bundle.quota', 3, 413, 'raise the setting remote.bundle_total there'),
+    ('bundle.size', 3, 413, 'raise the setting remote.bundle_bytes there'),
+    ('bundle.unknown', 2, 404, 'see bastion remote copies there'),
     ('remote.busy', 75, 503, 'try again later, or raise the setting remote.connections there'),
     ('remote.command', 126, 403, 'name a worker of that machine, or have a credential made with --verbs command'),
     ('remote.exists', 3, 409, 'give it another name, or rotate it: bastion remote rotate NAME'),
@@ -33,7 +48,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('remote.unknown', 2, 404, 'see bastion remote'),
     ('remote.user', 1, 500, 'this is a fault in bastion: please report it'),
     ('remote.verb', 126, 403, 'have a credential made that allows it: bastion remote add NAME --verbs LIST'),
-    ('remote.verbs', 2, 422, 'name some of run, command, list, attach, send, cancel, with commas between');
+    ('remote.verbs', 2, 422, 'name some of run, command, list, attach, send, cancel, bundle, with commas between');
 
 INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('remote_credential', '', 'active'),

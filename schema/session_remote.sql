@@ -7,12 +7,19 @@ BEGIN
      WHERE NOT EXISTS (SELECT 1 FROM remote_acting);
     SELECT RAISE(ABORT, 'remote.verb|this credential does not begin sessions')
      WHERE NOT EXISTS (SELECT 1 FROM remote_acting AS a JOIN json_each(a.verbs) AS v
-                        WHERE v.value IN ('run', 'command'));
+                        WHERE v.value IN ('run', 'command'))
+       -- A copy of a repository (session_bundle.sql) has a verb and a program of its own.
+       AND NOT EXISTS (SELECT 1 FROM remote_bundle_run AS b JOIN remote_acting AS a ON a.id = b.credential_id
+                        WHERE b.session_id IS NULL AND b.session = NEW.name AND b.argv = NEW.argv
+                          AND b.folder = NEW.cwd);
     -- Who may give a command may give any word; else a worker is run as its person added it, and an
     -- option could turn it into something else.
     SELECT RAISE(ABORT, 'remote.command|this credential runs workers, with words that are no options')
      WHERE NOT EXISTS (SELECT 1 FROM remote_acting AS a JOIN json_each(a.verbs) AS v
                         WHERE v.value = 'command')
+       AND NOT EXISTS (SELECT 1 FROM remote_bundle_run AS b JOIN remote_acting AS a ON a.id = b.credential_id
+                        WHERE b.session_id IS NULL AND b.session = NEW.name AND b.argv = NEW.argv
+                          AND b.folder = NEW.cwd)
        AND (NEW.worker = ''
             OR EXISTS (SELECT 1 FROM json_each(NEW.argv) AS w
                         WHERE w.value GLOB '-*'
@@ -49,5 +56,7 @@ CREATE TRIGGER session_input_from_afar BEFORE INSERT ON session_input WHEN actin
 BEGIN
     SELECT RAISE(ABORT, 'remote.verb|this credential does not send to this session')
      WHERE NOT EXISTS (SELECT 1 FROM remote_acting AS a JOIN remote_reach AS r ON r.credential_id = a.id
-                        WHERE r.session_id = NEW.session_id AND r.verb = 'send');
+                        WHERE r.session_id = NEW.session_id AND r.verb = 'send')
+       AND NOT EXISTS (SELECT 1 FROM remote_acting AS a JOIN remote_bundle AS b ON b.credential_id = a.id
+                        WHERE b.session_id = NEW.session_id);
 END;

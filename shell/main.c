@@ -16,6 +16,7 @@
 
 #include "engine/actor/actor.h"
 #include "engine/worker/runner.h"
+#include "engine/worker/unpack.h"
 #include "shell/cli.h"
 #include "shell/table.h"
 #include "shell/verb.h"
@@ -131,6 +132,8 @@ main(int argc, char **argv)
 		return actor_main(argc, argv);
 	if (argc > 1 && strcmp(argv[1], "runner") == 0)
 		return runner_main(argc, argv);
+	if (argc > 1 && strcmp(argv[1], "unpack") == 0)
+		return unpack_main(argc, argv);
 	signal(SIGPIPE, SIG_IGN);
 	return finish(dispatch(argc, argv));
 }

@@ -270,3 +270,16 @@ remote_refuse(struct cli *cli, const char *text)
 	cli->refusal = end.refusal;
 	return end.exit_code == 0 ? cli_refuse(cli) : cli_refuse_as(cli, end.exit_code, end.advice);
 }
+
+bool
+remote_is_cut(const struct refusal *r)
+{
+	static const char *const codes[] = {
+	    "http.unreachable", "http.timeout", "http.aborted", "http.protocol", "tls.handshake"};
+	size_t i;
+
+	for (i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+		if (strcmp(r->code, codes[i]) == 0)
+			return true;
+	return false;
+}

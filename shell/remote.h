@@ -62,6 +62,12 @@ int remote_ask(const struct remote_login *login, const struct remote_request *re
     struct http_answer *answer, struct refusal *r);
 
 /**
+ * remote_is_cut(r):
+ * Whether it is the way that failed with ${r}, so that trying again is some use.
+ */
+bool remote_is_cut(const struct refusal *r);
+
+/**
  * remote_refuse(cli, text):
  * Refuse as the other machine did in ${text}, the body of its answer: its words, its exit code, its
  * advice.  Return the exit code.

@@ -1,6 +1,7 @@
 /* remote_session.c: sessions of another machine: begun, followed, fed and ended from here. */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <sodium.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 
 #include "net/http/json.h"
 #include "shell/remote.h"
+#include "shell/remote_bundle.h"
 #include "shell/remote_session.h"
 #include "shell/session_view.h"
 #include "shell/text.h"
@@ -161,20 +163,6 @@ on_piece(void *ctx, struct http_call *call, const char *data, size_t len)
 	return 0;
 }
 
-/* Whether it is the way that failed, so that trying again is some use. */
-static bool
-is_cut(const struct refusal *r)
-{
-	static const char *const codes[] = {
-	    "http.unreachable", "http.timeout", "http.aborted", "http.protocol", "tls.handshake"};
-	size_t i;
-
-	for (i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
-		if (strcmp(r->code, codes[i]) == 0)
-			return true;
-	return false;
-}
-
 /* One look, as far as it goes.  Return 0; 1 where the way was cut; or -1 after a refusal. */
 static int
 stream(struct far *far)
@@ -199,7 +187,7 @@ stream(struct far *far)
 	if (far->view.seq == far->until)
 		return 0;
 	if (rc != 0) {
-		if (is_cut(&far->cli->refusal))
+		if (remote_is_cut(&far->cli->refusal))
 			return 1;
 		return far->code = cli_refuse(far->cli), -1;
 	}
@@ -272,7 +260,7 @@ ask(struct far *far, const char *method, const char *path, const char *type, con
 
 /* The ask for a new session, for free(); NULL without memory. */
 static char *
-ask_text(const struct remote_session *s)
+ask_text(const struct remote_session *s, const char *cwd)
 {
 	int i, first = s->command ? 0 : 1;
 	char *text = NULL;
@@ -282,7 +270,7 @@ ask_text(const struct remote_session *s)
 	if ((f = open_memstream(&text, &len)) == NULL)
 		return NULL;
 	fputs("{\"cwd\":", f);
-	text_json(f, s->cwd, strlen(s->cwd));
+	text_json(f, cwd, strlen(cwd));
 	if (s->name != NULL) {
 		fputs(",\"name\":", f);
 		text_json(f, s->name, strlen(s->name));
@@ -321,7 +309,7 @@ static int
 run(struct far *far)
 {
 	const struct remote_session *s = far->s;
-	char *body, *text;
+	char *body, *text, cwd[PATH_MAX];
 	sqlite3_stmt *q;
 	int i, rc;
 
@@ -330,7 +318,13 @@ run(struct far *far)
 			return cli_usage(far->cli, "word %d of the command is not UTF-8", i + 1);
 	if (s->cwd == NULL || s->cwd[0] != '/')
 		return cli_usage(far->cli, "say where it works there: --cwd /DIR");
-	if ((body = ask_text(s)) == NULL) {
+	if (strlen(s->cwd) >= sizeof(cwd))
+		return cli_usage(far->cli, "--cwd is too long");
+	strcpy(cwd, s->cwd);
+	if (s->repo != NULL &&
+	    (rc = remote_bundle(far->cli, &far->login, s->repo, s->cwd, cwd)) != 0)
+		return rc;
+	if ((body = ask_text(s, cwd)) == NULL) {
 		refusal_set(&far->cli->refusal, "http.memory", "out of memory");
 		return cli_refuse(far->cli);
 	}

@@ -15,6 +15,7 @@ struct remote_session {
 	char **words;       /* ended by NULL */
 	bool command;       /* the words are a command, not a worker and its words */
 	const char *name, *cwd;
+	const char *repo; /* of this machine: copied to a folder in ${cwd}, where it runs */
 	int64_t attempts, from, tail; /* 0: not said */
 	bool terminal, input, detach, follow, end;
 };

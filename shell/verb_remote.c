@@ -23,6 +23,9 @@ static const char LIST[] =
 static const char TRIES[] =
     "SELECT t.at, t.origin, t.result, c.name FROM remote_try AS t"
     "  LEFT JOIN remote_credential AS c ON c.id = t.credential_id ORDER BY t.id";
+static const char COPIES[] =
+    "SELECT name, folder, credential, generation, state, received, size, session, message"
+    "  FROM remote_bundles ORDER BY id";
 static const char LISTENS[] =
     "SELECT coalesce((SELECT address || ':' || port FROM remote_listen), '') AS listens,"
     "  coalesce((SELECT lower(hex(fp)) FROM tls_authority), '') AS pin";
@@ -66,6 +69,14 @@ tries(struct cli *cli)
 	if (cli_open(cli, ROLE_READER) != 0)
 		return cli_refuse(cli);
 	return cli_list(cli, store_sql(cli->db, TRIES), "Nobody has come.");
+}
+
+static int
+copies(struct cli *cli)
+{
+	if (cli_open(cli, ROLE_READER) != 0)
+		return cli_refuse(cli);
+	return cli_list(cli, store_sql(cli->db, COPIES), "No repository was copied here.");
 }
 
 static int
@@ -188,6 +199,8 @@ act(struct cli *cli, const struct options *o, int n, char **words)
 		    "No other machine may come. Make a secret for one: bastion remote add NAME");
 	if (strcmp(what, "tries") == 0 && n == 1)
 		return tries(cli);
+	if (strcmp(what, "copies") == 0 && n == 1)
+		return copies(cli);
 	if (strcmp(what, "listen") == 0 && n <= 2)
 		return listen_at(cli, n == 2 ? words[1] : NULL);
 	if (strcmp(what, "add") == 0 && n == 2 && o->nroots > 0)
@@ -198,7 +211,7 @@ act(struct cli *cli, const struct options *o, int n, char **words)
 		return end(cli, words[1]);
 	return cli_usage(cli, strcmp(what, "add") == 0
 				  ? "name the credential, and with --root where it may work"
-				  : "say ls, listen, add, rotate, revoke or tries");
+				  : "say ls, listen, add, rotate, revoke, tries or copies");
 }
 
 /*
@@ -210,14 +223,16 @@ act(struct cli *cli, const struct options *o, int n, char **words)
  *        bastion remote rotate NAME [--expires 30d] [--json]
  *        bastion remote revoke NAME
  *        bastion remote tries [--json]
+ *        bastion remote copies [--json]
  *
  * Say who may run sessions here from another machine. Nobody is heard until listen names a place,
  * under TLS; the certificate is one of this machine's own authority, whose pin the other side
  * keeps. add writes a secret to standard output, once; only a keyed digest is kept. Sessions run as
  * the user who made the credential, in its folders or beneath. LIST is run,list,attach,send,cancel
- * unless said: run starts workers, with words that are no options; command starts anything. revoke
- * and rotate end every open connection of the credential at once. Wrong secrets are told late, and
- * hold their address for ever longer (settings remote.*); tries lists them.
+ * unless said: run starts workers, with words that are no options; command starts anything; bundle
+ * copies repositories here (bastion session run --repo), and copies lists those. revoke and rotate
+ * end every open connection of the credential at once. Wrong secrets are told late, and hold their
+ * address for ever longer (settings remote.*); tries lists them.
  */
 int
 verb_remote(struct cli *cli, int argc, char **argv)

@@ -47,7 +47,7 @@ static const char ENDED[] =
     "  FROM session AS s WHERE s.id = :id";
 
 struct options {
-	const char *name, *cwd, *remote;
+	const char *name, *cwd, *remote, *repo;
 	int64_t attempts, from, tail;
 	bool terminal, input, sandbox, detach, follow, end;
 	enum session_form form;
@@ -79,6 +79,9 @@ take_option(void *ctx, int val, const char *arg)
 		return 0;
 	case 'R':
 		o->remote = arg;
+		return 0;
+	case 'g':
+		o->repo = arg;
 		return 0;
 	case 't':
 		o->terminal = true;
@@ -380,6 +383,7 @@ elsewhere(
 	    .command = command,
 	    .name = o->name,
 	    .cwd = o->cwd,
+	    .repo = o->repo,
 	    .attempts = o->attempts,
 	    .from = o->from,
 	    .tail = o->tail,
@@ -407,6 +411,7 @@ elsewhere(
  *        bastion session rm NAME
  *        bastion session export NAME [--jsonl | --cast]
  *        bastion session ls | run | attach | logs | show | send | cancel ... --remote MACHINE
+ *        bastion session run --remote MACHINE --cwd DIR --repo DIR [same options] WORKER [WORD...]
  *
  * Run work that outlives the terminal it was begun at. A session runs as the user who asked, as
  * soon as there is a place (setting session.slots), and is tried again where it crashes. A
@@ -417,7 +422,9 @@ elsewhere(
  * has a terminal; it goes on. One person at a time types to it; send does from a script, or
  * standard input, --end ends its input. attach ends with the program's own exit code. A cast plays
  * in asciinema. With --remote all of it happens on a machine of bastion remote login; where the way
- * is cut, following goes on with the next line once there is one again.
+ * is cut, following goes on with the next line once there is one again. --repo copies what is
+ * committed in a git work tree of this machine into the folder --cwd there, under the same name,
+ * in place of the last copy and all that was changed in it, and runs in that.
  */
 int
 verb_session(struct cli *cli, int argc, char **argv)
@@ -425,11 +432,12 @@ verb_session(struct cli *cli, int argc, char **argv)
 	static const struct option options[] = {{"name", required_argument, NULL, 'N'},
 	    {"cwd", required_argument, NULL, 'C'}, {"remote", required_argument, NULL, 'R'},
 	    {"attempts", required_argument, NULL, 'a'}, {"from", required_argument, NULL, 'F'},
-	    {"lines", required_argument, NULL, 'n'}, {"terminal", no_argument, NULL, 't'},
-	    {"input", no_argument, NULL, 'i'}, {"sandbox", no_argument, NULL, 's'},
-	    {"detach", no_argument, NULL, 'd'}, {"follow", no_argument, NULL, 'f'},
-	    {"end", no_argument, NULL, 'e'}, {"jsonl", no_argument, NULL, 'J'},
-	    {"cast", no_argument, NULL, 'c'}, {NULL, 0, NULL, 0}};
+	    {"lines", required_argument, NULL, 'n'}, {"repo", required_argument, NULL, 'g'},
+	    {"terminal", no_argument, NULL, 't'}, {"input", no_argument, NULL, 'i'},
+	    {"sandbox", no_argument, NULL, 's'}, {"detach", no_argument, NULL, 'd'},
+	    {"follow", no_argument, NULL, 'f'}, {"end", no_argument, NULL, 'e'},
+	    {"jsonl", no_argument, NULL, 'J'}, {"cast", no_argument, NULL, 'c'},
+	    {NULL, 0, NULL, 0}};
 	struct options o = {.form = SESSION_TEXT};
 	int first, words, i;
 	bool command = false;
@@ -442,6 +450,8 @@ verb_session(struct cli *cli, int argc, char **argv)
 	words = argc - first;
 	what = words == 0 ? "ls" : argv[first];
 	argv += first + 1;
+	if (o.repo != NULL && (o.remote == NULL || strcmp(what, "run") != 0))
+		return cli_usage(cli, "--repo is for run --remote MACHINE");
 	if (o.remote != NULL)
 		return elsewhere(cli, &o, command, what, words == 0 ? 0 : words - 1, argv);
 	if (strcmp(what, "run") == 0)

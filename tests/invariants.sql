@@ -432,3 +432,10 @@ SELECT 'reach that nobody asked for' AS name, d.id || ': ' || d.host AS detail
  WHERE v.dials IS NOT 1 OR r.started_at IS NULL OR json_array_length(d.addresses) = 0
     OR ((r.args ->> v.declares) IS NOT NULL AND instr(d.host, ':') = 0
         AND instr(lower(r.args ->> v.declares), d.host) = 0);
+
+-- A copy from afar is in place once its session ended well, and one that is under way has a session.
+SELECT 'repository from afar' AS name, b.folder || '/' || b.name AS detail
+  FROM remote_bundle AS b LEFT JOIN session AS s ON s.id = b.session_id
+ WHERE (b.landed_at IS NOT NULL AND s.state <> 'done')
+    OR (b.landed_at IS NULL AND s.id IS NULL)
+    OR (b.landed_at IS NULL AND s.state = 'done');

@@ -74,6 +74,7 @@ static const struct {
     {"remote_credential", INS, BIT(ROLE_PERSON)},
     {"remote_credential", UPD, BIT(ROLE_PERSON) | BIT(ROLE_KEEPER)},
     {"remote_try", INS, BIT(ROLE_NET)},
+    {"remote_bundle", INS | UPD, BIT(ROLE_NET)},
     {"sandbox_run", INS | UPD, BIT(ROLE_PERSON) | BIT(ROLE_WORKER)},
     {"op_manifest", INS | UPD, BIT(ROLE_PERSON)},
     {"program_run", INS | UPD, BIT(ROLE_WORKER)},

@@ -7,6 +7,7 @@
 
 #include "net/host/anchor.h"
 #include "net/host/beats.h"
+#include "net/host/bundles.h"
 #include "net/host/calls.h"
 #include "net/host/cancel.h"
 #include "net/host/context.h"
@@ -76,6 +77,12 @@ const struct http_route net_routes[] = {
 	"what it said and says, from the beginning or behind a row"},
     {"POST", "/v1/sessions/{name}/input", SURFACE_CONTROL | SURFACE_REMOTE, SESSIONS_INPUT,
 	sessions_input, "send to a session"},
+    {"POST", "/v1/bundles", SURFACE_REMOTE, BUNDLES_BODY_MAX, bundles_new,
+	"begin to copy a repository here, or go on with it"},
+    {"GET", "/v1/bundles/{id}", SURFACE_REMOTE, 0, bundles_show,
+	"how far the copy of a repository is"},
+    {"POST", "/v1/bundles/{id}/data", SURFACE_REMOTE, BUNDLES_PIECE, bundles_take,
+	"a piece of a repository"},
     {"POST", "/mcp", SURFACE_CONTROL | SURFACE_MCP, 65536, mcp_post, "a message of an agent (MCP)"},
     {"GET", "/mcp", SURFACE_CONTROL | SURFACE_MCP, 0, mcp_get,
 	"what an agent is told unasked, or a stream taken up again"},

@@ -125,7 +125,7 @@ make(void **state)
 	driver_does(&said, NULL, "remote", "listen", place, "--json", NULL);
 	snprintf(pin, sizeof(pin), "%.64s", strstr(said.out, "\"pin\":\"") + 7);
 	driver_does(&said, NULL, "remote", "add", "far", "--root", work, "--verbs",
-	    "command,list,attach,send,cancel", NULL);
+	    "command,list,attach,send,cancel,bundle", NULL);
 	snprintf(token, sizeof(token), "%s/token", d.dir);
 	assert_non_null(f = fopen(token, "we"));
 	fputs(said.out, f);
@@ -213,6 +213,83 @@ cut_and_started_again(void **state)
 	free(again);
 }
 
+/* BU-02, BU-07, BU-08: a work tree is copied, and what runs there finds it; what is none is said
+ * before anybody is dialled, and a second copy has what was committed since. */
+static void
+with_a_repository(void **state)
+{
+	char command[512];
+
+	NEED(state);
+	assert_int_equal(
+	    over(there("git init -q -b main site && cd site && git config user.email a@b &&"
+		       " git config user.name n && echo one >f && git add . &&"
+		       " git commit -qm one && head -c 400000 /dev/urandom >noise &&"
+		       " git add noise && git commit -qm two && mkdir ../empty")),
+	    0);
+	snprintf(command, sizeof(command),
+	    "$BASTION session run --remote vm --repo site --cwd %s --name r -- sh -c 'cat f; pwd; sha256sum <noise'"
+	    " >r.out 2>r.err && grep -q $(sha256sum <site/noise | cut -c-64) r.out",
+	    work);
+	if (over(there(command)) != 0)
+		fail_msg("%s", text_of("r.err"));
+	assert_true(holds("r.out", "one\n"));
+	assert_true(holds("r.out", "/work/site\n"));
+	snprintf(command, sizeof(command),
+	    "cd site && echo two >f && git commit -qam three;"
+	    " $BASTION session run --remote vm --repo . --cwd %s -- cat f >../r2.out 2>&1",
+	    work);
+	assert_int_equal(over(there(command)), 0);
+	assert_true(holds("r2.out", "two\n"));
+	/* Whom there is no way to is not asked: the address of this login is nobody's. */
+	assert_int_equal(
+	    over(
+		there("sed 's/^address .*/address 10.9.0.1:1/' client/remotes/vm"
+		      " >client/remotes/none; chmod 600 client/remotes/none;"
+		      " $BASTION session run --remote none --repo empty --cwd /w -- true 2>e.err")),
+	    2);
+	assert_true(holds("e.err", "is no git work tree"));
+	assert_int_equal(
+	    over(there("git init -q empty; $BASTION session run --remote none --repo empty"
+		       " --cwd /w -- true 2>e2.err; c=$?; rm client/remotes/none; exit $c")),
+	    2);
+	assert_true(holds("e2.err", "[bundle.tree]"));
+	assert_int_equal(
+	    over(there("$BASTION session run --repo site --cwd /w -- true 2>e3.err")), 2);
+	assert_true(holds("e3.err", "--repo is for run --remote"));
+}
+
+/* What listens dies while a repository comes: it goes on behind what is there. */
+static void
+cut_while_it_is_copied(void **state)
+{
+	char command[512];
+	pid_t pid;
+
+	NEED(state);
+	assert_int_equal(
+	    over(there("git init -q big && cd big && git config user.email a@b &&"
+		       " git config user.name n && head -c 8000000 /dev/urandom >noise &&"
+		       " git add . && git commit -qm one")),
+	    0);
+	snprintf(command, sizeof(command),
+	    "exec $BASTION session run --remote vm --repo big --cwd %s -- sha256sum noise >big.out"
+	    " 2>big.err",
+	    work);
+	pid = there(command);
+	driver_until(&d, DRIVER_BOX, 1,
+	    "SELECT count(*) FROM remote_bundle WHERE name = 'big' AND received > 500000");
+	kill(driver_actor(&d, DRIVER_BOX, "net"), SIGKILL);
+	if (over(pid) != 0)
+		fail_msg("%s", text_of("big.err"));
+	assert_int_equal(over(there("grep -q $(sha256sum <big/noise | cut -c-64) big.out")), 0);
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX,
+		"SELECT count(*) FROM remote_bundles WHERE name = 'big' AND state = 'live'"
+		" AND generation = 1"),
+	    1);
+}
+
 /* RA-07, RF-51: the login is a file of the user's own; one that others could read is not
  * believed; the secret is in no argument and no variable. */
 static void
@@ -278,6 +355,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(run_from_afar),
+	    cmocka_unit_test(with_a_repository),
+	    cmocka_unit_test(cut_while_it_is_copied),
 	    cmocka_unit_test(a_login_is_ones_own),
 	    cmocka_unit_test(wrong_is_said_apart),
 	    cmocka_unit_test(cut_and_started_again),

@@ -98,6 +98,7 @@ static const struct {
     {"remote_listen", {"P", "", "P"}},
     {"remote_credential", {"P", "PK", ""}},
     {"remote_try", {"N", "", ""}},
+    {"remote_bundle", {"N", "N", ""}},
     {"run_port", {"P", "", ""}},
     {"worker", {"P", "", "P"}},
     {"session", {"PNW", "PNW", "P"}},
