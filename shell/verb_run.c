@@ -489,8 +489,10 @@ start(struct run *r)
 	int64_t ms = store_setting(r->cli->db, "sandbox.start_ms");
 
 	choose_stdio(r);
-	if (sandbox_start(&r->plan.plan, &r->box, no) != 0 ||
-	    sandbox_ready(&r->box, (int)ms, no) != 0)
+	if (sandbox_start(&r->plan.plan, &r->box, no) != 0)
+		return -1;
+	sandbox_run_warm(r->cli->db, false);
+	if (sandbox_ready(&r->box, (int)ms, no) != 0)
 		return -1;
 	run_plan_placed(&r->plan);
 	if (publish(r) != 0 || lane_wait(r) != 0)
@@ -511,9 +513,12 @@ go(struct run *r)
 	int status = 0, rc;
 
 	rc = trusted ? start(r) : -1;
-	if (rc == 0 && (rc = sandbox_run_started(r->cli->db, r->id, &r->box.report)) == 0 &&
-	    loop_run(r->loop) != 0)
-		rc = refusal_errno(&r->cli->refusal, "sandbox.start", "the kernel refused to wait");
+	if (rc == 0 && (rc = sandbox_run_started(r->cli->db, r->id, &r->box.report)) == 0) {
+		sandbox_run_warm(r->cli->db, true);
+		if (loop_run(r->loop) != 0)
+			rc = refusal_errno(
+			    &r->cli->refusal, "sandbox.start", "the kernel refused to wait");
+	}
 	if (r->box.pid > 0) {
 		sandbox_end(&r->box, &status);
 		loop_del(r->loop, r->box.pidfd);
@@ -656,6 +661,8 @@ verb_run(struct cli *cli, int argc, char **argv)
 	run_plan_free(&r.plan);
 	if (rc != 0)
 		return cli_refuse(cli);
+	store_leave(cli->db);
+	cli->db = NULL;
 	cli_close(cli);
 	return r.code;
 }
