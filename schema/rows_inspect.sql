@@ -17,7 +17,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('egress.no_authority', 126, 404, 'turn it on: bastion egress inspect rules, with the daemon running'),
     ('egress.plain', 126, 403, 'use https, or allow the host for plain requests by a rule without --method, --path and --token'),
     ('egress.tls', 1, 502, 'have the program trust the lane: bastion egress inspect ca'),
-    ('egress.uninspected', 126, 403, 'turn it on: bastion egress inspect rules'),
+    ('egress.uninspected', 126, 403, 'turn it on: bastion egress inspect rules; for a run: bastion run --inspect'),
     ('egress.untrusted', 1, 502, 'check the server''s certificate'),
     ('egress.websocket', 126, 403, 'allow it: bastion egress allow HOST --websocket'),
     ('egress.within', 126, 403, 'see bastion egress ls for what rules say of requests'),

@@ -336,6 +336,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('run.agent', 2, 422, 'see the message; leave out --agent, or start the agent'),
     ('run.ask', 3, 422, 'leave out --ask, or run this on a terminal'),
     ('run.folder', 2, 422, 'see the message; change into a folder of your own'),
+    ('run.inspect', 2, 422, 'see the message; leave out --inspect, or --no-net'),
     ('run.over', 126, 409, 'start another run'),
     ('run.port', 2, 422, 'see the message; take another port'),
     ('run.preset', 2, 404, 'see bastion sql ''SELECT DISTINCT name FROM egress_preset'''),

@@ -392,6 +392,25 @@ hide_secrets(struct run_plan *p, struct refusal *refusal)
 	return 0;
 }
 
+/* Does ${path} say ${text} already, with ${mode}?  What is cut and written anew waits for the disk.
+ */
+static bool
+file_says(const char *path, const char *text, size_t len, mode_t mode)
+{
+	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	char was[1024];
+	struct stat st;
+	bool same;
+
+	if (fd == -1)
+		return false;
+	same = len < sizeof(was) && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+	       (st.st_mode & 07777) == mode && st.st_uid == geteuid() && st.st_nlink == 1 &&
+	       read(fd, was, sizeof(was)) == (ssize_t)len && memcmp(was, text, len) == 0;
+	close(fd);
+	return same;
+}
+
 /* Show a file of ours, which says ${text}, as ${target}. */
 static int
 add_file(
@@ -403,6 +422,8 @@ add_file(
 	int fd;
 
 	snprintf(path, sizeof(path), "%.3900s.%.100s", p->kept, strrchr(target, '/') + 1);
+	if (file_says(path, text, len, mode))
+		return add(p, SANDBOX_READ, path, target, refusal);
 	if ((fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode)) == -1)
 		return refusal_errno(refusal, CODE, path);
 	n = write(fd, text, len);
@@ -608,11 +629,140 @@ run_plan_environment(struct run_plan *p, const char *nonce, bool lane, struct re
 	return rc;
 }
 
+/*
+ * Whom programs trust.
+ */
+
+/* Where systems have all authorities in one file. */
+static const char *const root_files[] = {"/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"};
+
+/* Open what the machine, and the lane with it, trusts.  Return a descriptor, or -1: nothing. */
+static int
+roots_open(void)
+{
+	const char *path = getenv("SSL_CERT_FILE");
+	size_t i;
+	int fd;
+
+	if (path != NULL && path[0] != '\0')
+		return open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	for (i = 0; i < sizeof(root_files) / sizeof(root_files[0]); i++)
+		if ((fd = open(root_files[i], O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)) != -1)
+			return fd;
+	return -1;
+}
+
+static int
+write_all(int fd, const char *bytes, size_t len)
+{
+	ssize_t n;
+
+	for (; len > 0; bytes += n, len -= (size_t)n)
+		if ((n = write(fd, bytes, len)) <= 0)
+			return -1;
+	return 0;
+}
+
+/* Copy ${from} to ${fd}, with the end of a line behind it. */
+static int
+roots_copy(int from, int fd)
+{
+	char bytes[65536];
+	struct stat st;
+	ssize_t n = 0;
+	size_t all = 0;
+
+	if (fstat(from, &st) != 0 || !S_ISREG(st.st_mode)) {
+		errno = EINVAL;
+		return -1;
+	}
+	while (all <= RUN_ROOTS_MAX && (n = read(from, bytes, sizeof(bytes))) > 0) {
+		if (write_all(fd, bytes, (size_t)n) != 0)
+			return -1;
+		all += (size_t)n;
+	}
+	if (all > RUN_ROOTS_MAX)
+		errno = EFBIG;
+	return n == 0 && all <= RUN_ROOTS_MAX ? write_all(fd, "\n", 1) : -1;
+}
+
+/* Make the file ${path} of ${pem}, with ${all} behind what the machine trusts. */
+static int
+trust_make(const char *path, const char *pem, bool all, struct refusal *refusal)
+{
+	int roots = all ? roots_open() : -1, rc = 0;
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	if (fd == -1 || (roots != -1 && roots_copy(roots, fd) != 0) ||
+	    write_all(fd, pem, strlen(pem)) != 0 || fchmod(fd, 0444) != 0)
+		rc = refusal_errno(refusal, "run.inspect", "what programs trust cannot be written");
+	if (roots != -1)
+		close(roots);
+	if (fd != -1)
+		close(fd);
+	return rc;
+}
+
+static int
+trust_variables(struct run_plan *p, struct refusal *refusal)
+{
+	/* All but the last two have their file in place of what is trusted otherwise. */
+	static const char *const names[][2] = {{"SSL_CERT_FILE", RUN_ROOTS},
+	    {"CURL_CA_BUNDLE", RUN_ROOTS}, {"REQUESTS_CA_BUNDLE", RUN_ROOTS},
+	    {"GIT_SSL_CAINFO", RUN_ROOTS}, {"PIP_CERT", RUN_ROOTS}, {"AWS_CA_BUNDLE", RUN_ROOTS},
+	    {"CARGO_HTTP_CAINFO", RUN_ROOTS}, {"NPM_CONFIG_CAFILE", RUN_ROOTS},
+	    {"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", RUN_ROOTS}, {"NODE_EXTRA_CA_CERTS", RUN_CA},
+	    {"DENO_CERT", RUN_CA}};
+	size_t i;
+	int rc = 0;
+
+	for (i = 0; rc == 0 && i < sizeof(names) / sizeof(names[0]); i++)
+		if (!env_named(p, names[i][0]))
+			rc = put_value(p, names[i][0], names[i][1], refusal);
+	p->plan.env = p->env;
+	return rc;
+}
+
+int
+run_plan_trust(struct run_plan *p, const char *nonce, const char *pem, struct refusal *refusal)
+{
+	struct stat st;
+	size_t i;
+	int rc = 0;
+
+	/* Of this run: others in the same folder have an authority of their own. */
+	snprintf(p->ca, sizeof(p->ca), "%.3900s.%.40s.ca", p->kept, nonce);
+	snprintf(p->roots, sizeof(p->roots), "%.3900s.%.40s.roots", p->kept, nonce);
+	if (trust_make(p->ca, pem, false, refusal) != 0 ||
+	    trust_make(p->roots, pem, true, refusal) != 0 ||
+	    add(p, SANDBOX_READ, p->ca, RUN_CA, refusal) != 0 ||
+	    add(p, SANDBOX_READ, p->roots, RUN_ROOTS, refusal) != 0)
+		return -1;
+	/* Programs that ask no variable find it where the machine has its own. */
+	for (i = 0; rc == 0 && i < sizeof(root_files) / sizeof(root_files[0]); i++)
+		if (!is_named(p, root_files[i]) && lstat(root_files[i], &st) == 0 &&
+		    S_ISREG(st.st_mode))
+			rc = add(p, SANDBOX_READ, p->roots, root_files[i], refusal);
+	return rc == 0 ? trust_variables(p, refusal) : -1;
+}
+
+void
+run_plan_placed(struct run_plan *p)
+{
+	if (p->ca[0] != '\0')
+		unlink(p->ca);
+	if (p->roots[0] != '\0')
+		unlink(p->roots);
+	p->ca[0] = p->roots[0] = '\0';
+}
+
 void
 run_plan_free(struct run_plan *p)
 {
 	size_t i;
 
+	run_plan_placed(p);
 	for (i = 0; i < p->plan.path_count; i++) {
 		free((char *)(uintptr_t)p->paths[i].source);
 		free((char *)(uintptr_t)p->paths[i].target);

@@ -16,6 +16,11 @@
 
 #define RUN_SSH_AGENT "/tmp/ssh-agent" /* its socket inside */
 
+#define RUN_CA    "/tmp/bastion-ca.pem"    /* the authority of a lane that looks in, inside */
+#define RUN_ROOTS "/tmp/bastion-roots.pem" /* it, behind those that the machine trusts */
+
+#define RUN_ROOTS_MAX (8 << 20) /* bytes of what the machine trusts */
+
 struct run_plan {
 	struct sandbox_plan plan;
 	struct sandbox_path paths[SANDBOX_PATHS_MAX];
@@ -26,6 +31,7 @@ struct run_plan {
 	char home[PATH_MAX]; /* of the person; inside it is ${kept} */
 	char kept[PATH_MAX];
 	char state[PATH_MAX], run[PATH_MAX];
+	char ca[PATH_MAX], roots[PATH_MAX]; /* files of this run; "": none */
 	const char *forbidden[2];
 	char **env; /* ended by NULL */
 	size_t env_count;
@@ -70,6 +76,19 @@ void run_plan_handle(struct run_plan *p);
  * Complete its environment.  Return 0 or -1.
  */
 int run_plan_environment(struct run_plan *p, const char *nonce, bool lane, struct refusal *refusal);
+
+/**
+ * run_plan_trust(p, nonce, pem, refusal):
+ * Have programs trust the authority ${pem} beside those of the machine: files that they may read,
+ * and the variables by which they find them, behind run_plan_environment.  Return 0 or -1.
+ */
+int run_plan_trust(struct run_plan *p, const char *nonce, const char *pem, struct refusal *refusal);
+
+/**
+ * run_plan_placed(p):
+ * What is shown inside is in place: remove the names that its files of this run had outside.
+ */
+void run_plan_placed(struct run_plan *p);
 
 void run_plan_free(struct run_plan *p);
 

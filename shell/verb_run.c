@@ -37,6 +37,7 @@ struct run {
 	struct authority rule_names[RULES_MAX];
 	size_t rule_count;
 	bool ask, no_net, quiet, wrong;
+	enum proxy_inspect inspect;
 
 	struct run_plan plan;
 	struct publish publish;
@@ -117,6 +118,12 @@ option(void *ctx, int val, const char *arg)
 		break;
 	case 'n':
 		r->no_net = true;
+		break;
+	case 'i':
+		r->inspect = arg == NULL ? PROXY_INSPECT_RULES : PROXY_INSPECT_ALL;
+		if (arg != NULL && strcmp(arg, "all") != 0)
+			rc = refusal_set(&r->cli->refusal, "run.inspect",
+			    "there are --inspect and --inspect=all, and no \"%.32s\"", arg);
 		break;
 	default:
 		r->quiet = true;
@@ -274,7 +281,9 @@ lane_open(struct run *r)
 	    .unknown = r->ask ? on_unknown : NULL,
 	    .refused = on_refused,
 	    .ctx = r,
-	    .keys = &r->keys};
+	    .keys = &r->keys,
+	    .inspect = r->inspect,
+	    .tokens = r->cli->key};
 	int bell;
 
 	if ((r->lane_db = store_open(&r->cli->home, ROLE_EGRESS, &r->keys, no)) == NULL)
@@ -311,6 +320,20 @@ lane_join(struct run *r)
 	return r->inside != NULL ? 0 : -1;
 }
 
+/* A lane that looks into tunnels is there before the program, which has to trust it. */
+static int
+lane_trusted(struct run *r)
+{
+	struct refusal *no = &r->cli->refusal;
+	const char *pem;
+
+	if (r->inspect == PROXY_INSPECT_NONE)
+		return 0;
+	if (lane_open(r) != 0 || (pem = proxy_authority(r->proxy, no)) == NULL)
+		return -1;
+	return run_plan_trust(&r->plan, r->nonce, pem, no);
+}
+
 /* Most programs want nothing of the internet: the lane is made for the first that does. */
 static void
 on_wanted(void *ctx, uint32_t events)
@@ -338,6 +361,8 @@ lane_wait(struct run *r)
 {
 	size_t i;
 
+	if (r->proxy != NULL)
+		return lane_join(r);
 	for (i = 0; !r->no_net && i < SANDBOX_LISTENERS; i++)
 		if (r->box.listener_fd[i] != -1 &&
 		    loop_add(r->loop, r->box.listener_fd[i], EPOLLIN, on_wanted, r) != 0)
@@ -466,7 +491,11 @@ start(struct run *r)
 	choose_stdio(r);
 	if (sandbox_start(&r->plan.plan, &r->box, no) != 0)
 		return -1;
-	if (sandbox_ready(&r->box, (int)ms, no) != 0 || publish(r) != 0 || lane_wait(r) != 0)
+	sandbox_run_warm(r->cli->db, false);
+	if (sandbox_ready(&r->box, (int)ms, no) != 0)
+		return -1;
+	run_plan_placed(&r->plan);
+	if (publish(r) != 0 || lane_wait(r) != 0)
 		return -1;
 	if (r->box.terminal_fd != -1 &&
 	    screen_join(&r->screen, r->box.terminal_fd, isatty(STDIN_FILENO)) != 0)
@@ -480,19 +509,24 @@ static int
 go(struct run *r)
 {
 	struct sandbox_outcome outcome = {.applied = -1};
+	bool trusted = lane_trusted(r) == 0;
 	int status = 0, rc;
 
-	rc = start(r);
-	if (rc == 0 && (rc = sandbox_run_started(r->cli->db, r->id, &r->box.report)) == 0 &&
-	    loop_run(r->loop) != 0)
-		rc = refusal_errno(&r->cli->refusal, "sandbox.start", "the kernel refused to wait");
+	rc = trusted ? start(r) : -1;
+	if (rc == 0 && (rc = sandbox_run_started(r->cli->db, r->id, &r->box.report)) == 0) {
+		sandbox_run_warm(r->cli->db, true);
+		if (loop_run(r->loop) != 0)
+			rc = refusal_errno(
+			    &r->cli->refusal, "sandbox.start", "the kernel refused to wait");
+	}
 	if (r->box.pid > 0) {
 		sandbox_end(&r->box, &status);
 		loop_del(r->loop, r->box.pidfd);
 	}
 	screen_close(&r->screen);
 	lane_close(r);
-	sandbox_free(&r->box);
+	if (trusted)
+		sandbox_free(&r->box);
 	if (rc != 0) {
 		sandbox_run_failed(r->cli->db, r->id);
 		return -1;
@@ -562,7 +596,8 @@ open_state(struct cli *cli)
  *
  * usage: bastion run [--allow HOST[:PORT] | --allow @PRESET] [--deny HOST[:PORT]] [--ask]
  *                    [--ro PATH] [--rw PATH] [--env NAME[=VALUE]] [--publish [OUTSIDE:]PORT]
- *                    [--agent ssh | gpg] [--no-net] [--quiet] -- CMD [ARG ...]
+ *                    [--agent ssh | gpg] [--inspect[=all] | --no-net] [--quiet]
+ *                    -- CMD [ARG ...]
  *
  * Run a command where it reaches its folder, and of the internet what it may. It sees this folder,
  * which it may change, the programs of the machine, and a home of its own that is kept for this
@@ -576,8 +611,13 @@ open_state(struct cli *cli)
  * further variables, --no-net leaves it alone with itself. --publish has a port of 127.0.0.1 lead
  * to the same port inside, or port OUTSIDE (0: any that is free) to PORT: a page that is worked on
  * is seen in your browser, and by no other user. --agent has it use your keys by the agent that
- * holds them, wherever it gets to; it does not see them. What was refused is said on standard
- * error, without --quiet. No daemon is needed. The exit code is that of the command.
+ * holds them, wherever it gets to; it does not see them.
+ *
+ * --inspect has the lane look into tunnels, for rules of "bastion egress allow" that say something
+ * of requests (--method, --path, --token); --inspect=all into all. The program then trusts an
+ * authority that lives as long as the run, by SSL_CERT_FILE and the like, and may use a token that
+ * it never sees. What was refused is said on standard error, without --quiet. No daemon is needed.
+ * The exit code is that of the command.
  */
 int
 verb_run(struct cli *cli, int argc, char **argv)
@@ -587,7 +627,8 @@ verb_run(struct cli *cli, int argc, char **argv)
 	    {"ro", required_argument, NULL, 'r'}, {"rw", required_argument, NULL, 'w'},
 	    {"publish", required_argument, NULL, 'p'}, {"agent", required_argument, NULL, 'g'},
 	    {"env", required_argument, NULL, 'e'}, {"no-net", no_argument, NULL, 'n'},
-	    {"quiet", no_argument, NULL, 'q'}, {NULL, 0, NULL, 0}};
+	    {"inspect", optional_argument, NULL, 'i'}, {"quiet", no_argument, NULL, 'q'},
+	    {NULL, 0, NULL, 0}};
 	static struct run r;
 	struct refusal wrong;
 	pthread_t thread;
@@ -595,10 +636,16 @@ verb_run(struct cli *cli, int argc, char **argv)
 
 	r.cli = cli;
 	r.box.pid = -1;
+	r.inspect = PROXY_INSPECT_NONE;
 	if ((first = cli_options(cli, argc, argv, options, option, &r)) < 0)
 		return first == -2 ? 0 : 2;
 	if (!r.wrong && first == argc)
 		return cli_usage(cli, "name a command, behind --");
+	if (!r.wrong && r.no_net && r.inspect != PROXY_INSPECT_NONE) {
+		r.wrong = true;
+		refusal_set(&cli->refusal, "run.inspect",
+		    "--no-net has no tunnels that could be looked into");
+	}
 	wrong = cli->refusal;
 	/* Both take milliseconds, and neither needs the other. */
 	threads = pthread_create(&thread, NULL, prepare, NULL) == 0;
@@ -614,6 +661,8 @@ verb_run(struct cli *cli, int argc, char **argv)
 	run_plan_free(&r.plan);
 	if (rc != 0)
 		return cli_refuse(cli);
+	store_leave(cli->db);
+	cli->db = NULL;
 	cli_close(cli);
 	return r.code;
 }

@@ -112,12 +112,20 @@ sandbox_run_started(struct store *db, int64_t id, const struct sandbox_report *r
 	return sandbox_run_placed(db, id, report) == 0 ? store_commit(db) : store_rollback(db);
 }
 
+void
+sandbox_run_warm(struct store *db, bool started)
+{
+	/* What fails is said where it is run. */
+	stmt_done(store_sql(db, started ? ENDED : STARTED));
+}
+
 int
 sandbox_run_ended(struct store *db, int64_t id, const struct sandbox_outcome *outcome)
 {
 	struct stmt *q;
 
-	if (store_begin(db) == -1)
+	/* An end that the power took reads as lost; what was applied stays known. */
+	if ((outcome->applied == -1 ? store_begin_soft(db) : store_begin(db)) == -1)
 		return -1;
 	if ((q = store_sql(db, ENDED)) == NULL)
 		return store_rollback(db);

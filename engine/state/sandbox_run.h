@@ -54,6 +54,14 @@ int sandbox_run_placed(struct store *db, int64_t id, const struct sandbox_report
  * started.  Return 0 or -1.
  */
 int sandbox_run_started(struct store *db, int64_t id, const struct sandbox_report *report);
+
+/**
+ * sandbox_run_warm(db, started):
+ * Prepare what sandbox_run_started will run, or with ${started} sandbox_run_ended, while there is
+ * time.
+ */
+void sandbox_run_warm(struct store *db, bool started);
+
 int sandbox_run_ended(struct store *db, int64_t id, const struct sandbox_outcome *outcome);
 int sandbox_run_failed(struct store *db, int64_t id);
 

@@ -19,7 +19,8 @@
 #include "engine/store/store.h"
 
 #define STATEMENTS 128
-#define WAL_PAGES  8000 /* the keeper checkpoints; this is the net beneath it */
+#define LOG_LEFT   (1 << 20) /* bytes of a log that are left to the next */
+#define WAL_PAGES  8000      /* the keeper checkpoints; this is the net beneath it */
 #define WAL_KEPT \
 	"33554432" /* bytes: a log that a long reader made longer is cut to this after it */
 
@@ -292,6 +293,37 @@ store_close(struct store *db)
 	if (db->watch != -1)
 		close(db->watch);
 	free(db);
+}
+
+/* How long the log is, or -1. */
+static int64_t
+log_size(struct store *db)
+{
+	sqlite3_file *log = NULL;
+	sqlite3_int64 size;
+
+	if (sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) !=
+		SQLITE_OK ||
+	    log == NULL || log->pMethods == NULL ||
+	    log->pMethods->xFileSize(log, &size) != SQLITE_OK)
+		return -1;
+	return size;
+}
+
+void
+store_leave(struct store *db)
+{
+	static struct store *left;
+	int64_t size = db != NULL && left == NULL ? log_size(db) : -1;
+
+	/* Whoever opens it next reads all of the log: it does not grow for ever. */
+	if (size < 0 || size > LOG_LEFT) {
+		store_close(db);
+		return;
+	}
+	if (db->inside)
+		store_rollback(db);
+	left = db;
 }
 
 struct refusal *

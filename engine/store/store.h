@@ -62,6 +62,13 @@ struct store *store_open_file(
 void store_close(struct store *db);
 
 /**
+ * store_leave(db):
+ * As store_close, for a process that exits at once: what it would free the kernel frees, and a log
+ * that is short is left to whoever comes next, as after a crash, without waiting for the disk.
+ */
+void store_leave(struct store *db);
+
+/**
  * store_refusal(db):
  * Return why the last call on ${db} that failed did so.
  */

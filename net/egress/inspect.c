@@ -24,6 +24,7 @@
 #include "net/http/tls_pump.h"
 
 #define READ_SIZE 16384
+#define HTTPS     443
 #define OUT_MOST  65536 /* what waits for one side; then nothing more is read */
 #define VALUE_MAX (TOKEN_SECRET_MAX * 4)
 #define ROUNDS    32 /* then others have their turn */
@@ -1134,7 +1135,8 @@ inspect_wanted(struct conn *c, struct refusal *r)
 	narrowed = stmt_get_int(q, 1) != 0;
 	stmt_done(q);
 	if (mode != PROXY_INSPECT_NONE)
-		return narrowed || mode == PROXY_INSPECT_ALL;
+		return narrowed ||
+		       (mode == PROXY_INSPECT_ALL && (!c->caught || c->to.port == HTTPS));
 	if (!narrowed)
 		return 0;
 	return refusal_set(r, "egress.uninspected",

@@ -23,7 +23,8 @@ void inspector_free(struct inspector *inspector);
 
 /**
  * inspect_wanted(conn, r):
- * Is the tunnel of ${conn}, whose row is open, to be looked into?  Return 1, 0, or -1 with ${r}:
+ * Is the tunnel of ${conn}, whose row is open, to be looked into?  Of what is caught, which may
+ * speak anything, PROXY_INSPECT_ALL means port 443 alone.  Return 1, 0, or -1 with ${r}:
  * egress.uninspected where the rule that allows it wants that and the lane does not.
  */
 int inspect_wanted(struct conn *conn, struct refusal *r);

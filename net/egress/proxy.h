@@ -26,7 +26,7 @@ enum proxy_inspect {
 	PROXY_INSPECT_SETTING, /* the daemon's: as egress.inspect says; its authority is a row */
 	PROXY_INSPECT_NONE,
 	PROXY_INSPECT_RULES, /* those whose rule says something of requests */
-	PROXY_INSPECT_ALL
+	PROXY_INSPECT_ALL    /* and those that are caught on port 443 */
 };
 
 struct proxy_config {

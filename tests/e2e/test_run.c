@@ -22,7 +22,10 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <sodium.h>
 
+#include "engine/state/egress.h"
+#include "engine/state/token.h"
 #include "tests/netns.h"
 #include "tests/program.h"
 
@@ -30,7 +33,7 @@ static struct scratch s;
 static struct program p;
 static struct program_talk t;
 static bool isolated;
-static pid_t origins[2];
+static pid_t origins[3];
 static char project[128], was[PATH_MAX];
 
 /* What follows "bastion run", then a command of sh; NULL ends the first. */
@@ -122,6 +125,7 @@ set_up(void **state)
 	}
 	origin_start(0, "8080", NULL);
 	origin_start(1, "8443", certificate);
+	origin_start(2, "443", certificate);
 	assert_int_equal(chdir(project), 0);
 	return 0;
 }
@@ -134,7 +138,7 @@ tear_down(void **state)
 	(void)state;
 	if (!isolated)
 		return 0;
-	for (i = 0; i < 2; i++) {
+	for (i = 0; i < 3; i++) {
 		kill(origins[i], SIGKILL);
 		waitpid(origins[i], NULL, 0);
 	}
@@ -215,6 +219,164 @@ what_knows_no_proxy_is_carried(void **state)
 	    scratch_value(&s, "SELECT count(*) FROM egress_rule WHERE run_id IS NOT NULL"
 			      " AND state = 'active'"),
 	    0);
+}
+
+/*
+ * Looking into tunnels.
+ */
+
+#define SITE      "site.example.test"
+#define SECRET    "s3cr3t-0123456789abcdef"
+#define SEEN_LANE "issuer: O=bastion; CN=bastion inspection"
+
+/* The lane trusts the site, as the machine's programs outside would. */
+static void
+trust_site(void)
+{
+	char certificate[160];
+
+	snprintf(certificate, sizeof(certificate), "%s/c", project);
+	setenv("SSL_CERT_FILE", certificate, 1);
+}
+
+/* GET of /whoami at port 8443 goes with a token, of /page without; nothing else does. */
+static void
+narrow_site(void)
+{
+	const char *const hosts[] = {SITE};
+	struct token_wish wish = {.name = "site", .hosts = hosts, .nhosts = 1};
+	struct egress_within within[] = {{.method = "GET", .path = "/page"},
+	    {.method = "GET", .path = "/whoami", .token = "site"}};
+	struct egress_rule rule = {.uid = -1, .suffix = SITE, .port = 8443};
+	int64_t id;
+	size_t i;
+
+	scratch_open(&s, ROLE_PERSON);
+	assert_int_equal(token_add(s.db, s.key, &wish, SECRET, &id), 0);
+	for (i = 0; i < 2; i++) {
+		rule.within = &within[i];
+		assert_int_equal(egress_rule_make(s.db, &rule, &id), 0);
+	}
+}
+
+static void
+widen_site(void)
+{
+	int64_t count;
+
+	scratch_open(&s, ROLE_PERSON);
+	assert_int_equal(egress_rule_forget(s.db, 0, SITE, &count), 0);
+}
+
+/* A program trusts the lane by itself, with a proxy and without, and sees it where it looks in. */
+static void
+tunnels_are_looked_into(void **state)
+{
+	static const char *const ways[] = {"", NO_PROXIES};
+	char command[512];
+	size_t i;
+
+	(void)state;
+	needs_namespaces();
+	trust_site();
+	for (i = 0; i < 2; i++) {
+		snprintf(command, sizeof(command),
+		    "%scurl -sSv https://" SITE "/page 2>&1 | grep -e issuer -e site", ways[i]);
+		RUN(0, SEEN_LANE, command, "--inspect=all", "--allow", SITE);
+		RUN(0, "from the site", command, "--inspect=all", "--allow", SITE);
+		/* Where no rule says anything of requests, nobody looks. */
+		snprintf(command, sizeof(command),
+		    "%scurl -sSv --cacert c https://" SITE "/page 2>&1 | grep -e issuer -e site",
+		    ways[i]);
+		RUN(0, "issuer: CN=site", command, "--inspect", "--allow", SITE);
+		RUN(0, "issuer: CN=site", command, "--allow", SITE);
+	}
+	/* One that is caught speaks what it likes elsewhere. */
+	RUN(0, "issuer: CN=site", NO_PROXIES "curl -sSv --cacert c https://" SITE ":8443/page 2>&1",
+	    "--inspect=all", "--allow", SITE);
+	/* Libraries find the lane by their variables, and by the machine's own file. */
+	RUN(0, "from the site",
+	    "python3 -c 'import urllib.request as u; "
+	    "print(u.urlopen(\"https://" SITE "/page\").read().decode())'",
+	    "--inspect=all", "--allow", SITE);
+	RUN(0, "one", "git clone -q https://" SITE "/repo.git /tmp/a && cat /tmp/a/file",
+	    "--inspect=all", "--allow", SITE);
+	if (access("/etc/ssl/certs/ca-certificates.crt", F_OK) == 0)
+		RUN(0, "from the site",
+		    "env -u SSL_CERT_FILE -u CURL_CA_BUNDLE curl -sS https://" SITE "/page",
+		    "--inspect=all", "--allow", SITE);
+	unsetenv("SSL_CERT_FILE");
+}
+
+/* What programs trust is a run's own, and nobody writes it. */
+static void
+trust_is_the_runs(void **state)
+{
+	(void)state;
+	needs_namespaces();
+	trust_site();
+	RUN(0, "held",
+	    "for f in /tmp/bastion-ca.pem /tmp/bastion-roots.pem; do "
+	    "! (: >$f) 2>/dev/null && ! rm -f $f 2>/dev/null && grep -q CERTIFICATE $f || exit 1; "
+	    "done && echo held",
+	    "--inspect");
+	/* The machine's own are there beside it. */
+	RUN(0, "", "test $(grep -c BEGIN.CERT /tmp/bastion-roots.pem) = 2", "--inspect");
+	RUN(0, "", "test $(grep -c BEGIN.CERT /tmp/bastion-ca.pem) = 1", "--inspect");
+	RUN(0, "mine", "echo $SSL_CERT_FILE", "--inspect", "--env", "SSL_CERT_FILE=mine");
+	RUN(0, "none", "test -z \"$SSL_CERT_FILE\" && ! test -e /tmp/bastion-ca.pem && echo none");
+	assert_int_equal(system("! ls ../.cache/bastion/run | grep -e ca$ -e roots$"), 0);
+	unsetenv("SSL_CERT_FILE");
+	RUN(2, "run.inspect", "true", "--inspect=some");
+	RUN(2, "run.inspect", "true", "--inspect", "--no-net");
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM egress_authority"), 0);
+}
+
+/* A rule of requests holds within TLS, caught or not, and a token goes along that is not seen. */
+static void
+requests_and_tokens(void **state)
+{
+	static const char *const ways[] = {"", NO_PROXIES};
+	unsigned char digest[crypto_hash_sha256_BYTES];
+	char hex[2 * sizeof(digest) + 1], command[512];
+	const char *sent = "Bearer " SECRET;
+	size_t i;
+
+	(void)state;
+	needs_namespaces();
+	crypto_hash_sha256(digest, (const unsigned char *)sent, strlen(sent));
+	sodium_bin2hex(hex, sizeof(hex), digest, sizeof(digest));
+	trust_site();
+	narrow_site();
+	for (i = 0; i < 2; i++) {
+		snprintf(
+		    command, sizeof(command), "%scurl -sS https://" SITE ":8443/page", ways[i]);
+		RUN(0, "from the site", command, "--inspect");
+		snprintf(
+		    command, sizeof(command), "%scurl -sS https://" SITE ":8443/file", ways[i]);
+		RUN(0, "egress.within", command, "--inspect");
+		snprintf(command, sizeof(command), "%scurl -sS -d x https://" SITE ":8443/page",
+		    ways[i]);
+		RUN(0, "egress.within", command, "--inspect");
+		/* The site got the secret, and nothing inside does. */
+		snprintf(command, sizeof(command),
+		    "%scurl -sSv https://" SITE ":8443/whoami 2>&1; env; cat /tmp/*.pem", ways[i]);
+		run(command, "--inspect", (char *)NULL);
+		assert_int_equal(p.code, 0);
+		if (strstr(p.out, hex) == NULL)
+			failed(command);
+		assert_null(strstr(p.out, SECRET));
+		assert_null(strstr(p.err, SECRET));
+		program_free(&p);
+	}
+	/* A lane that looks into nothing lets nothing of it out, and says how. */
+	RUN(56, "bastion run --inspect", "curl -sS -k https://" SITE ":8443/page");
+	widen_site();
+	unsetenv("SSL_CERT_FILE");
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM egress_request WHERE token_id IS NOT NULL"
+			      " AND state = 'done'"),
+	    2);
 }
 
 /* SEG-06, SEG-07, SEG-14: what no rule allows is refused, with a reason and what to do. */
@@ -853,6 +1015,9 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(clients_reach_what_is_allowed),
 	    cmocka_unit_test(what_knows_no_proxy_is_carried),
+	    cmocka_unit_test(tunnels_are_looked_into),
+	    cmocka_unit_test(trust_is_the_runs),
+	    cmocka_unit_test(requests_and_tokens),
 	    cmocka_unit_test(denied_says_why),
 	    cmocka_unit_test(network_is_what_was_allowed),
 	    cmocka_unit_test(no_lane_no_run),

@@ -5,13 +5,17 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <limits.h>
 #include <openssl/evp.h>
 #include <sodium.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "engine/clock.h"
 #include "engine/crypto/key.h"
@@ -1016,6 +1020,56 @@ nothing_is_born_old(void **state)
 	scratch_drop(&s);
 }
 
+/* Write ${len} bytes in a process that leaves; return the length of the log that is there then. */
+static int64_t
+leave_after(struct scratch *s, const char *len)
+{
+	char path[PATH_MAX], sql[128];
+	struct store *db;
+	struct stat st;
+	int status;
+	pid_t pid;
+
+	snprintf(sql, sizeof(sql), "INSERT INTO kept VALUES (zeroblob(%s))", len);
+	if ((pid = fork()) == 0) {
+		if ((db = store_open(&s->home, ROLE_MIGRATE, NULL, NULL)) == NULL)
+			_exit(1);
+		if (store_begin(db) != 0 ||
+		    store_exec(db, "CREATE TABLE IF NOT EXISTS kept (x BLOB)") != 0 ||
+		    store_exec(db, sql) != 0 || store_commit(db) != 0)
+			_exit(2);
+		/* What is begun and not committed never was. */
+		if (store_begin(db) != 0 || store_exec(db, sql) != 0)
+			_exit(3);
+		store_leave(db);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(WEXITSTATUS(status), 0);
+	home_path(&s->home, "bastion.db-wal", path);
+	return stat(path, &st) == 0 ? (int64_t)st.st_size : 0;
+}
+
+/* A process that is gone at once leaves a short log to the next, and a long one to nobody. */
+static void
+leaving_keeps_what_was_committed(void **state)
+{
+	struct scratch s;
+
+	(void)state;
+	scratch_make(&s, HOME_BOX);
+	store_close(s.db);
+	s.db = NULL;
+	assert_true(leave_after(&s, "1") > 0);
+	assert_true(leave_after(&s, "100") > 0);
+	assert_int_equal(scratch_value(&s, "SELECT sum(length(x)) FROM kept"), 101);
+	store_close(s.db);
+	s.db = NULL;
+	assert_int_equal(leave_after(&s, "2000000"), 0);
+	assert_int_equal(scratch_value(&s, "SELECT sum(length(x)) FROM kept"), 2000101);
+	scratch_drop(&s);
+}
+
 int
 main(void)
 {
@@ -1044,6 +1098,7 @@ main(void)
 	    cmocka_unit_test(functions_are_innocuous),
 	    cmocka_unit_test(one_instance),
 	    cmocka_unit_test(replace_is_a_delete),
+	    cmocka_unit_test(leaving_keeps_what_was_committed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
