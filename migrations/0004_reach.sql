@@ -4253,10 +4253,10 @@ BEGIN
         OR NEW.name GLOB '*[^A-Za-z0-9._-]*' OR instr(NEW.name, char(0)) > 0;
     SELECT RAISE(ABORT, 'remote.exists|a credential of this name is live')
      WHERE EXISTS (SELECT 1 FROM remote_credential WHERE name = NEW.name AND state = 'active');
-    SELECT RAISE(ABORT, 'remote.verbs|the verbs are run, command, list, attach, send, cancel, each once')
+    SELECT RAISE(ABORT, 'remote.verbs|the verbs are run, command, list, attach, send, cancel, bundle, each once')
      WHERE EXISTS (SELECT 1 FROM json_each(NEW.verbs)
                     WHERE type <> 'text'
-                       OR value NOT IN ('run', 'command', 'list', 'attach', 'send', 'cancel'))
+                       OR value NOT IN ('run', 'command', 'list', 'attach', 'send', 'cancel', 'bundle'))
         OR (SELECT count(DISTINCT value) FROM json_each(NEW.verbs)) <> json_array_length(NEW.verbs);
     SELECT RAISE(ABORT, 'remote.roots|a root is the whole path of a folder, without . and .. in it')
      WHERE EXISTS (SELECT 1 FROM json_each(NEW.roots)
@@ -5342,18 +5342,168 @@ SELECT a.id AS attempt_id, p.boot_id, p.pid, p.start_ticks
   FROM attempt AS a JOIN process AS p ON p.id = a.process_id
  WHERE a.outcome = 'lost' AND process_alive(p.boot_id, p.pid, p.start_ticks);
 
+CREATE TABLE remote_bundle (
+    id            INTEGER PRIMARY KEY,
+    credential_id INTEGER NOT NULL REFERENCES remote_credential (id),
+    session_id    INTEGER UNIQUE REFERENCES session (id),      -- NULL: not yet, or not kept any more
+    name          TEXT    NOT NULL CHECK (length(name) BETWEEN 1 AND 128 AND name GLOB '[A-Za-z0-9_]*'
+                          AND name NOT GLOB '*[^A-Za-z0-9._-]*' AND instr(name, char(0)) = 0),
+    folder        TEXT    NOT NULL CHECK (folder GLOB '/*'),   -- in it the repository is the folder ${name}
+    size          INTEGER NOT NULL CHECK (size > 0),
+    sha256        TEXT    NOT NULL CHECK (length(sha256) = 64 AND sha256 NOT GLOB '*[^0-9a-f]*'),
+    program       TEXT    NOT NULL CHECK (program GLOB '/*'),  -- of bastion: where the daemon's own is
+    received      INTEGER NOT NULL DEFAULT 0 CHECK (received BETWEEN 0 AND size),
+    generation    INTEGER NOT NULL CHECK (generation >= 1),    -- of what is in that place
+    live          INTEGER NOT NULL DEFAULT 0 CHECK (live IN (0, 1)),   -- it is what is there
+    asked_at      INTEGER NOT NULL,
+    landed_at     INTEGER,
+    CHECK (live = 0 OR landed_at IS NOT NULL)
+) STRICT;
+
+CREATE UNIQUE INDEX remote_bundle_live ON remote_bundle (folder, name) WHERE live = 1;
+
+CREATE INDEX remote_bundle_by_place ON remote_bundle (folder, name, generation);
+
+CREATE INDEX remote_bundle_by_credential ON remote_bundle (credential_id);
+
+CREATE VIEW remote_bundle_run AS
+SELECT b.id, 'bundle-' || b.id AS session, b.credential_id, b.session_id, b.folder, c.by_uid,
+       json_array(b.program, 'unpack', b.folder, b.name, CAST(b.size AS TEXT), b.sha256,
+           CAST((SELECT value FROM setting WHERE name = 'remote.bundle_stall_ms') AS TEXT),
+           CAST((SELECT value FROM setting WHERE name = 'remote.bundle_git_ms') AS TEXT),
+           CAST((SELECT value FROM setting WHERE name = 'remote.bundle_unpacked') AS TEXT)) AS argv
+  FROM remote_bundle AS b JOIN remote_credential AS c ON c.id = b.credential_id;
+
+CREATE VIEW remote_bundles AS
+SELECT b.id, c.name AS credential, b.credential_id, b.name, b.folder, b.generation,
+       CASE WHEN b.live THEN 'live' WHEN b.landed_at IS NOT NULL THEN 'replaced'
+            WHEN s.finished_at IS NULL THEN 'open' ELSE 'failed' END AS state,
+       b.size, b.received, b.sha256, b.asked_at, b.landed_at, s.name AS session,
+       (SELECT CAST(o.data AS TEXT) FROM session_output AS o
+         WHERE o.session_id = s.id AND o.kind = 'err' ORDER BY o.seq DESC LIMIT 1) AS message
+  FROM remote_bundle AS b JOIN remote_credential AS c ON c.id = b.credential_id
+  LEFT JOIN session AS s ON s.id = b.session_id;
+
+CREATE TRIGGER remote_bundle_is_allowed BEFORE INSERT ON remote_bundle
+BEGIN
+    SELECT RAISE(ABORT, 'remote.token|no live credential has this secret')
+     WHERE NOT EXISTS (SELECT 1 FROM remote_acting WHERE id = NEW.credential_id);
+    SELECT RAISE(ABORT, 'remote.verb|this credential copies no repository')
+     WHERE NOT EXISTS (SELECT 1 FROM remote_acting AS a JOIN json_each(a.verbs) AS v
+                        WHERE v.value = 'bundle');
+    SELECT RAISE(ABORT, 'bundle.name|a repository''s name is 1 to 128 letters, digits, dots, dashes and underscores, and begins with none of dot and dash')
+     WHERE length(NEW.name) NOT BETWEEN 1 AND 128 OR NEW.name NOT GLOB '[A-Za-z0-9_]*'
+        OR NEW.name GLOB '*[^A-Za-z0-9._-]*' OR instr(NEW.name, char(0)) > 0;
+    SELECT RAISE(ABORT, 'bundle.size|a bundle has 1 to remote.bundle_bytes bytes')
+     WHERE NEW.size NOT BETWEEN 1 AND (SELECT value FROM setting WHERE name = 'remote.bundle_bytes');
+    SELECT RAISE(ABORT, 'bundle.digest|a digest is 64 small hex digits: SHA-256 of the bundle')
+     WHERE length(NEW.sha256) <> 64 OR NEW.sha256 GLOB '*[^0-9a-f]*';
+    SELECT RAISE(ABORT, 'bundle.busy|another copy to this place is under way')
+     WHERE EXISTS (SELECT 1 FROM remote_bundles WHERE folder = NEW.folder AND name = NEW.name AND state = 'open');
+    SELECT RAISE(ABORT, 'bundle.many|this credential has as many copies under way as it may')
+     WHERE (SELECT count(*) FROM remote_bundles
+             WHERE credential_id = NEW.credential_id AND state = 'open')
+        >= (SELECT value FROM setting WHERE name = 'remote.bundles');
+    SELECT RAISE(ABORT, 'bundle.quota|the repositories of this credential would take more than remote.bundle_total')
+     WHERE NEW.size + (SELECT coalesce(sum(size), 0) FROM remote_bundles
+                        WHERE credential_id = NEW.credential_id AND state IN ('open', 'live')
+                          AND NOT (folder = NEW.folder AND name = NEW.name))
+         > (SELECT value FROM setting WHERE name = 'remote.bundle_total');
+    SELECT RAISE(ABORT, 'remote.transition|a copy begins with nothing')
+     WHERE NEW.received <> 0 OR NEW.live <> 0 OR NEW.landed_at IS NOT NULL OR NEW.session_id IS NOT NULL
+        OR NEW.generation <> coalesce((SELECT max(generation) FROM remote_bundle
+                                        WHERE folder = NEW.folder AND name = NEW.name), 0) + 1;
+END;
+
+CREATE TRIGGER remote_bundle_begins AFTER INSERT ON remote_bundle
+BEGIN
+    INSERT INTO session (name, argv, cwd, by_uid, input, max_attempts, queued_at, not_before)
+    SELECT session, argv, folder, by_uid, 1, 1, NEW.asked_at, NEW.asked_at
+      FROM remote_bundle_run WHERE id = NEW.id;
+    UPDATE remote_bundle SET session_id = (SELECT id FROM session WHERE name = 'bundle-' || NEW.id)
+     WHERE id = NEW.id;
+END;
+
+CREATE TRIGGER remote_bundle_grows BEFORE UPDATE OF received ON remote_bundle
+BEGIN
+    SELECT RAISE(ABORT, 'remote.token|no live credential has this secret')
+     WHERE NOT EXISTS (SELECT 1 FROM remote_acting WHERE id = OLD.credential_id);
+    SELECT RAISE(ABORT, 'bundle.size|this is more than the bundle has') WHERE NEW.received > OLD.size;
+    SELECT RAISE(ABORT, 'bundle.over|nothing more is taken for this copy')
+     WHERE NEW.received <= OLD.received
+        OR (SELECT state FROM remote_bundles WHERE id = OLD.id) <> 'open';
+END;
+
+CREATE TRIGGER remote_bundle_moves BEFORE UPDATE ON remote_bundle
+BEGIN
+    SELECT RAISE(ABORT, 'remote.fixed|what is copied where never changes')
+     WHERE NEW.id IS NOT OLD.id OR NEW.credential_id IS NOT OLD.credential_id OR NEW.name IS NOT OLD.name
+        OR NEW.folder IS NOT OLD.folder OR NEW.size IS NOT OLD.size OR NEW.sha256 IS NOT OLD.sha256
+        OR NEW.program IS NOT OLD.program OR NEW.generation IS NOT OLD.generation
+        OR NEW.asked_at IS NOT OLD.asked_at OR (OLD.landed_at IS NOT NULL AND NEW.landed_at IS NOT OLD.landed_at);
+    SELECT RAISE(ABORT, 'remote.transition|a copy lands when its session ends well, once')
+     WHERE (NEW.live > OLD.live AND (OLD.landed_at IS NOT NULL
+            OR (SELECT state FROM session WHERE id = OLD.session_id) IS NOT 'done'))
+        OR (NEW.landed_at IS NOT OLD.landed_at AND NEW.live = 0)
+        OR (NEW.session_id IS NOT OLD.session_id AND NEW.session_id IS NOT NULL
+            AND (OLD.session_id IS NOT NULL OR OLD.landed_at IS NOT NULL
+                 OR (SELECT name FROM session WHERE id = NEW.session_id) IS NOT 'bundle-' || OLD.id));
+END;
+
+CREATE TRIGGER remote_bundle_lands AFTER UPDATE OF state ON session
+WHEN NEW.state = 'done' AND EXISTS (SELECT 1 FROM remote_bundle WHERE session_id = NEW.id)
+BEGIN
+    UPDATE remote_bundle SET live = 0
+     WHERE live = 1 AND (folder, name) = (SELECT folder, name FROM remote_bundle WHERE session_id = NEW.id);
+    UPDATE remote_bundle SET live = 1, landed_at = NEW.finished_at WHERE session_id = NEW.id;
+    DELETE FROM remote_bundle WHERE live = 0 AND session_id IS NULL;
+END;
+
+CREATE TRIGGER remote_bundle_outlives BEFORE DELETE ON session
+BEGIN
+    UPDATE remote_bundle SET session_id = NULL WHERE session_id = OLD.id;
+    DELETE FROM remote_bundle WHERE live = 0 AND session_id IS NULL;
+END;
+
+CREATE TRIGGER remote_bundle_stays BEFORE DELETE ON remote_bundle
+BEGIN
+    SELECT RAISE(ABORT, 'remote.kept|a copy goes when its session does')
+     WHERE OLD.live = 1 OR OLD.session_id IS NOT NULL;
+END;
+
+CREATE TRIGGER remote_bundle_audit_birth AFTER INSERT ON remote_bundle
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'remote_bundle', NEW.id, 'asked', '',
+            json_object('folder', NEW.folder, 'name', NEW.name, 'size', NEW.size, 'sha256', NEW.sha256));
+END;
+
+CREATE TRIGGER remote_bundle_audit_landed AFTER UPDATE OF live ON remote_bundle WHEN NEW.live > OLD.live
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'remote_bundle', NEW.id, 'landed', '',
+            json_object('folder', NEW.folder, 'name', NEW.name, 'generation', NEW.generation));
+END;
+
 CREATE TRIGGER session_from_afar BEFORE INSERT ON session WHEN acting() GLOB 'remote:*'
 BEGIN
     SELECT RAISE(ABORT, 'remote.token|no live credential has this secret')
      WHERE NOT EXISTS (SELECT 1 FROM remote_acting);
     SELECT RAISE(ABORT, 'remote.verb|this credential does not begin sessions')
      WHERE NOT EXISTS (SELECT 1 FROM remote_acting AS a JOIN json_each(a.verbs) AS v
-                        WHERE v.value IN ('run', 'command'));
+                        WHERE v.value IN ('run', 'command'))
+       -- A copy of a repository (session_bundle.sql) has a verb and a program of its own.
+       AND NOT EXISTS (SELECT 1 FROM remote_bundle_run AS b JOIN remote_acting AS a ON a.id = b.credential_id
+                        WHERE b.session_id IS NULL AND b.session = NEW.name AND b.argv = NEW.argv
+                          AND b.folder = NEW.cwd);
     -- Who may give a command may give any word; else a worker is run as its person added it, and an
     -- option could turn it into something else.
     SELECT RAISE(ABORT, 'remote.command|this credential runs workers, with words that are no options')
      WHERE NOT EXISTS (SELECT 1 FROM remote_acting AS a JOIN json_each(a.verbs) AS v
                         WHERE v.value = 'command')
+       AND NOT EXISTS (SELECT 1 FROM remote_bundle_run AS b JOIN remote_acting AS a ON a.id = b.credential_id
+                        WHERE b.session_id IS NULL AND b.session = NEW.name AND b.argv = NEW.argv
+                          AND b.folder = NEW.cwd)
        AND (NEW.worker = ''
             OR EXISTS (SELECT 1 FROM json_each(NEW.argv) AS w
                         WHERE w.value GLOB '-*'
@@ -5390,7 +5540,9 @@ CREATE TRIGGER session_input_from_afar BEFORE INSERT ON session_input WHEN actin
 BEGIN
     SELECT RAISE(ABORT, 'remote.verb|this credential does not send to this session')
      WHERE NOT EXISTS (SELECT 1 FROM remote_acting AS a JOIN remote_reach AS r ON r.credential_id = a.id
-                        WHERE r.session_id = NEW.session_id AND r.verb = 'send');
+                        WHERE r.session_id = NEW.session_id AND r.verb = 'send')
+       AND NOT EXISTS (SELECT 1 FROM remote_acting AS a JOIN remote_bundle AS b ON b.credential_id = a.id
+                        WHERE b.session_id = NEW.session_id);
 END;
 
 CREATE TABLE host_terms (
@@ -6302,6 +6454,12 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('quarantine.window_ms', 600000, 'ms', 1000, 86400000, 'how long such an ask counts'),
     ('refused.kept', 1000, 'rows', 100, 1000000, 'refused asks of one kind of one Host that are kept within refused.stretch_ms'),
     ('refused.stretch_ms', 3600000, 'ms', 1000, 86400000, 'stretch of time for refused.kept'),
+    ('remote.bundle_bytes', 268435456, 'bytes', 1, 4294967296, 'size of one repository that another machine copies here'),
+    ('remote.bundle_git_ms', 120000, 'ms', 1000, 3600000, 'how long git may take for each step of unpacking one'),
+    ('remote.bundle_stall_ms', 30000, 'ms', 100, 600000, 'how long a copy waits for its next piece'),
+    ('remote.bundle_total', 1073741824, 'bytes', 1, 1099511627776, 'bundles of one credential: what is in place and under way'),
+    ('remote.bundle_unpacked', 1073741824, 'bytes', 1, 1099511627776, 'files of one repository, unpacked'),
+    ('remote.bundles', 2, 'rows', 1, 64, 'copies of one credential under way at once'),
     ('remote.connections', 32, 'rows', 1, 1024, 'connections of other machines with a right secret, served at once'),
     ('remote.delay_ms', 250, 'ms', 0, 60000, 'how long a wrong secret waits for its answer'),
     ('remote.guest_ms', 10000, 'ms', 100, 600000, 'time from connecting to a right secret'),
@@ -6398,6 +6556,17 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('beat.unheard', 1, 502, 'see the log of the Host'),
     ('box.proof', 126, 403, 'pair anew from that machine itself: bastion pair CODE'),
     ('box.unpaired', 126, 403, 'pair the box with this Host'),
+    ('bundle.busy', 75, 409, 'wait until it is over: bastion session ls --remote NAME'),
+    ('bundle.digest', 2, 422, 'give the SHA-256 of the bundle'),
+    ('bundle.failed', 1, 500, 'see bastion remote copies there'),
+    ('bundle.many', 75, 429, 'wait until one is over, or raise the setting remote.bundles there'),
+    ('bundle.name', 2, 422, 'rename the folder of the repository, or copy it to another'),
+    ('bundle.offset', 75, 409, 'go on behind what is there: GET /v1/bundles/ID'),
+    ('bundle.over', 75, 409, 'begin it anew'),
+    ('bundle.quota', 3, 413, 'raise the setting remote.bundle_total there'),
+    ('bundle.size', 3, 413, 'raise the setting remote.bundle_bytes there'),
+    ('bundle.tree', 2, 422, 'give --repo with the folder of a git work tree that has a commit'),
+    ('bundle.unknown', 2, 404, 'see bastion remote copies there'),
     ('contain.agents', 77, 403, 'have a person at the machine allow it: bastion contain trust HOST --agents'),
     ('contain.authority', 3, 501, 'run the box''s daemon as root'),
     ('contain.bastion', 126, 403, 'name a process that is not bastion, its ancestor, init or of the kernel'),
@@ -6464,7 +6633,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('egress.timeout', 75, 504, 'try again'),
     ('egress.tls', 1, 502, 'have the program trust the lane: bastion egress inspect ca'),
     ('egress.transition', 1, 500, 'this is a fault in bastion: please report it'),
-    ('egress.uninspected', 126, 403, 'turn it on: bastion egress inspect rules'),
+    ('egress.uninspected', 126, 403, 'turn it on: bastion egress inspect rules; for a run: bastion run --inspect'),
     ('egress.unknown', 126, 403, 'have whoever runs the daemon do: bastion egress allow HOST'),
     ('egress.unknown_rule', 126, 404, 'see bastion egress ls'),
     ('egress.unreadable', 126, 403, 'see bastion egress check HOST:PORT'),
@@ -6566,7 +6735,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('remote.unknown', 2, 404, 'see bastion remote'),
     ('remote.user', 1, 500, 'this is a fault in bastion: please report it'),
     ('remote.verb', 126, 403, 'have a credential made that allows it: bastion remote add NAME --verbs LIST'),
-    ('remote.verbs', 2, 422, 'name some of run, command, list, attach, send, cancel, with commas between'),
+    ('remote.verbs', 2, 422, 'name some of run, command, list, attach, send, cancel, bundle, with commas between'),
     ('root.authority', 3, 501, 'run the box''s daemon as root'),
     ('root.exact', 2, 422, 'ask for the command as it is to run'),
     ('rotate.none', 126, 409, 'pair the machine anew over a network first'),
@@ -6575,6 +6744,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('run.agent', 2, 422, 'see the message; leave out --agent, or start the agent'),
     ('run.ask', 3, 422, 'leave out --ask, or run this on a terminal'),
     ('run.folder', 2, 422, 'see the message; change into a folder of your own'),
+    ('run.inspect', 2, 422, 'see the message; leave out --inspect, or --no-net'),
     ('run.over', 126, 409, 'start another run'),
     ('run.port', 2, 422, 'see the message; take another port'),
     ('run.preset', 2, 404, 'see bastion sql ''SELECT DISTINCT name FROM egress_preset'''),
