@@ -41,8 +41,9 @@ SELECT b.id, c.name AS credential, b.credential_id, b.name, b.folder, b.generati
        CASE WHEN b.live THEN 'live' WHEN b.landed_at IS NOT NULL THEN 'replaced'
             WHEN s.finished_at IS NULL THEN 'open' ELSE 'failed' END AS state,
        b.size, b.received, b.sha256, b.asked_at, b.landed_at, s.name AS session,
-       (SELECT CAST(o.data AS TEXT) FROM session_output AS o
-         WHERE o.session_id = s.id AND o.kind = 'err' ORDER BY o.seq DESC LIMIT 1) AS message
+       coalesce((SELECT utf8(o.data) FROM session_output AS o
+                  WHERE o.session_id = s.id AND o.kind = 'err' ORDER BY o.seq DESC LIMIT 1),
+                (SELECT t.why FROM attempt AS t WHERE t.session_id = s.id ORDER BY t.n DESC LIMIT 1)) AS message
   FROM remote_bundle AS b JOIN remote_credential AS c ON c.id = b.credential_id
   LEFT JOIN session AS s ON s.id = b.session_id;
 
