@@ -150,3 +150,17 @@ SELECT json_patch(
                              'agents_at', (SELECT ended_at FROM agent_seen))
             ELSE '{}' END) AS said
  WHERE (SELECT value FROM setting WHERE name = 'agents.observe') = 1;
+
+-- At a Host: what its boxes told last, as people ask for it.
+CREATE VIEW box_agents AS
+SELECT b.name AS box, a.value ->> '$.agent' AS agent, a.value ->> '$.user' AS user, a.value ->> '$.pid' AS pid,
+       a.value ->> '$.owner_class' AS owner_class, a.value ->> '$.command' AS command, h.at AS heard_at
+  FROM host_beat AS h JOIN host_box AS b ON b.id = h.box_id, json_each(h.beat, '$.agents') AS a
+ WHERE a.type = 'object';
+
+CREATE VIEW box_tool_servers AS
+SELECT b.name AS box, t.value ->> '$.user' AS user, t.value ->> '$.client' AS client, t.value ->> '$.name' AS name,
+       t.value ->> '$.what' AS what, t.value ->> '$.state' AS state, t.value ->> '$.pid' AS pid,
+       h.beat ->> '$.tool_server_scan.timed_out' AS timed_out, h.at AS heard_at
+  FROM host_beat AS h JOIN host_box AS b ON b.id = h.box_id, json_each(h.beat, '$.tool_servers') AS t
+ WHERE t.type = 'object';
