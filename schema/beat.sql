@@ -85,7 +85,7 @@ SELECT json_set((SELECT coalesce(json_group_object(name, json(value)), '{}') FRO
 -- takes it, whatever its settings.
 CREATE VIEW beat AS
 SELECT s.id AS pairing_id,
-       json_object('name', b.name, 'state', s.state,
+       json_patch(json_object('name', b.name, 'state', s.state,
                    'caps', json(coalesce(s.caps, '[]')),
                    'enforcing', json((SELECT report FROM enforcing)),
                    'endpoint_save_pending',
@@ -97,7 +97,8 @@ SELECT s.id AS pairing_id,
                       FROM (SELECT *, sum(length(result)) OVER (ORDER BY id) AS long
                               FROM untold_result WHERE pairing_id = s.id ORDER BY id
                              LIMIT (SELECT value FROM setting WHERE name = 'order.batch'))
-                     WHERE long <= (SELECT low / 2 FROM setting WHERE name = 'beat.bytes'))) AS body
+                     WHERE long <= (SELECT low / 2 FROM setting WHERE name = 'beat.bytes'))),
+                  coalesce((SELECT said FROM agent_beat), '{}')) AS body
   FROM pairing_status AS s JOIN box AS b
  WHERE s.active;
 

@@ -9,6 +9,8 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('agents.command', 256, 'characters', 16, 4096, 'of the command line of an agent that are shown'),
     ('agents.file', 1048576, 'bytes', 4096, 16777216, 'largest such file that is read'),
     ('agents.files', 1000, 'files', 1, 100000, 'such files that are looked at, of all accounts'),
+    ('agents.keep_ms', 600000, 'ms', 1000, 86400000, 'how old declarations get before a beat has them read anew'),
+    ('agents.observe', 0, 'bool', 0, 1, 'whether beats tell Hosts which agents run here and which tool servers they declare'),
     ('agents.processes', 32768, 'rows', 256, 1048576, 'processes that a scan looks at'),
     ('agents.servers', 256, 'rows', 1, 10000, 'declared tool servers that are listed'),
     ('agents.wait_ms', 20000, 'ms', 100, 600000, 'time for one scan of processes and files'),

@@ -112,6 +112,7 @@ WITH thing (entity, id, state) AS (
      UNION ALL SELECT 'op_run', id, state FROM op_run
      UNION ALL SELECT 'sandbox_run', id, state FROM sandbox_run
      UNION ALL SELECT 'folder_walk', op_run_id, state FROM folder_walk
+     UNION ALL SELECT 'agent_scan', id, state FROM agent_scan
      UNION ALL SELECT 'instance', id, state FROM instance
      UNION ALL SELECT 'actor_run', id, state FROM actor_run
      UNION ALL SELECT 'pairing', id, state FROM pairing

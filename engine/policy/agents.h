@@ -77,6 +77,24 @@ int agents_servers(int root, const struct agents_limits *limits,
     void (*fn)(void *ctx, const struct tool_server *server), void *ctx, struct agents_scan *scan,
     struct refusal *r);
 
+/**
+ * agents_declared(root, limits, list, count, scan, r):
+ * The first half of agents_servers: store what the files declare in ${*list}, which the caller
+ * frees, whether this fails or not; nothing is known of their running.  Return 0 or -1.
+ */
+int agents_declared(int root, const struct agents_limits *limits, struct tool_server **list,
+    size_t *count, struct agents_scan *scan, struct refusal *r);
+
+/**
+ * agents_compare(root, limits, list, count, fn, ctx, scan, r):
+ * The second half: compare the ${count} servers of ${list}, whose transport and what are looked at
+ * alone, with the processes, and call ${fn} with each in this order, then with those that run
+ * undeclared, unless ${scan} says that something is not known.  Return 0 or -1.
+ */
+int agents_compare(int root, const struct agents_limits *limits, struct tool_server *list,
+    size_t count, void (*fn)(void *ctx, const struct tool_server *server), void *ctx,
+    struct agents_scan *scan, struct refusal *r);
+
 /* One process as a scan sees it; the words stand one behind the other, each with a NUL. */
 struct seen_process {
 	pid_t pid, parent;

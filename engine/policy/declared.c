@@ -323,40 +323,75 @@ undeclared(struct reading *r, struct owner_tables *tables, const struct seen_pro
 }
 
 int
-agents_servers(int root, const struct agents_limits *limits,
-    void (*fn)(void *ctx, const struct tool_server *server), void *ctx, struct agents_scan *scan,
-    struct refusal *r)
+agents_declared(int root, const struct agents_limits *limits, struct tool_server **list,
+    size_t *count, struct agents_scan *scan, struct refusal *r)
 {
 	struct reading reading = {.root = root, .limits = limits, .scan = scan};
 	struct owner_tables *tables = owner_open(root);
-	struct seen_process *list = NULL;
-	bool *declared = NULL;
-	size_t i, count = 0;
 	int rc = -1;
 
 	memset(scan, 0, sizeof(*scan));
 	reading.deadline = clock_ms() + limits->wait_ms;
-	if (tables == NULL || sqlite3_open(":memory:", &reading.sqlite) != SQLITE_OK)
+	if (tables != NULL && sqlite3_open(":memory:", &reading.sqlite) == SQLITE_OK) {
+		owner_homes(tables, read_home, &reading);
+		rc = 0;
+	} else {
+		refusal_set(r, "agents.failed", "out of memory");
+	}
+	sqlite3_close(reading.sqlite);
+	owner_close(tables);
+	*list = reading.list;
+	*count = reading.count;
+	return rc;
+}
+
+int
+agents_compare(int root, const struct agents_limits *limits, struct tool_server *list, size_t count,
+    void (*fn)(void *ctx, const struct tool_server *server), void *ctx, struct agents_scan *scan,
+    struct refusal *r)
+{
+	struct reading reading = {
+	    .root = root, .limits = limits, .scan = scan, .list = list, .count = count};
+	struct owner_tables *tables = owner_open(root);
+	struct seen_process *seen = NULL;
+	bool *declared = NULL;
+	size_t i, n = 0;
+	int rc = -1;
+
+	if (tables == NULL)
 		goto out;
-	owner_homes(tables, read_home, &reading);
-	scan->processes = processes_read(root, limits, &list, &count) == 0;
-	if (scan->processes && (declared = calloc(count + 1, sizeof(*declared))) == NULL)
+	scan->processes = processes_read(root, limits, &seen, &n) == 0;
+	if (scan->processes && (declared = calloc(n + 1, sizeof(*declared))) == NULL)
 		goto out;
 	/* Where a part of one side is not known, nothing is said about how they fit. */
 	if (scan->processes)
-		match(&reading, list, count, declared);
-	for (i = 0; i < reading.count; i++)
-		fn(ctx, &reading.list[i]);
+		match(&reading, seen, n, declared);
+	for (i = 0; i < count; i++)
+		fn(ctx, &list[i]);
 	if (scan->processes && !scan->timed_out && !scan->truncated && scan->unread == 0)
-		undeclared(&reading, tables, list, count, declared, fn, ctx);
+		undeclared(&reading, tables, seen, n, declared, fn, ctx);
 	rc = 0;
 out:
 	if (rc != 0)
 		refusal_set(r, "agents.failed", "out of memory");
-	sqlite3_close(reading.sqlite);
-	processes_free(list, count);
+	processes_free(seen, n);
 	owner_close(tables);
-	free(reading.list);
 	free(declared);
+	return rc;
+}
+
+int
+agents_servers(int root, const struct agents_limits *limits,
+    void (*fn)(void *ctx, const struct tool_server *server), void *ctx, struct agents_scan *scan,
+    struct refusal *r)
+{
+	struct tool_server *list;
+	size_t count;
+	int rc;
+
+	rc = agents_declared(root, limits, &list, &count, scan, r);
+	if (rc == 0)
+		rc = agents_compare(root, limits, list, count, fn, ctx, scan, r);
+	free(list);
 	return rc;
 }

@@ -2,6 +2,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -256,6 +257,37 @@ owner_utmp(const void *bytes, size_t len, void (*fn)(void *ctx, const char *name
 	}
 }
 
+/*
+ * Open ${path} below ${root} where a filter leaves no openat2 (engine/worker/seal.h): name by name,
+ * and through no link at all.
+ */
+static int
+open_plain(int root, const char *path, int flags)
+{
+	char names[PATH_MAX], *name, *rest;
+	int at = root, fd;
+
+	if (snprintf(names, sizeof(names), "%s", path) >= (int)sizeof(names)) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	for (name = strtok_r(names, "/", &rest); name != NULL; at = fd) {
+		path = name;
+		name = strtok_r(NULL, "/", &rest);
+		errno = EXDEV;
+		fd = strcmp(path, "..") == 0
+			 ? -1
+			 : openat(at, path,
+			       O_NOFOLLOW |
+				   (name == NULL ? flags : O_PATH | O_DIRECTORY | O_CLOEXEC));
+		if (at != root)
+			close(at);
+		if (fd == -1)
+			return -1;
+	}
+	return at == root ? -1 : at;
+}
+
 static char *
 read_whole(int root, const char *path, uint64_t resolve, size_t most, size_t *len)
 {
@@ -267,7 +299,8 @@ read_whole(int root, const char *path, uint64_t resolve, size_t most, size_t *le
 	char *out = NULL;
 	int fd;
 
-	if ((fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how))) == -1)
+	if ((fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how))) == -1 &&
+	    (errno != ENOSYS || (fd = open_plain(root, path, (int)how.flags)) == -1))
 		return NULL;
 	/* Files of /proc say that they have no bytes. */
 	errno = 0;

@@ -59,6 +59,7 @@ static const struct {
     {"folder_walk", INS | UPD, BIT(ROLE_WORKER)},
     {"verb_dial", INS, BIT(ROLE_WORKER)},
     {"op_probe", INS | UPD, BIT(ROLE_WORKER)},
+    {"agent_scan", INS | UPD, BIT(ROLE_WORKER)},
     {"worker", INS | DEL, BIT(ROLE_PERSON)},
     {"session", INS, BIT(ROLE_PERSON) | BIT(ROLE_NET) | BIT(ROLE_WORKER)},
     {"session", DEL, BIT(ROLE_PERSON)},

@@ -90,6 +90,19 @@ utf8_len(const unsigned char *s, size_t left)
 	return len;
 }
 
+ssize_t
+answer_asked(struct answer *a, char *text, size_t most)
+{
+	size_t len = 0;
+	ssize_t n = 1;
+
+	while (n > 0 && len < most - 1)
+		if ((n = read(a->fd, text + len, most - 1 - len)) > 0)
+			len += (size_t)n;
+	text[len] = '\0';
+	return n == 0 ? (ssize_t)len : -1;
+}
+
 int
 answer_is_text(const char *text)
 {

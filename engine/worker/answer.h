@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "engine/refusal.h"
 
@@ -38,6 +39,13 @@ int answer_warm(struct answer *a);
  * Free ${a} and its rows.  ${a} may be NULL.
  */
 void answer_free(struct answer *a);
+
+/**
+ * answer_asked(a, text, most):
+ * Read what came with the question (runner_ask), up to ${most} - 1 bytes, and end it with a NUL.
+ * Return the number of bytes, or -1.
+ */
+ssize_t answer_asked(struct answer *a, char *text, size_t most);
 
 /**
  * answer_is_text(text):

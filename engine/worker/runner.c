@@ -166,23 +166,20 @@ refuse_send(struct refusal *refusal)
 	return refusal_set(refusal, "runner.gone", "the process that starts runs is gone");
 }
 
-int
-runner_spawn(struct runner *r, const struct observe_op *op, const struct observe_args *args,
-    const struct observe_limits *limits, const struct observe_env *env, int *out_fd, uint64_t *id,
-    struct refusal *refusal)
+/* Have ${op} run with ${out}[1] for its answer, whose other end becomes ${*out_fd}.  Return 0 or
+ * -1; both ends are taken. */
+static int
+spawn(struct runner *r, const struct observe_op *op, const struct observe_args *args,
+    const struct observe_limits *limits, const struct observe_env *env, const int out[2],
+    int *out_fd, uint64_t *id, struct refusal *refusal)
 {
 	struct runner_wire_request request = {.kind = WIRE_RUN};
-	int out[2];
 
-	if (r->fd == -1)
-		return refusal_set(refusal, "runner.gone", "the process that starts runs is gone");
 	request.id = r->last_id + 1;
 	snprintf(request.op, sizeof(request.op), "%s", op->name);
 	request.args = *args;
 	request.limits = *limits;
 	request.env = *env;
-	if (pipe2(out, O_CLOEXEC) == -1)
-		return refusal_errno(refusal, "runner.spawn", "there is no pipe for the answer");
 	if (send_request(r, &request, &out[1], 1) == -1) {
 		refuse_send(refusal);
 		close(out[0]);
@@ -193,6 +190,41 @@ runner_spawn(struct runner *r, const struct observe_op *op, const struct observe
 	*out_fd = out[0];
 	*id = r->last_id = request.id;
 	return 0;
+}
+
+int
+runner_spawn(struct runner *r, const struct observe_op *op, const struct observe_args *args,
+    const struct observe_limits *limits, const struct observe_env *env, int *out_fd, uint64_t *id,
+    struct refusal *refusal)
+{
+	int out[2];
+
+	if (r->fd == -1)
+		return refusal_set(refusal, "runner.gone", "the process that starts runs is gone");
+	if (pipe2(out, O_CLOEXEC) == -1)
+		return refusal_errno(refusal, "runner.spawn", "there is no pipe for the answer");
+	return spawn(r, op, args, limits, env, out, out_fd, id, refusal);
+}
+
+int
+runner_ask(struct runner *r, const struct observe_op *op, const struct observe_args *args,
+    const struct observe_limits *limits, const struct observe_env *env, const char *text,
+    size_t len, int *out_fd, uint64_t *id, struct refusal *refusal)
+{
+	int out[2];
+
+	if (r->fd == -1)
+		return refusal_set(refusal, "runner.gone", "the process that starts runs is gone");
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, out) == -1)
+		return refusal_errno(refusal, "runner.spawn", "there is no socket for the answer");
+	if ((len > 0 && send(out[0], text, len, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)len) ||
+	    shutdown(out[0], SHUT_WR) == -1) {
+		close(out[0]);
+		close(out[1]);
+		return refusal_set(
+		    refusal, "runner.spawn", "the question is longer than a socket holds");
+	}
+	return spawn(r, op, args, limits, env, out, out_fd, id, refusal);
 }
 
 int

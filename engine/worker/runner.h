@@ -65,6 +65,15 @@ int runner_spawn(struct runner *r, const struct observe_op *op, const struct obs
     struct refusal *refusal);
 
 /**
+ * runner_ask(r, op, args, limits, env, text, len, out_fd, id, refusal):
+ * As runner_spawn, and the op can read the ${len} bytes of ${text} (answer_asked).  They are sent
+ * without waiting: runner.spawn for more than a socket holds.
+ */
+int runner_ask(struct runner *r, const struct observe_op *op, const struct observe_args *args,
+    const struct observe_limits *limits, const struct observe_env *env, const char *text,
+    size_t len, int *out_fd, uint64_t *id, struct refusal *refusal);
+
+/**
  * runner_sandbox(r, plan, kill_ms, id, refusal):
  * Have the program of ${plan} run in a sandbox that the runner makes, so that nothing of the
  * calling process is copied into it.  The plan's descriptors stay the caller's.  RUNNER_STARTED or

@@ -28,6 +28,7 @@
 #include "engine/worker/runner_wire.h"
 #include "engine/worker/sandbox.h"
 #include "engine/worker/sandbox_wire.h"
+#include "engine/worker/scan.h"
 #include "engine/worker/seal.h"
 #include "engine/worker/tool.h"
 
@@ -113,7 +114,8 @@ vet(const struct runner_wire_request *q)
 	if (q->limits.folders_max < 0 || q->limits.journal_bytes <= 0 || q->limits.kill_ms < 0 ||
 	    q->limits.memory_max < 0)
 		return NULL;
-	op = observe_find(q->op);
+	if ((op = scan_find(q->op)) == NULL)
+		op = observe_find(q->op);
 	return op != NULL && op->run != NULL ? op : NULL;
 }
 

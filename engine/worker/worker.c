@@ -17,6 +17,7 @@
 #include "engine/worker/program.h"
 #include "engine/worker/pump.h"
 #include "engine/worker/runner.h"
+#include "engine/worker/scan.h"
 #include "engine/worker/worker.h"
 
 #define ASKED "SELECT id, op, args ->> 0, args ->> 1, json_array_length(args), dry FROM op_run"
@@ -51,6 +52,7 @@ struct worker {
 	struct runner runner;
 	struct pool *pool; /* sessions */
 	struct programs *programs;
+	struct scans *scans;
 	uint64_t due; /* timer of the next schedule */
 	struct run *runs;
 	int live;
@@ -645,7 +647,7 @@ runner_told(void *ctx, uint32_t events)
 
 	(void)events;
 	while ((n = runner_event(&w->runner, &event)) == 1)
-		if (pool_told(w->pool, &event))
+		if (pool_told(w->pool, &event) || scans_event(w->scans, &event))
 			continue;
 		else if ((run = run_find(w, event.id)) != NULL)
 			run_told(run, &event);
@@ -711,6 +713,7 @@ worker_wake(struct actor_env *env)
 	claim(w);
 	schedules(w);
 	pool_wake(w->pool);
+	scans_wake(w->scans);
 }
 
 static void
@@ -723,6 +726,7 @@ worker_stop(struct actor_env *env)
 	loop_cancel(env->loop, w->due);
 	pool_free(w->pool);
 	programs_free(w->programs);
+	scans_free(w->scans);
 	while (w->runs != NULL)
 		run_free(w->runs);
 	if (w->runner.pid > 0)
@@ -746,7 +750,8 @@ worker_start(struct actor_env *env, struct refusal *r)
 	if (probe_write(env->db, &tools) != 0)
 		complain(w, "what this machine can run could not be kept");
 	w->programs = programs_new(env, &w->runner, program_ended, w);
-	if (w->programs != NULL &&
+	w->scans = scans_new(env, &w->runner, "");
+	if (w->programs != NULL && w->scans != NULL &&
 	    (w->pool = pool_new(env, &w->runner, worker_idle, w, r)) != NULL &&
 	    runner_start(&w->runner, "/proc/self/exe", r) == 0 &&
 	    loop_add(env->loop, runner_fd(&w->runner), EPOLLIN, runner_told, w) == 0)
@@ -766,6 +771,7 @@ worker_drain(struct actor_env *env)
 		runner_kill(&w->runner, run->process);
 	programs_drain(w->programs);
 	pool_drain(w->pool);
+	scans_drain(w->scans);
 	worker_idle(w);
 }
 

@@ -630,6 +630,34 @@ long_results_go_a_few_at_a_time(void **state)
 	assert_int_equal(scratch_value(&box, "SELECT count(*) FROM directive_untold"), 0);
 }
 
+/* What a box that observes has seen stands at its Host as rows; what is no row of it is none. */
+static void
+agents_stand_at_the_host(void **state)
+{
+	char *beat, *answer;
+
+	(void)state;
+	sets(&box,
+	    "UPDATE setting SET value = 1 WHERE name = 'agents.observe';"
+	    "INSERT INTO agent_scan (kind, began_at) VALUES ('declared', now_ms());"
+	    "UPDATE agent_scan SET state = 'done', ended_at = now_ms(), result = '{\"servers\":"
+	    "[{\"name\":\"files\",\"transport\":\"stdio\",\"what\":\"mcp-files\"}],"
+	    "\"timed_out\":false,\"truncated\":false,\"unread\":0}';"
+	    "INSERT INTO agent_scan (kind, of_id, began_at) VALUES ('processes', 1, now_ms());"
+	    "UPDATE agent_scan SET state = 'done', ended_at = now_ms(), result = '{\"agents\":"
+	    "[{\"pid\":7,\"agent\":\"codex\"},7],\"running\":[[0,8]],\"undeclared\":[]}'"
+	    " WHERE kind = 'processes'");
+	beat = beats();
+	assert_non_null(answer = hears(beat));
+	says(&host, "SELECT group_concat(box || ' ' || agent || ' ' || pid) FROM box_agents",
+	    "box-a codex 7");
+	says(&host,
+	    "SELECT name || ' ' || state || ' ' || pid || ' ' || timed_out FROM box_tool_servers",
+	    "files running 8 0");
+	free(beat);
+	free(answer);
+}
+
 int
 main(void)
 {
@@ -649,6 +677,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(orders_are_sent_until_answered, made, end),
 	    cmocka_unit_test_setup_teardown(results_are_of_the_box_that_was_ordered, made, end),
 	    cmocka_unit_test_setup_teardown(long_results_go_a_few_at_a_time, made, end),
+	    cmocka_unit_test_setup_teardown(agents_stand_at_the_host, made, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -94,6 +94,7 @@ static const struct {
     {"op_run", {"N", "NW", ""}},
     {"op_output", {"W", "", "K"}},
     {"op_probe", {"W", "W", ""}},
+    {"agent_scan", {"W", "W", ""}},
     {"verb_dial", {"W", "", ""}},
     {"sandbox_run", {"PW", "PW", ""}},
     {"op_manifest", {"P", "P", ""}},
