@@ -58,6 +58,9 @@ struct run {
 	size_t told_count;
 	int code;
 	bool ended;
+
+	pthread_t committer; /* of the row, while the sandbox is made */
+	bool committing, committed;
 };
 
 /*
@@ -482,15 +485,61 @@ publish(struct run *r)
 	return 0;
 }
 
+/*
+ * Its row.
+ */
+
+static void *
+commit(void *ctx)
+{
+	struct run *r = ctx;
+
+	r->committed = store_commit(r->cli->db) == 0;
+	return NULL;
+}
+
+/* Have the row written while the sandbox is made; nobody else uses the store until row_stands. */
+static void
+row_commit(struct run *r)
+{
+	sigset_t all, was;
+
+	/* Signals are the loop's. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &was);
+	r->committing = pthread_create(&r->committer, NULL, commit, r) == 0;
+	pthread_sigmask(SIG_SETMASK, &was, NULL);
+	if (!r->committing)
+		commit(r);
+}
+
+/* The program starts once the disk has its row. */
+static int
+row_stands(void *ctx, struct refusal *refusal)
+{
+	struct run *r = ctx;
+
+	if (r->committing)
+		pthread_join(r->committer, NULL);
+	r->committing = false;
+	if (r->committed)
+		return 0;
+	*refusal = *store_refusal(r->cli->db);
+	return -1;
+}
+
 static int
 start(struct run *r)
 {
 	struct refusal *no = &r->cli->refusal;
-	int64_t ms = store_setting(r->cli->db, "sandbox.start_ms");
+	int64_t ms;
 
 	choose_stdio(r);
+	r->plan.plan.may = row_stands;
+	r->plan.plan.may_ctx = r;
 	if (sandbox_start(&r->plan.plan, &r->box, no) != 0)
 		return -1;
+	ms = store_setting(r->cli->db, "sandbox.start_ms");
 	sandbox_run_warm(r->cli->db, false);
 	if (sandbox_ready(&r->box, (int)ms, no) != 0)
 		return -1;
@@ -510,9 +559,12 @@ go(struct run *r)
 {
 	struct sandbox_outcome outcome = {.applied = -1};
 	bool trusted = lane_trusted(r) == 0;
+	struct refusal late;
 	int status = 0, rc;
 
 	rc = trusted ? start(r) : -1;
+	if (r->committing)
+		row_stands(r, &late);
 	if (rc == 0 && (rc = sandbox_run_started(r->cli->db, r->id, &r->box.report)) == 0) {
 		sandbox_run_warm(r->cli->db, true);
 		if (loop_run(r->loop) != 0)
@@ -557,8 +609,10 @@ begin(struct run *r, int argc, char **argv)
 	run_limits(r->cli->db, &r->plan.plan.limits);
 	ask.sandbox.uid = r->plan.plan.uid;
 	ask.sandbox.net = r->plan.plan.net;
-	if (run_begin(r->cli->db, &ask, r->nonce, &r->id) != 0 ||
-	    run_plan_environment(&r->plan, r->nonce, !r->no_net, no) != 0)
+	if (run_begin(r->cli->db, &ask, r->nonce, &r->id) != 0)
+		return -1;
+	row_commit(r);
+	if (run_plan_environment(&r->plan, r->nonce, !r->no_net, no) != 0)
 		return -1;
 	if ((r->loop = loop_new()) == NULL)
 		return refusal_errno(no, "sandbox.start", "there is no loop");
@@ -656,6 +710,8 @@ verb_run(struct cli *cli, int argc, char **argv)
 		return cli_refuse(cli);
 	cli->refusal = wrong;
 	rc = r.wrong ? -1 : begin(&r, argc - first, argv + first);
+	if (r.committing)
+		row_stands(&r, &wrong);
 	publish_end(&r.publish);
 	loop_free(r.loop);
 	run_plan_free(&r.plan);

@@ -82,7 +82,7 @@ run_begin(struct store *db, const struct run_ask *ask, char nonce[SANDBOX_NONCE_
 	for (i = 0; i < ask->port_count; i++)
 		if (port_insert(db, *id, &ask->ports[i]) != 0)
 			return store_rollback(db);
-	return store_commit(db);
+	return 0;
 }
 
 int

@@ -29,9 +29,10 @@ struct run_ask {
 
 /**
  * run_begin(db, ask, nonce, id):
- * As sandbox_run_begin, with its rules, which go when it ends, and its ports.  One durable
- * transaction.  Return 0, or -1 with the refusal of ${db}: run.preset, run.port, egress.suffix,
- * egress.many as well.
+ * As sandbox_run_begin, with its rules, which go when it ends, and its ports, in a durable
+ * transaction that is open then: nothing starts before store_commit said 0.  Return 0, or -1 with
+ * the refusal of ${db} and no transaction: run.preset, run.port, egress.suffix, egress.many as
+ * well.
  */
 int run_begin(
     struct store *db, const struct run_ask *ask, char nonce[SANDBOX_NONCE_SIZE], int64_t *id);

@@ -124,8 +124,8 @@ sandbox_run_ended(struct store *db, int64_t id, const struct sandbox_outcome *ou
 {
 	struct stmt *q;
 
-	/* An end that the power took reads as lost; what was applied stays known. */
-	if ((outcome->applied == -1 ? store_begin_soft(db) : store_begin(db)) == -1)
+	/* An end that the power took reads as lost; what a program changed stays known. */
+	if ((outcome->changes == 0 ? store_begin_soft(db) : store_begin(db)) == -1)
 		return -1;
 	if ((q = store_sql(db, ENDED)) == NULL)
 		return store_rollback(db);

@@ -195,10 +195,12 @@ map_child(struct sandbox *box, const struct sandbox_job *job, struct refusal *re
 
 /* And then its place in the groups. */
 static int
-let_go(struct sandbox *box, bool attach, struct refusal *refusal)
+let_go(const struct sandbox_plan *plan, struct sandbox *box, bool attach, struct refusal *refusal)
 {
 	if (attach && cgroup_attach(&box->group, box->pid) != 0)
 		return refusal_errno(refusal, START, "its group cannot be entered");
+	if (plan->may != NULL && plan->may(plan->may_ctx, refusal) != 0)
+		return -1;
 	/* Where it gave up, it says why itself. */
 	if (send(box->status_fd, "", 1, MSG_NOSIGNAL) != 1 && errno != EPIPE)
 		return refusal_errno(refusal, START, "it died before it began");
@@ -281,7 +283,7 @@ start_new(const struct sandbox_plan *plan, struct sandbox_job *job, struct sandb
 	job->group = &box->group;
 	if (spawn(box, job, plan->net, caller, refusal) != 0 || map_child(box, job, refusal) != 0)
 		return -1;
-	return let_go(box, true, refusal);
+	return let_go(plan, box, true, refusal);
 }
 
 /* What is executed where the backend is not ours.  Return it, or NULL with ${refusal}. */
@@ -336,7 +338,7 @@ start_plain(const struct sandbox_plan *plan, struct sandbox_job *job, struct san
 	close(pair[1]);
 	if (box->pid == -1)
 		return refusal_errno(refusal, START, "the program's process cannot be made");
-	return let_go(box, true, refusal);
+	return let_go(plan, box, true, refusal);
 }
 
 void
@@ -415,7 +417,7 @@ start_waiting(const struct sandbox_plan *plan, const struct sandbox_job *job, st
 	note_caps(box, plan);
 	if (send_plan(plan, box, refusal) != 0 || map_child(box, job, refusal) != 0)
 		return -1;
-	return let_go(box, box->group.tree_count != trees, refusal);
+	return let_go(plan, box, box->group.tree_count != trees, refusal);
 }
 
 int

@@ -91,12 +91,18 @@ struct sandbox_plan {
 	int stdio[3];
 	const int *fds; /* become 3, 4, …; never a folder */
 	size_t fd_count;
-	/* The last two only with sandbox_start, in the process that calls it. */
+	/* Listeners and terminals only with sandbox_start, in the process that calls it. */
 	const struct sandbox_listener *listeners;
 	size_t listener_count;
 	/* A terminal of its own, the program's controlling one, for each stdio that is -1; or NULL.
 	 */
 	const struct sandbox_terminal *terminal;
+	/*
+	 * May it start?  Asked when all is made that is made outside, and nothing of the program
+	 * runs yet: 0, or -1 with ${refusal}.  NULL: it may.  Only with sandbox_start, as well.
+	 */
+	int (*may)(void *ctx, struct refusal *refusal);
+	void *may_ctx;
 	struct sandbox_limits limits;
 };
 

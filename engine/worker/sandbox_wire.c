@@ -100,7 +100,8 @@ sandbox_wire_write(const struct sandbox_plan *plan, struct refusal *refusal)
 
 	for (i = 0; i < plan->path_count && plan->paths[i].kind != SANDBOX_SOCKET; i++)
 		continue;
-	if (plan->listener_count > 0 || plan->terminal != NULL || i < plan->path_count)
+	if (plan->listener_count > 0 || plan->terminal != NULL || plan->may != NULL ||
+	    i < plan->path_count)
 		return refusal_set(refusal, "sandbox.plan",
 		    "listeners, terminals and sockets are for whoever starts the sandbox itself");
 	if (plan->path_count > SANDBOX_PATHS_MAX || plan->forbidden_count > SANDBOX_PATHS_MAX ||

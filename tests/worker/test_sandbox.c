@@ -648,6 +648,55 @@ dies_with_its_starter(void **state)
 	close(null);
 }
 
+/* Asked whether it may start: ${ctx} is the descriptor that it writes to, or -1 for no. */
+static int
+may(void *ctx, struct refusal *refusal)
+{
+	const int *fd = ctx;
+
+	if (*fd == -1)
+		return refusal_set(refusal, "run.over", "it may not");
+	return write(*fd, "asked ", 6) == 6 ? 0 : -1;
+}
+
+/* Nothing of a program runs before its starter said so, or where it said no. */
+static void
+starts_when_it_may(void **state)
+{
+	struct sandbox_path none = {0, NULL, NULL};
+	struct refusal refusal;
+	struct sandbox box;
+	struct line l;
+	int out[2], null = open("/dev/null", O_RDWR | O_CLOEXEC), no = -1;
+	char text[32] = "";
+	size_t len = 0;
+	ssize_t n;
+
+	(void)state;
+	assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+	line_plan(&l, "echo ran", &none, 0);
+	l.plan.stdio[0] = null;
+	l.plan.stdio[1] = l.plan.stdio[2] = out[1];
+	l.plan.uid = geteuid();
+	l.plan.gid = getegid();
+	l.plan.may = may;
+	l.plan.may_ctx = &no;
+	assert_int_equal(sandbox_start(&l.plan, &box, &refusal), -1);
+	assert_string_equal(refusal.code, "run.over");
+	l.plan.may_ctx = &out[1];
+	assert_int_equal(sandbox_start(&l.plan, &box, &refusal), 0);
+	assert_int_equal(sandbox_ready(&box, BOX_WAIT_MS, &refusal), 0);
+	assert_int_equal(waitpid(box.pid, NULL, 0), box.pid);
+	sandbox_reaped(&box);
+	sandbox_free(&box);
+	close(out[1]);
+	while ((n = read(out[0], text + len, sizeof(text) - 1 - len)) > 0)
+		len += (size_t)n;
+	assert_string_equal(text, "asked ran\n");
+	close(out[0]);
+	close(null);
+}
+
 /*
  * CAP-1, CAP-2: as root the cap on tasks is proven from inside before the program starts; where no
  * group can be made it is not said to be capped, and why is said.
@@ -898,6 +947,7 @@ main(void)
 	    cmocka_unit_test(exit_codes),
 	    cmocka_unit_test(signals_are_handed_on),
 	    cmocka_unit_test(dies_with_its_starter),
+	    cmocka_unit_test(starts_when_it_may),
 	    cmocka_unit_test(caps_are_proven),
 	    cmocka_unit_test(ordinary_programs_run),
 	    cmocka_unit_test(changes_are_listed),
