@@ -736,7 +736,7 @@ SELECT json_set((SELECT coalesce(json_group_object(name, json(value)), '{}') FRO
 
 CREATE VIEW beat AS
 SELECT s.id AS pairing_id,
-       json_object('name', b.name, 'state', s.state,
+       json_patch(json_object('name', b.name, 'state', s.state,
                    'caps', json(coalesce(s.caps, '[]')),
                    'enforcing', json((SELECT report FROM enforcing)),
                    'endpoint_save_pending',
@@ -748,7 +748,8 @@ SELECT s.id AS pairing_id,
                       FROM (SELECT *, sum(length(result)) OVER (ORDER BY id) AS long
                               FROM untold_result WHERE pairing_id = s.id ORDER BY id
                              LIMIT (SELECT value FROM setting WHERE name = 'order.batch'))
-                     WHERE long <= (SELECT low / 2 FROM setting WHERE name = 'beat.bytes'))) AS body
+                     WHERE long <= (SELECT low / 2 FROM setting WHERE name = 'beat.bytes'))),
+                  coalesce((SELECT said FROM agent_beat), '{}')) AS body
   FROM pairing_status AS s JOIN box AS b
  WHERE s.active;
 
@@ -4622,6 +4623,157 @@ SELECT r.id, r.state, r.program, r.words, r.uid, r.backend, r.net, r.capped, p.p
   FROM sandbox_run AS r JOIN process AS p ON p.id = r.process_id
  WHERE r.ended_at IS NULL AND process_alive(p.boot_id, p.pid, p.start_ticks);
 
+CREATE TABLE agent_scan (
+    id       INTEGER PRIMARY KEY,
+    kind     TEXT    NOT NULL CHECK (kind IN ('declared', 'processes')),
+    state    TEXT    NOT NULL DEFAULT 'reading'
+             CHECK (state IN ('reading', 'stuck', 'done', 'failed', 'dropped', 'lost')),
+    of_id    INTEGER,                       -- the declarations that the processes are compared with
+    dropped  INTEGER NOT NULL DEFAULT 0 CHECK (dropped IN (0, 1)),  -- nobody wants its result any more
+    began_at INTEGER NOT NULL,
+    ended_at INTEGER,
+    result   TEXT    CHECK (result IS NULL OR json_valid(result) AND length(CAST(result AS BLOB)) <= 16777216),
+    CHECK (of_id IS NULL OR kind = 'processes'),
+    CHECK ((ended_at IS NULL) = (state IN ('reading', 'stuck'))),
+    CHECK ((result IS NOT NULL) = (state = 'done'))
+) STRICT;
+
+CREATE UNIQUE INDEX agent_scan_one ON agent_scan (kind) WHERE state IN ('reading', 'stuck');
+
+CREATE VIEW agent_declared AS
+SELECT * FROM agent_scan WHERE kind = 'declared' AND state = 'done' ORDER BY id DESC LIMIT 1;
+
+CREATE VIEW agent_seen AS
+SELECT * FROM agent_scan WHERE kind = 'processes' AND state NOT IN ('reading', 'dropped')
+ ORDER BY id DESC LIMIT 1;
+
+CREATE VIEW agent_scan_due AS
+SELECT k.kind,
+       CASE WHEN n.id IS NULL OR n.state = 'dropped' THEN 0
+            WHEN n.state <> 'done'
+            THEN n.began_at + (SELECT value FROM setting WHERE name = 'beat.every_ms')
+            WHEN k.kind = 'declared'
+            THEN n.ended_at + (SELECT value FROM setting WHERE name = 'agents.keep_ms')
+            WHEN n.of_id IS NOT (SELECT id FROM agent_declared) THEN 0
+            ELSE n.began_at + (SELECT value FROM setting WHERE name = 'beat.every_ms') END AS at
+  FROM (SELECT 'declared' AS kind UNION ALL SELECT 'processes') AS k
+  LEFT JOIN agent_scan AS n ON n.id = (SELECT max(id) FROM agent_scan WHERE kind = k.kind)
+ WHERE (SELECT value FROM setting WHERE name = 'agents.observe') = 1
+   AND EXISTS (SELECT 1 FROM pairing_status WHERE active)
+   AND NOT EXISTS (SELECT 1 FROM agent_scan WHERE kind = k.kind AND state IN ('reading', 'stuck'));
+
+CREATE TRIGGER agent_scan_born BEFORE INSERT ON agent_scan
+BEGIN
+    SELECT RAISE(ABORT, 'agents.due|this machine does not observe, or has looked not long ago, or still looks')
+     WHERE NOT EXISTS (SELECT 1 FROM agent_scan_due WHERE kind = NEW.kind AND at <= now_ms());
+    SELECT RAISE(ABORT, 'agents.transition|a look begins as reading') WHERE NEW.state <> 'reading';
+END;
+
+CREATE TRIGGER agent_scan_replaces AFTER INSERT ON agent_scan
+BEGIN
+    DELETE FROM agent_scan
+     WHERE kind = NEW.kind AND id < NEW.id
+       AND id IS NOT (SELECT max(id) FROM agent_scan WHERE kind = NEW.kind AND state = 'done')
+       AND id IS NOT (SELECT max(id) FROM agent_scan WHERE kind = NEW.kind AND state <> 'reading');
+END;
+
+CREATE TRIGGER agent_scan_moves BEFORE UPDATE ON agent_scan
+BEGIN
+    SELECT RAISE(ABORT, 'agents.transition|a look cannot make this move')
+     WHERE NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'agent_scan' AND from_state = OLD.state AND to_state = NEW.state);
+    SELECT RAISE(ABORT, 'agents.fixed|what a look has seen is not edited')
+     WHERE OLD.ended_at IS NOT NULL OR NEW.id IS NOT OLD.id OR NEW.kind IS NOT OLD.kind
+        OR NEW.of_id IS NOT OLD.of_id OR NEW.began_at IS NOT OLD.began_at OR NEW.dropped < OLD.dropped;
+    SELECT RAISE(ABORT, 'agents.fixed|nobody wants the result of this look any more')
+     WHERE OLD.dropped AND NEW.state = 'done';
+END;
+
+CREATE TRIGGER agent_scan_tells AFTER UPDATE OF state ON agent_scan
+WHEN NEW.state = 'done'
+ AND (SELECT count(*) FROM agent_scan WHERE kind = NEW.kind AND state = 'done') = 1
+BEGIN
+    INSERT INTO beat_request (pairing_id, at)
+    SELECT id, now_ms() FROM pairing_status WHERE active
+        ON CONFLICT DO NOTHING;
+END;
+
+CREATE TRIGGER agent_scan_resets AFTER UPDATE OF value ON setting
+WHEN NEW.name = 'agents.observe' AND NEW.value IS NOT OLD.value
+BEGIN
+    DELETE FROM agent_scan WHERE ended_at IS NOT NULL;
+    UPDATE agent_scan SET dropped = 1;
+    INSERT INTO beat_request (pairing_id, at)
+    SELECT id, now_ms() FROM pairing_status WHERE active
+        ON CONFLICT DO NOTHING;
+END;
+
+CREATE TRIGGER agent_scan_ends_with_worker AFTER UPDATE OF state ON actor_run
+WHEN NEW.actor = 'worker' AND NEW.state IN ('ended', 'failed', 'lost')
+ AND OLD.state IN ('starting', 'running')
+BEGIN
+    UPDATE agent_scan SET state = iif(dropped, 'dropped', 'lost'), ended_at = NEW.ended_at
+     WHERE ended_at IS NULL;
+END;
+
+CREATE VIEW agent_server AS
+WITH seen AS (SELECT p.result FROM agent_seen AS p JOIN agent_declared AS d ON d.id = p.of_id
+               WHERE p.state = 'done')
+SELECT v.key AS ord,
+       json_set(v.value,
+                '$.state', CASE WHEN v.value ->> '$.transport' <> 'stdio' OR v.value ->> '$.what' = '***'
+                                  OR NOT EXISTS (SELECT 1 FROM seen) THEN 'unknown'
+                                WHEN r.value IS NULL THEN 'declared_not_running'
+                                ELSE 'running' END,
+                '$.pid', r.value ->> 1) AS server
+  FROM agent_declared AS d, json_each(d.result, '$.servers') AS v
+  LEFT JOIN (SELECT j.value FROM seen, json_each(seen.result, '$.running') AS j) AS r
+    ON r.value ->> 0 = v.key
+UNION ALL
+SELECT 1000000 + u.key, json_set(u.value, '$.state', 'running_not_declared')
+  FROM seen, agent_declared AS d, json_each(seen.result, '$.undeclared') AS u
+ WHERE d.result ->> '$.timed_out' = 0 AND d.result ->> '$.truncated' = 0 AND d.result ->> '$.unread' = 0;
+
+CREATE VIEW agent_beat AS
+WITH room (bytes) AS (SELECT low / 8 FROM setting WHERE name = 'beat.bytes'),
+     servers AS (SELECT ord, server, sum(length(CAST(server AS BLOB)) + 1) OVER (ORDER BY ord) AS long
+                   FROM agent_server),
+     agents AS (SELECT j.key AS ord, j.value AS agent,
+                       sum(length(CAST(j.value AS BLOB)) + 1) OVER (ORDER BY j.key) AS long
+                  FROM agent_seen AS p, json_each(p.result, '$.agents') AS j),
+     last AS (SELECT max(id) AS id FROM agent_scan WHERE kind = 'declared' AND state NOT IN ('reading', 'dropped'))
+SELECT json_patch(
+       json_object('tool_servers', (SELECT json_group_array(json(server)) FROM servers, room WHERE long <= bytes),
+                   'tool_server_scan', json_object(
+                   'supported', json('true'),
+                   'process_scan', coalesce((SELECT iif(state = 'done', 'ok', 'failed') FROM agent_seen), 'pending'),
+                   'timed_out', json(iif((SELECT id FROM agent_declared) IS NOT (SELECT id FROM last)
+                                      OR NOT EXISTS (SELECT 1 FROM agent_declared)
+                                      OR (SELECT result ->> '$.timed_out' FROM agent_declared), 'true', 'false')),
+                   'truncated', json(iif((SELECT result ->> '$.truncated' FROM agent_declared)
+                                      OR EXISTS (SELECT 1 FROM servers, room WHERE long > bytes), 'true', 'false')),
+                   'unread', coalesce((SELECT result ->> '$.unread' FROM agent_declared), 0),
+                   'read_at', (SELECT ended_at FROM agent_declared))),
+       CASE WHEN (SELECT state FROM agent_seen) = 'done'
+            THEN json_object('agents', (SELECT json_group_array(json(agent)) FROM agents, room WHERE long <= bytes),
+                             'agents_left_out', (SELECT count(*) FROM agents, room WHERE long > bytes),
+                             'agents_at', (SELECT ended_at FROM agent_seen))
+            ELSE '{}' END) AS said
+ WHERE (SELECT value FROM setting WHERE name = 'agents.observe') = 1;
+
+CREATE VIEW box_agents AS
+SELECT b.name AS box, a.value ->> '$.agent' AS agent, a.value ->> '$.user' AS user, a.value ->> '$.pid' AS pid,
+       a.value ->> '$.owner_class' AS owner_class, a.value ->> '$.command' AS command, h.at AS heard_at
+  FROM host_beat AS h JOIN host_box AS b ON b.id = h.box_id, json_each(h.beat, '$.agents') AS a
+ WHERE a.type = 'object';
+
+CREATE VIEW box_tool_servers AS
+SELECT b.name AS box, t.value ->> '$.user' AS user, t.value ->> '$.client' AS client, t.value ->> '$.name' AS name,
+       t.value ->> '$.what' AS what, t.value ->> '$.state' AS state, t.value ->> '$.pid' AS pid,
+       h.beat ->> '$.tool_server_scan.timed_out' AS timed_out, h.at AS heard_at
+  FROM host_beat AS h JOIN host_box AS b ON b.id = h.box_id, json_each(h.beat, '$.tool_servers') AS t
+ WHERE t.type = 'object';
+
 CREATE TABLE schedule (
     id           INTEGER PRIMARY KEY,
     name         TEXT    NOT NULL UNIQUE CHECK (length(name) BETWEEN 1 AND 96
@@ -5379,8 +5531,9 @@ SELECT b.id, c.name AS credential, b.credential_id, b.name, b.folder, b.generati
        CASE WHEN b.live THEN 'live' WHEN b.landed_at IS NOT NULL THEN 'replaced'
             WHEN s.finished_at IS NULL THEN 'open' ELSE 'failed' END AS state,
        b.size, b.received, b.sha256, b.asked_at, b.landed_at, s.name AS session,
-       (SELECT CAST(o.data AS TEXT) FROM session_output AS o
-         WHERE o.session_id = s.id AND o.kind = 'err' ORDER BY o.seq DESC LIMIT 1) AS message
+       coalesce((SELECT utf8(o.data) FROM session_output AS o
+                  WHERE o.session_id = s.id AND o.kind = 'err' ORDER BY o.seq DESC LIMIT 1),
+                (SELECT t.why FROM attempt AS t WHERE t.session_id = s.id ORDER BY t.n DESC LIMIT 1)) AS message
   FROM remote_bundle AS b JOIN remote_credential AS c ON c.id = b.credential_id
   LEFT JOIN session AS s ON s.id = b.session_id;
 
@@ -6361,6 +6514,8 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('agents.command', 256, 'characters', 16, 4096, 'of the command line of an agent that are shown'),
     ('agents.file', 1048576, 'bytes', 4096, 16777216, 'largest such file that is read'),
     ('agents.files', 1000, 'files', 1, 100000, 'such files that are looked at, of all accounts'),
+    ('agents.keep_ms', 600000, 'ms', 1000, 86400000, 'how old declarations get before a beat has them read anew'),
+    ('agents.observe', 0, 'bool', 0, 1, 'whether beats tell Hosts which agents run here and which tool servers they declare'),
     ('agents.processes', 32768, 'rows', 256, 1048576, 'processes that a scan looks at'),
     ('agents.servers', 256, 'rows', 1, 10000, 'declared tool servers that are listed'),
     ('agents.wait_ms', 20000, 'ms', 100, 600000, 'time for one scan of processes and files'),
@@ -6546,7 +6701,10 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('act.tree', 126, 403, 'give the tree to the user that bastion runs as, with a plain configuration'),
     ('act.unit', 2, 422, 'see observe:services for the names'),
     ('act.user', 2, 422, 'see observe:users for the names'),
+    ('agents.due', 126, 409, 'wait for what is under way, or see the settings agents.observe and agents.keep_ms'),
     ('agents.failed', 1, 500, 'see the reason; nothing was listed, so that nobody takes a part for the whole'),
+    ('agents.fixed', 1, 500, 'this is a fault in bastion: please report it'),
+    ('agents.transition', 1, 500, 'this is a fault in bastion: please report it'),
     ('approval.kind', 2, 422, 'see bastion ops for the class of each op'),
     ('approval.root', 2, 422, 'ask for 30 days or less'),
     ('beat.fixed', 126, 409, 'what a machine says of itself comes with its next beat'),
@@ -6858,6 +7016,15 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
 
 UPDATE refusal SET advice = 'ask for as many minutes as bastion ops says' WHERE code = 'observe.minutes';
 INSERT INTO state_rule (entity, from_state, to_state) VALUES
+    ('agent_scan', '', 'reading'),
+    ('agent_scan', 'reading', 'done'),
+    ('agent_scan', 'reading', 'dropped'),
+    ('agent_scan', 'reading', 'failed'),
+    ('agent_scan', 'reading', 'lost'),
+    ('agent_scan', 'reading', 'stuck'),
+    ('agent_scan', 'stuck', 'dropped'),
+    ('agent_scan', 'stuck', 'failed'),
+    ('agent_scan', 'stuck', 'lost'),
     ('attempt', '', 'launching'),
     ('attempt', 'launching', 'failed'),
     ('attempt', 'launching', 'lost'),
