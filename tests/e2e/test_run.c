@@ -930,8 +930,9 @@ jobs_and_signals(void **state)
 	program_type(&t, "\032");
 	program_expect(&t, "Stopped");
 	/* With a stopped job the shell does not end at once. */
-	program_type(&t, "set -b; kill %1\n");
-	program_expect(&t, "Terminated");
+	program_type(
+	    &t, "kill %1; while kill -0 %1 2>/dev/null; do sleep 0.1; done; echo gone $((40+3))\n");
+	program_expect(&t, "gone 43");
 	program_type(&t, "exit 4\n");
 	assert_int_equal(program_over(&t), 4);
 	talk("--quiet", "trap 'exit 9' TERM; echo ready; while :; do sleep 0.1; done");
