@@ -604,6 +604,11 @@ conn_hold(struct conn *c)
 	const struct proxy_config *config = &c->proxy->config;
 
 	c->held = false;
+	/* What was answered since may have been about this. */
+	if (c->answers != c->proxy->answers) {
+		conn_ask_again(c);
+		return;
+	}
 	c->asked = true;
 	c->phase = HOLDING;
 	conn_wait(c, FOR_DIAL);

@@ -70,6 +70,7 @@ struct proxy {
 	char rules[64];              /* what was applied last to what is under way */
 	int64_t now;                 /* of the events at hand, on loop_now's clock */
 	int64_t report_ms, reported; /* on proxy->now's clock */
+	uint64_t answers;            /* that a person gave */
 	bool own_pending, own_again, pruning, reporting, ending;
 	void (*drained)(void *ctx);
 	void *drained_ctx;
@@ -90,10 +91,11 @@ struct conn {
 	bool client_in;         /* there may be something to read */
 	bool client_last;       /* the edge of the end was seen */
 	bool socks, greeted, closing, busy, half_head;
-	bool caught;    /* it wanted to go by itself: nothing but its own bytes is said */
-	bool held;      /* no rule says anything, and somebody may */
-	bool asked;     /* and was asked */
-	uint64_t again; /* a half had its turn */
+	bool caught;      /* it wanted to go by itself: nothing but its own bytes is said */
+	bool held;        /* no rule says anything, and somebody may */
+	bool asked;       /* and was asked */
+	uint64_t answers; /* there were so many when it was put to the rules */
+	uint64_t again;   /* a half had its turn */
 
 	char *in; /* what was read of a head, or of an answer's */
 	size_t in_len, in_looked;

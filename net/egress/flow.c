@@ -179,6 +179,7 @@ flow_submit(struct conn *c, enum flow_job what)
 {
 	c->what = what;
 	c->busy = true;
+	c->answers = c->proxy->answers;
 	c->job =
 	    (struct commit_job){.settle = what == JOB_END || what == JOB_ASK ? on_settle : NULL,
 		.run = on_run,

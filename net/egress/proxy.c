@@ -308,6 +308,7 @@ proxy_answered(struct proxy *proxy, const struct authority *to)
 {
 	struct conn *c;
 
+	proxy->answers++;
 	for (c = proxy->all.first; c != NULL; c = c->in_all.next)
 		if (c->phase == HOLDING && !c->closing && c->to.port == to->port &&
 		    strcmp(c->to.host.text, to->host.text) == 0)
