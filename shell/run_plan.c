@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/write.h"
 #include "shell/run_plan.h"
 
 #define CODE "run.folder"
@@ -651,17 +652,6 @@ roots_open(void)
 		if ((fd = open(root_files[i], O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)) != -1)
 			return fd;
 	return -1;
-}
-
-static int
-write_all(int fd, const char *bytes, size_t len)
-{
-	ssize_t n;
-
-	for (; len > 0; bytes += n, len -= (size_t)n)
-		if ((n = write(fd, bytes, len)) <= 0)
-			return -1;
-	return 0;
 }
 
 /* Copy ${from} to ${fd}, with the end of a line behind it. */

@@ -1,26 +1,12 @@
 /* session_view.c: the rows of a session on a terminal, or in a pipe. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/write.h"
 #include "shell/session_view.h"
 #include "shell/text.h"
-
-static int
-write_all(int fd, const char *data, size_t len)
-{
-	ssize_t n;
-
-	for (; len > 0; data += n, len -= (size_t)n)
-		if ((n = write(fd, data, len)) == -1) {
-			if (errno != EINTR)
-				return -1;
-			n = 0;
-		}
-	return 0;
-}
 
 void
 session_view_remark(const struct session_view *v, const char *text, size_t len)

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "engine/write.h"
 #include "shell/sql_file.h"
 
 /* Text is held back until it is longer than the terminal. */
@@ -34,20 +35,6 @@ page_count(struct page *p, const char *bytes, size_t n)
 		if (bytes[i] != '\n' && ((unsigned char)bytes[i] & 0xc0) != 0x80)
 			p->column++;
 	}
-}
-
-static bool
-write_all(int fd, const char *bytes, size_t n)
-{
-	ssize_t done;
-
-	for (; n > 0; bytes += done, n -= (size_t)done) {
-		done = write(fd, bytes, n);
-		if (done == -1 && errno != EINTR)
-			return false;
-		done = done == -1 ? 0 : done;
-	}
-	return true;
 }
 
 /* A pager minds Ctrl-C itself, and the end of its input not at all. */
@@ -102,7 +89,7 @@ page_write(void *ctx, const char *bytes, size_t n)
 	char *longer;
 
 	if (p->fd != -1)
-		return write_all(p->fd, bytes, n) ? (ssize_t)n : 0;
+		return write_all(p->fd, bytes, n) == 0 ? (ssize_t)n : 0;
 	if ((longer = realloc(p->held, p->len + n)) == NULL)
 		return 0;
 	p->held = longer;
@@ -112,7 +99,7 @@ page_write(void *ctx, const char *bytes, size_t n)
 	if (p->lines < p->height)
 		return (ssize_t)n;
 	page_open(p);
-	return write_all(p->fd, p->held, p->len) ? (ssize_t)n : 0;
+	return write_all(p->fd, p->held, p->len) == 0 ? (ssize_t)n : 0;
 }
 
 static int

@@ -1,5 +1,4 @@
 /* answer.c: rows in memory to JSON frames on a pipe. */
-#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 #include <sqlite3.h>
 
 #include "engine/worker/answer.h"
+#include "engine/write.h"
 
 /* A piece of output: escaped it grows sixfold at most, which stays below the smallest frame limit
  * that makes sense (op.frame's default is 1 MiB). */
@@ -194,23 +194,6 @@ answer_warm(struct answer *a)
 	for (i = 0; i < sizeof(WARM) / sizeof(WARM[0]); i++) {
 		if (answer_rows(a, WARM[i], "") == -1)
 			return -1;
-	}
-	return 0;
-}
-
-static int
-write_all(int fd, const char *buf, size_t len)
-{
-	ssize_t n;
-
-	while (len > 0) {
-		if ((n = write(fd, buf, len)) == -1) {
-			if (errno == EINTR)
-				continue;
-			return -1;
-		}
-		buf += n;
-		len -= (size_t)n;
 	}
 	return 0;
 }

@@ -21,6 +21,7 @@
 #include "engine/worker/sandbox_job.h"
 #include "engine/worker/tool.h"
 #include "engine/worker/unpack.h"
+#include "engine/write.h"
 
 #define BUNDLE     "bundle" /* in the folder beside the place, as are the next two */
 #define CHECK      "check"
@@ -129,20 +130,6 @@ piece(struct copy *c, int in)
 	}
 	return refusal_set(c->r, "bundle.failed",
 	    told ? "the copy was ended" : "nothing came for %" PRId64 " ms", c->u->stall_ms);
-}
-
-static int
-write_all(int fd, const char *data, size_t len)
-{
-	ssize_t n;
-
-	for (; len > 0; data += n, len -= (size_t)n)
-		if ((n = write(fd, data, len)) == -1) {
-			if (errno != EINTR)
-				return -1;
-			n = 0;
-		}
-	return 0;
 }
 
 static int
