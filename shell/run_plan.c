@@ -35,16 +35,6 @@ static const char *const passed[] = {"PATH", "USER", "LOGNAME", "LANG", "LANGUAG
 static const char *const systems[] = {"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64",
     "/libx32", "/nix", "/opt", "/proc", "/run", "/sbin", "/sys", "/usr"};
 
-static bool
-within(const char *path, const char *root)
-{
-	size_t n = strlen(root);
-
-	if (n == 1)
-		return true;
-	return strncmp(path, root, n) == 0 && (path[n] == '/' || path[n] == '\0');
-}
-
 static int
 add(struct run_plan *p, enum sandbox_kind kind, const char *source, const char *target,
     struct refusal *refusal)
@@ -202,7 +192,7 @@ mount_points(struct run_plan *p, struct refusal *refusal)
 	for (i = 0; rc == 0 && i < p->plan.path_count; i++) {
 		if ((p->paths[i].kind > SANDBOX_WRITE && p->paths[i].kind != SANDBOX_SOCKET) ||
 		    strcmp(p->paths[i].target, p->home) == 0 ||
-		    !within(p->paths[i].target, p->home))
+		    !sandbox_within(p->paths[i].target, p->home))
 			continue;
 		rc = lstat(p->paths[i].source, &st);
 		if (rc == 0)
@@ -334,10 +324,11 @@ is_project(const struct run_plan *p)
 {
 	size_t i;
 
-	if (within(p->home, p->here) || strcmp(p->here, "/tmp") == 0 || strcmp(p->here, "/") == 0)
+	if (sandbox_within(p->home, p->here) || strcmp(p->here, "/tmp") == 0 ||
+	    strcmp(p->here, "/") == 0)
 		return false;
 	for (i = 0; i < sizeof(systems) / sizeof(systems[0]); i++)
-		if (within(p->here, systems[i]))
+		if (sandbox_within(p->here, systems[i]))
 			return false;
 	return true;
 }
@@ -354,7 +345,7 @@ add_folder(struct run_plan *p, struct refusal *refusal)
 	p->plan.cwd = p->here;
 	if (!is_project(p)) {
 		/* Where the home is empty, so is the place of a folder around it. */
-		if (within(p->home, p->here))
+		if (sandbox_within(p->home, p->here))
 			p->plan.cwd = p->home;
 		return 0;
 	}
@@ -385,7 +376,8 @@ hide_secrets(struct run_plan *p, struct refusal *refusal)
 		if (lstat(path, &st) != 0 || S_ISLNK(st.st_mode) || is_named(p, path))
 			continue;
 		for (j = 0; j < p->named; j++)
-			if (p->paths[j].kind <= SANDBOX_WRITE && within(path, p->paths[j].target))
+			if (p->paths[j].kind <= SANDBOX_WRITE &&
+			    sandbox_within(path, p->paths[j].target))
 				break;
 		if (j < p->named && add(p, SANDBOX_HIDE, NULL, path, refusal) != 0)
 			return -1;

@@ -208,4 +208,11 @@ void sandbox_reaped(struct sandbox *box);
  */
 void sandbox_free(struct sandbox *box);
 
+/**
+ * sandbox_within(path, root):
+ * Return whether ${path} is ${root} or lies below it, by their names alone: both absolute and
+ * plain.
+ */
+bool sandbox_within(const char *path, const char *root);
+
 #endif

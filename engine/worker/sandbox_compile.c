@@ -41,9 +41,8 @@ sandbox_note(struct sandbox_report *report, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Return whether ${path} is ${root} or lies below it. */
-static bool
-within(const char *path, const char *root)
+bool
+sandbox_within(const char *path, const char *root)
 {
 	size_t n = strlen(root);
 
@@ -96,7 +95,7 @@ check_path(struct compiler *k, const struct sandbox_path *p)
 	if (!is_plain(p->target))
 		return refuse_path(k, p, "inside is not absolute and plain");
 	for (i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
-		if (within(p->target, ours[i]))
+		if (sandbox_within(p->target, ours[i]))
 			return refuse_path(k, p, "is made by the sandbox itself");
 	if (p->kind == SANDBOX_LINK)
 		return p->source != NULL && p->source[0] != '\0' && strlen(p->source) < PATH_MAX
@@ -107,7 +106,7 @@ check_path(struct compiler *k, const struct sandbox_path *p)
 	if (!is_plain(p->source))
 		return refuse_path(k, p, "comes from a place that is not absolute and plain");
 	for (i = 0; i < k->plan->forbidden_count; i++)
-		if (within(p->source, k->plan->forbidden[i]))
+		if (sandbox_within(p->source, k->plan->forbidden[i]))
 			return refuse_path(k, p, "would show what belongs to bastion");
 	return 0;
 }
@@ -338,7 +337,7 @@ bind_of(const struct compiler *k, const char *target)
 	size_t i;
 
 	for (i = 0; i < k->count; i++)
-		if (is_bind(k->sorted[i]->kind) && within(target, k->sorted[i]->target))
+		if (is_bind(k->sorted[i]->kind) && sandbox_within(target, k->sorted[i]->target))
 			best = k->sorted[i];
 	return best;
 }
@@ -368,7 +367,7 @@ is_hidden(const struct compiler *k, const struct sandbox_path *p)
 
 	for (i = 0; i < k->count; i++) {
 		q = k->sorted[i];
-		if (q != p && kind_order(q->kind) == 1 && within(p->target, q->target) &&
+		if (q != p && kind_order(q->kind) == 1 && sandbox_within(p->target, q->target) &&
 		    (strcmp(p->target, q->target) != 0 || p->kind == SANDBOX_KEEP))
 			hidden = q->kind == SANDBOX_HIDE;
 	}
@@ -455,7 +454,8 @@ is_shown(const struct compiler *k, const struct sandbox_path *p)
 	size_t i;
 
 	for (i = 0; i < k->count; i++)
-		if (k->sorted[i]->kind == SANDBOX_HIDE && within(p->target, k->sorted[i]->target))
+		if (k->sorted[i]->kind == SANDBOX_HIDE &&
+		    sandbox_within(p->target, k->sorted[i]->target))
 			return true;
 	return false;
 }
@@ -500,7 +500,7 @@ hide_forbidden(struct compiler *k)
 		for (j = 0; is_bind(k->sorted[i]->kind) && j < k->plan->forbidden_count; j++) {
 			p = k->sorted[i];
 			f = k->plan->forbidden[j];
-			if (!within(f, p->source))
+			if (!sandbox_within(f, p->source))
 				continue;
 			if (k->job->hidden_count == SANDBOX_PATHS_MAX ||
 			    k->count == 2 * SANDBOX_PATHS_MAX ||
@@ -535,7 +535,7 @@ check_shown(struct compiler *k)
 	for (i = 0; i < k->plan->path_count; i++)
 		for (j = 0; j < k->job->hidden_count; j++)
 			if (k->plan->paths[i].kind == SANDBOX_SHOW &&
-			    within(k->plan->paths[i].target, k->job->hidden[j]))
+			    sandbox_within(k->plan->paths[i].target, k->job->hidden[j]))
 				return refuse_path(
 				    k, &k->plan->paths[i], "would show what belongs to bastion");
 	return 0;
