@@ -25,7 +25,8 @@ SELECT seq, prev, hash,
 CREATE VIEW audit_entry AS
 SELECT stream, entity, entity_id, action, pairing, body FROM audit;
 
--- The only way in: triggers insert here, and the row is numbered, dated, signed for and chained.
+-- The only way in: triggers insert here, and the row is numbered, dated, signed for and chained. No role
+-- writes to the table itself (engine/store/role.c); what another tool wrote there, bastion audit verify finds.
 -- (|| '' makes text of a number, and plain text of what json_object returned: as the columns hold it.
 -- VALUES and not SELECT: what is selected for a table with triggers goes through a table in between.)
 CREATE TRIGGER audit_entry_chains INSTEAD OF INSERT ON audit_entry
@@ -38,13 +39,6 @@ BEGIN
                        json_array((SELECT coalesce(max(seq), 0) + 1 FROM audit), now_ms(), NEW.stream,
                                   acting(), NEW.entity, NEW.entity_id || '', NEW.action, NEW.pairing,
                                   NEW.body || '')));
-END;
-
-CREATE TRIGGER audit_chained BEFORE INSERT ON audit
-WHEN NEW.seq IS NOT (SELECT coalesce(max(seq), 0) + 1 FROM audit)
-  OR NEW.prev IS NOT coalesce((SELECT hash FROM audit WHERE seq = NEW.seq - 1), zeroblob(32))
-BEGIN
-    SELECT RAISE(ABORT, 'audit.chain|an audit row continues the chain');
 END;
 
 CREATE TRIGGER audit_no_update BEFORE UPDATE ON audit
@@ -92,40 +86,61 @@ END;
 
 -- Where the audit is copied to, and how far: what comes after `sent` waits. At most audit.outbox
 -- rows wait for the system log; past that the newest are dropped, and the next row that gets in
--- carries their count. Waiting costs no row of its own: only a gap does. The sink export is moved by
+-- carries their count. Waiting and being dropped cost no row of their own. The sink export is moved by
 -- bastion audit export --mark: what it has may be removed here one day.
 CREATE TABLE audit_sink (
     name TEXT    PRIMARY KEY CHECK (name IN ('export', 'system-log')),
-    sent INTEGER NOT NULL DEFAULT 0 CHECK (sent >= 0)
+    sent INTEGER NOT NULL DEFAULT 0 CHECK (sent >= 0),
+    kept INTEGER NOT NULL DEFAULT 0 CHECK (kept >= 0)         -- up to here another bound had let rows wait
 ) STRICT, WITHOUT ROWID;
 
--- Rows from `first` to `last` do not go to the system log.
+-- Rows from `first` to `last` do not go to the system log: written when the sink, or the bound, moves.
 CREATE TABLE audit_gap (
     first INTEGER PRIMARY KEY,
     last  INTEGER NOT NULL CHECK (last >= first)
 ) STRICT;
 
+-- Up to `edge` rows may wait; rows after it, up to `top`, are dropped: the gap that is open now. Inserting
+-- a row costs none of this.
+CREATE VIEW audit_edge AS
+SELECT max(s.sent + (SELECT value FROM setting WHERE name = 'audit.outbox')
+                  + (SELECT coalesce(sum(last - first + 1), 0) FROM audit_gap), s.kept) AS edge,
+       (SELECT coalesce(max(seq), 0) FROM audit) AS top
+  FROM audit_sink AS s WHERE s.name = 'system-log';
+
 CREATE TRIGGER audit_sink_forward BEFORE UPDATE ON audit_sink
 BEGIN
     SELECT RAISE(ABORT, 'audit.sink|a copy of the audit only goes forward, and no further than the audit')
-     WHERE NEW.name IS NOT OLD.name OR NEW.sent < OLD.sent
-        OR NEW.sent > (SELECT coalesce(max(seq), 0) FROM audit);
+     WHERE NEW.name IS NOT OLD.name OR NEW.sent < OLD.sent OR NEW.kept < OLD.kept
+        OR max(NEW.sent, NEW.kept) > (SELECT coalesce(max(seq), 0) FROM audit);
+END;
+
+-- What is dropped by now stays dropped when room comes to be.
+CREATE TRIGGER audit_sink_moves BEFORE UPDATE OF sent ON audit_sink WHEN NEW.name = 'system-log'
+BEGIN
+    INSERT INTO audit_gap_open VALUES (OLD.name);
+END;
+
+CREATE TRIGGER audit_outbox_changes BEFORE UPDATE OF value ON setting
+WHEN NEW.name = 'audit.outbox' AND NEW.value IS NOT OLD.value
+BEGIN
+    INSERT INTO audit_gap_open VALUES ('system-log');
+    UPDATE audit_sink SET kept = (SELECT coalesce(max(seq), 0) FROM audit) WHERE name = 'system-log';
+END;
+
+CREATE VIEW audit_gap_open AS SELECT name FROM audit_sink;
+
+CREATE TRIGGER audit_gap_is_kept INSTEAD OF INSERT ON audit_gap_open
+BEGIN
+    INSERT INTO audit_gap (first, last)
+    SELECT coalesce((SELECT first FROM audit_gap WHERE last = edge), edge + 1), top FROM audit_edge WHERE top > edge
+        ON CONFLICT DO UPDATE SET last = excluded.last;
 END;
 
 -- A gap that a sent row has told of is over.
-CREATE TRIGGER audit_sink_sent AFTER UPDATE ON audit_sink
+CREATE TRIGGER audit_sink_sent AFTER UPDATE OF sent ON audit_sink
 BEGIN
     DELETE FROM audit_gap WHERE last < NEW.sent;
-END;
-
-CREATE TRIGGER audit_dropped AFTER INSERT ON audit
-WHEN NEW.seq - (SELECT sent FROM audit_sink WHERE name = 'system-log')
-     - (SELECT coalesce(sum(last - first + 1), 0) FROM audit_gap)
-   > (SELECT value FROM setting WHERE name = 'audit.outbox')
-BEGIN
-    INSERT INTO audit_gap (first, last) SELECT NEW.seq, NEW.seq
-     WHERE NOT EXISTS (SELECT 1 FROM audit_gap WHERE last = NEW.seq - 1);
-    UPDATE audit_gap SET last = NEW.seq WHERE last = NEW.seq - 1;
 END;
 
 -- What waits for the system log.
@@ -135,13 +150,15 @@ SELECT a.seq,
                   WHERE g.first < a.seq ORDER BY g.first DESC LIMIT 1), 0) AS dropped_before
   FROM audit AS a
  WHERE a.seq > (SELECT sent FROM audit_sink WHERE name = 'system-log')
+   AND a.seq <= (SELECT edge FROM audit_edge)
    AND a.seq > coalesce((SELECT g.last FROM audit_gap AS g WHERE g.first <= a.seq
                           ORDER BY g.first DESC LIMIT 1), 0);
 
 -- Rows that were dropped since the last one that waits or went.
 CREATE VIEW audit_drop AS
-SELECT coalesce(sum(last - first + 1), 0) AS dropped
-  FROM audit_gap WHERE last = (SELECT max(seq) FROM audit);
+SELECT max(e.top - e.edge, 0)
+     + coalesce((SELECT last - first + 1 FROM audit_gap WHERE last = min(e.edge, e.top)), 0) AS dropped
+  FROM audit_edge AS e;
 
 -- The line for the system log: the row's body plus who, what and where; a command's text never leaves,
 -- its digest and length do (json_set keeps NULLs and integers exact, json_patch would not).

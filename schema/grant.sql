@@ -99,12 +99,15 @@ CREATE TABLE grant_use (
 
 CREATE TRIGGER grant_use_within_uses BEFORE INSERT ON grant_use
 BEGIN
-    SELECT RAISE(ABORT, 'grant.spent|every use of this grant is spent')
-     WHERE NEW.n > (SELECT uses FROM grant WHERE id = NEW.grant_id);
-    SELECT RAISE(ABORT, 'grant.uses|uses are numbered without a gap')
-     WHERE NEW.n IS NOT (SELECT coalesce(max(n), 0) + 1 FROM grant_use WHERE grant_id = NEW.grant_id);
-    SELECT RAISE(ABORT, 'grant.uses|a use is of a run that this grant authorised')
-     WHERE NEW.grant_id IS NOT (SELECT grant_id FROM op_run WHERE id = NEW.op_run_id);
+    SELECT CASE
+           WHEN NEW.n > g.uses
+           THEN RAISE(ABORT, 'grant.spent|every use of this grant is spent')
+           WHEN NEW.n IS NOT (SELECT coalesce(max(n), 0) + 1 FROM grant_use WHERE grant_id = NEW.grant_id)
+           THEN RAISE(ABORT, 'grant.uses|uses are numbered without a gap')
+           WHEN NEW.grant_id IS NOT (SELECT grant_id FROM op_run WHERE id = NEW.op_run_id)
+           THEN RAISE(ABORT, 'grant.uses|a use is of a run that this grant authorised')
+           END
+      FROM (SELECT 1) LEFT JOIN grant AS g ON g.id = NEW.grant_id;
 END;
 
 CREATE TRIGGER grant_use_spends AFTER INSERT ON grant_use
