@@ -1,4 +1,5 @@
-/* doctor_agents.c: tool servers as this user's clients of agents declare them, by their files alone. */
+/* doctor_agents.c: tool servers as this user's clients of agents declare them, by their files
+ * alone. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -19,14 +20,14 @@ look_server(void *ctx, const struct tool_server *s)
 
 	if (s->what[0] == '\0') {
 		snprintf(advice, sizeof(advice),
-		    "give %s a command or an address in the settings of %s, or take it out", s->name,
-		    s->client);
+		    "give %s a command or an address in the settings of %s, or take it out",
+		    s->name, s->client);
 		doctor_note(declared->d, "tools", DOCTOR_BAD, advice,
 		    "%s declares the tool server %s with neither a program nor an address",
 		    s->client, s->name);
 	} else if (s->off) {
-		snprintf(advice, sizeof(advice), "switch it on in the settings of %s, or take it out",
-		    s->client);
+		snprintf(advice, sizeof(advice),
+		    "switch it on in the settings of %s, or take it out", s->client);
 		doctor_note(declared->d, "tools", DOCTOR_WARN, advice,
 		    "%s declares the tool server %s, switched off", s->client, s->name);
 	} else {
@@ -58,7 +59,8 @@ doctor_agents(struct doctor *d)
 	close(root);
 	if (scan.unread > 0)
 		doctor_note(d, "tools", DOCTOR_WARN, "see that they are JSON, and no links",
-		    "%zu files in which clients declare tool servers could not be read", scan.unread);
+		    "%zu files in which clients declare tool servers could not be read",
+		    scan.unread);
 	if (scan.timed_out || scan.truncated)
 		doctor_note(d, "tools", DOCTOR_WARN, "raise the settings agents.*",
 		    "there are more declared tool servers than were looked at");
