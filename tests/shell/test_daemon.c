@@ -143,6 +143,34 @@ a_start_that_fails_leaves_nothing(void **state)
 	driver_does(&said, NULL, "start", NULL);
 }
 
+/* RF-76: a state that cannot be read is not an empty one: nothing is made in its place, and nobody
+ * says that nothing runs there. */
+static void
+a_damaged_state_stays(void **state)
+{
+	static const char noise[] = "no database any more";
+	char path[160], now[sizeof(noise)] = "";
+	struct stat before, after;
+	int fd;
+
+	(void)state;
+	driver_does(&said, NULL, "start", NULL);
+	driver_does(&said, NULL, "stop", NULL);
+	snprintf(path, sizeof(path), "%s/bastion.db", d.state[DRIVER_BOX]);
+	assert_true((fd = open(path, O_RDWR | O_CLOEXEC)) != -1);
+	assert_int_equal(pread(fd, now, sizeof(now), 0), sizeof(now));
+	assert_int_equal(pwrite(fd, noise, sizeof(noise), 0), sizeof(noise));
+	assert_int_equal(fstat(fd, &before), 0);
+	assert_int_not_equal(driver_run(&said, NULL, "start", NULL), 0);
+	driver_refused(&said, 1, "store.corrupt", NULL, "status", NULL);
+	driver_refused(&said, 1, "store.corrupt", NULL, "stop", NULL);
+	assert_int_equal(stat(path, &after), 0);
+	assert_true(after.st_ino == before.st_ino && after.st_size == before.st_size);
+	assert_int_equal(pwrite(fd, now, sizeof(now), 0), sizeof(now));
+	close(fd);
+	driver_does(&said, NULL, "start", NULL);
+}
+
 /* The inode of ${name} in the box's state. */
 static ino_t
 inode_of(const char *name)
@@ -316,6 +344,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(a_stop_is_over, make, drop),
 	    cmocka_unit_test_setup_teardown(two_starts_are_one, make, drop),
 	    cmocka_unit_test_setup_teardown(a_start_that_fails_leaves_nothing, make, drop),
+	    cmocka_unit_test_setup_teardown(a_damaged_state_stays, make, drop),
 	    cmocka_unit_test_setup_teardown(the_lock_is_one_file, make, drop),
 	    cmocka_unit_test_setup_teardown(no_port_without_the_lock, make, drop),
 	    cmocka_unit_test_setup_teardown(silence_is_borne, make, drop),

@@ -1005,6 +1005,40 @@ replace_is_a_delete(void **state)
 	scratch_drop(&s);
 }
 
+/* RF-75: a question is one statement, and sees one moment, whatever is committed while it is read.
+ */
+static void
+a_question_sees_one_moment(void **state)
+{
+	struct scratch s;
+	struct store *reader;
+	struct stmt *q;
+	int i;
+
+	(void)state;
+	scratch_make(&s, HOME_BOX);
+	assert_non_null(reader = store_open(&s.home, ROLE_READER, NULL, NULL));
+	assert_non_null(q = store_sql(reader,
+			    "SELECT value FROM setting WHERE name IN ('op.live', 'session.slots')"
+			    " ORDER BY name"));
+	assert_int_equal(stmt_step(q), 1);
+	i = (int)stmt_get_int(q, 0);
+	if (scratch_sql(&s,
+		"UPDATE setting SET value = 9 WHERE name = 'op.live';"
+		"UPDATE setting SET value = value + 1 WHERE name = 'session.slots'") != 0)
+		fail_msg("%s", s.error);
+	assert_int_not_equal(i, 9);
+	assert_int_equal(stmt_step(q), 1);
+	i = (int)stmt_get_int(q, 0);
+	stmt_done(q);
+	assert_int_equal(stmt_value(store_sql(reader, "SELECT value FROM setting"
+						      " WHERE name = 'session.slots'"),
+			     -1),
+	    i + 1);
+	store_close(reader);
+	scratch_drop(&s);
+}
+
 /* What has a life begins it at its beginning. */
 static void
 nothing_is_born_old(void **state)
@@ -1075,6 +1109,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_question_sees_one_moment),
 	    cmocka_unit_test(nothing_is_born_old),
 	    cmocka_unit_test(a_run_needs_a_grant),
 	    cmocka_unit_test(roles_write_their_own),
