@@ -236,7 +236,8 @@ listens(int port)
 
 /*
  * DC-23, RF-8: without the lock of its state, or its socket, a daemon ends with what is wrong,
- * before a port is opened.  RF-72: which lock that is follows from the state alone, wherever
+ * before a port is opened, and never said that it serves (RF-9: it is heard when it says so).
+ * DC-17: numbers are numbers.  RF-72: which lock that is follows from the state alone, wherever
  * sockets and temporary files are.
  */
 static void
@@ -244,7 +245,8 @@ no_port_without_the_lock(void **state)
 {
 	int dir, fd, sock, port = driver_port();
 	struct sockaddr_un sun = {.sun_family = AF_UNIX};
-	char place[32], other[96];
+	static struct wire_answer answer;
+	char place[64], other[96];
 	struct refusal r;
 	int64_t holder;
 
@@ -253,6 +255,13 @@ no_port_without_the_lock(void **state)
 	snprintf(place, sizeof(place), "127.0.0.1:%d", port);
 	driver_does(&said, NULL, "remote", "listen", place, NULL);
 	driver_does(&said, NULL, "stop", NULL);
+	assert_int_equal(driver_run(&said, NULL, "remote", "listen", "127.0.0.1:abc", NULL), 2);
+	assert_int_equal(driver_run(&said, NULL, "remote", "listen", "127.0.0.1:70000", NULL), 2);
+	assert_int_equal(
+	    driver_run(&said, NULL, "settings", "set", "remote.connections", "abc", NULL), 2);
+	assert_int_equal(
+	    driver_run(&said, NULL, "settings", "set", "remote.connections", "1.9", NULL), 2);
+	driver_does(&said, NULL, "settings", "set", "remote.connections", "5", NULL);
 	assert_false(listens(port));
 
 	assert_true((dir = open(d.state[DRIVER_BOX], O_RDONLY | O_DIRECTORY | O_CLOEXEC)) != -1);
@@ -276,12 +285,18 @@ no_port_without_the_lock(void **state)
 	assert_int_equal(listen(sock, 4), 0);
 	assert_int_equal(driver_run(&said, NULL, "serve", NULL), 3);
 	assert_non_null(strstr(said.err, "[socket.taken]"));
+	assert_int_not_equal(driver_run(&said, NULL, "start", NULL), 0);
+	assert_string_equal(said.out, "");
 	assert_false(listens(port));
 	close(sock);
 	assert_int_equal(unlink(sun.sun_path), 0);
 	driver_does(&said, NULL, "start", NULL);
+	assert_int_equal(wire_ask(sun.sun_path, "GET", "/v1/status", "", NULL, 0, &answer), 200);
 	while (!listens(port))
 		driver_pause();
+	driver_run(&said, NULL, "doctor", NULL);
+	strcat(place, " takes connections\n");
+	assert_non_null(strstr(said.out, place));
 }
 
 /* 500 connections that say nothing. */
