@@ -103,9 +103,10 @@ no_sources(void)
 }
 
 /*
- * RF-93: files are locked in one way, by flock, for as long as a descriptor is open: the daemon's lock
- * (lock.c), the writers' queue on a file that lock.c opened (gate.c), and two files that are locked
- * while they are made.  Nobody has locks of records, or of files whose being there is the lock.
+ * RF-93: files are locked in one way, by flock, for as long as a descriptor is open: the daemon's
+ * lock (lock.c), the writers' queue on a file that lock.c opened (gate.c), and two files that are
+ * locked while they are made.  Nobody has locks of records, or of files whose being there is the
+ * lock.
  */
 static void
 one_way_to_lock(void **state)
@@ -130,21 +131,43 @@ one_way_to_lock(void **state)
 
 /*
  * RF-111: whoever reaches out does it in one of these places, each of which has a deadline and says
- * what failed: to the network the lane (dial.c), libcurl (client.c), and certificates that are looked
- * at; to sockets of this machine the rest.
+ * what failed: to the network the lane (dial.c), libcurl (client.c), and certificates that are
+ * looked at; to sockets of this machine the rest.
  */
 static void
 one_way_to_dial(void **state)
 {
-	static const struct rule dialling = {"connect(",
-	    {"engine/state/outbox.c", "engine/worker/observe_cert.c", "net/egress/dial.c",
-		"net/http/unixclient.c", "net/http/unixsock.c", "shell/doctor_places.c",
-		"shell/run_publish.c"}};
+	static const struct rule dialling = {
+	    "connect(", {"engine/state/outbox.c", "engine/worker/observe_cert.c",
+			    "net/egress/dial.c", "net/http/unixclient.c", "net/http/unixsock.c",
+			    "shell/doctor_places.c", "shell/run_publish.c"}};
 
 	(void)state;
 	if (no_sources())
 		skip();
 	hold(&dialling);
+}
+
+/*
+ * RF-98: closing a descriptor of the database, its log or its shared memory drops SQLite's locks,
+ * so whoever names them is known, and has them opened by SQLite alone.  (restore.c replaces them,
+ * alone, when nobody has them open.)
+ */
+static void
+the_database_is_sqlites(void **state)
+{
+	static const struct rule named = {"bastion.db",
+	    {"engine/state/birth.c", "engine/store/migrate.c", "engine/store/restore.c",
+		"engine/store/store.c", "shell/verb_migrate.c", "shell/verb_pairings.c",
+		"shell/verb_status.c"}};
+	static const struct rule opened = {
+	    "sqlite3_db_filename(", {"engine/store/backup.c", "shell/sql_who.c"}};
+
+	(void)state;
+	if (no_sources())
+		skip();
+	hold(&named);
+	hold(&opened);
 }
 
 int
@@ -153,6 +176,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(one_way_to_lock),
 	    cmocka_unit_test(one_way_to_dial),
+	    cmocka_unit_test(the_database_is_sqlites),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
