@@ -308,15 +308,13 @@ static bool
 is_locked(struct cli *cli)
 {
 	struct refusal r;
-	int64_t holder;
-	int fd;
+	int held;
 
 	if (home_open(&cli->home, cli->role, false, &r) == -1)
 		return false;
-	if ((fd = lock_take(cli->home.fd, "bastion.lock", &holder, &r)) >= 0)
-		close(fd);
+	held = lock_is_held(cli->home.fd, "bastion.lock", &r);
 	home_close(&cli->home);
-	return fd == LOCK_BUSY;
+	return held == 1;
 }
 
 /* Wait for another daemon to serve, where there is one.  Return its pid; 0: there is none. */

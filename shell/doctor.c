@@ -173,6 +173,7 @@ doctor_look(struct cli *cli, bool deep,
 	if (cli->db != NULL) {
 		doctor_rows(&d);
 		doctor_places(&d);
+		doctor_agents(&d);
 	}
 	doctor_machine(&d);
 }

@@ -24,13 +24,14 @@ void doctor_note_refusal(
     struct doctor *d, const char *check, enum doctor_level level, const struct refusal *r);
 
 /**
- * doctor_rows(d), doctor_places(d), doctor_machine(d):
+ * doctor_rows(d), doctor_places(d), doctor_agents(d), doctor_machine(d):
  * Look at what the open database says of itself; at the sockets and ports at which the daemon
- * should answer; and at the machine, its kernel, limits and clock, for which d->cli->db may be
- * NULL.
+ * should answer; at the tool servers that clients of agents declare; and at the machine, its
+ * kernel, limits and clock, for which d->cli->db may be NULL.
  */
 void doctor_rows(struct doctor *d);
 void doctor_places(struct doctor *d);
+void doctor_agents(struct doctor *d);
 void doctor_machine(struct doctor *d);
 
 #endif

@@ -13,7 +13,8 @@
 #include "net/http/unixclient.h"
 #include "shell/doctor_part.h"
 
-static const char PORTS[] = "SELECT address, port FROM listen";
+static const char PORTS[] = "SELECT address, port FROM listen"
+			    " UNION ALL SELECT address, port FROM remote_listen";
 
 /* Who may speak there is who may open it: its owner alone. */
 static void

@@ -38,8 +38,9 @@ struct copy {
 	char piece[PIECE];
 };
 
-/* Run git with ${words} in ${dir}, its output to ${out}.  Return whether it said yes. */
-static bool
+/* Run git with ${words} in ${dir}, its output to ${out}.  Return how it ended; -1: it did not run.
+ */
+static int
 git(const char *dir, int out, const char *const words[])
 {
 	const char *argv[16] = {
@@ -57,11 +58,11 @@ git(const char *dir, int out, const char *const words[])
 		_exit(127);
 	}
 	if (pid == -1)
-		return false;
+		return -1;
 	while (waitpid(pid, &status, 0) == -1)
 		if (errno != EINTR)
-			return false;
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+			return -1;
+	return WIFEXITED(status) && WEXITSTATUS(status) != 127 ? WEXITSTATUS(status) : -1;
 }
 
 static int
@@ -81,16 +82,21 @@ make(struct copy *c, const char *dir)
 	crypto_hash_sha256_state hash;
 	char word[16] = "";
 	size_t n;
+	int rc;
 
 	if ((c->file = tmpfile()) == NULL)
 		return failed(c, "a file for the bundle");
-	if (!git(dir, fileno(c->file), inside) || fseek(c->file, 0, SEEK_SET) != 0 ||
+	if ((rc = git(dir, fileno(c->file), inside)) == -1) {
+		refusal_set(&c->cli->refusal, "bundle.failed", "git could not be run to its end");
+		return cli_refuse(c->cli);
+	}
+	if (rc != 0 || fseek(c->file, 0, SEEK_SET) != 0 ||
 	    fgets(word, sizeof(word), c->file) == NULL || strcmp(word, "true\n") != 0)
 		return cli_usage(c->cli, "--repo: %s is no git work tree", dir);
 	if (fflush(c->file) != 0 || ftruncate(fileno(c->file), 0) == -1 ||
 	    lseek(fileno(c->file), 0, SEEK_SET) == -1)
 		return failed(c, "the bundle");
-	if (!git(dir, fileno(c->file), create)) {
+	if (git(dir, fileno(c->file), create) != 0) {
 		refusal_set(&c->cli->refusal, "bundle.tree", "git makes no bundle of %.256s", dir);
 		return cli_refuse(c->cli);
 	}

@@ -76,9 +76,10 @@ tell(void *ctx, const struct doctor_finding *f)
  *
  * Look at everything that has to be right, and say what to do where it is not. That is libraries,
  * state, disk, database, key, daemon, pairings and lines, certificates, workers, schedules,
- * sockets, ports, limits, clock, kernel, sandbox. Each line says what was seen, and the line below
- * it what to do. --deep reads every page of the database as well. --host looks at this user's Host.
- * The exit code is 0 where nothing is bad, else 1; a warning is not bad.
+ * sockets, ports, limits, clock, kernel, sandbox, and the tool servers (MCP) that your own clients
+ * of agents declare: those are read, never started or asked. Each line says what was seen, and the
+ * line below it what to do. --deep reads every page of the database as well. --host looks at this
+ * user's Host. The exit code is 0 where nothing is bad, else 1; a warning is not bad.
  */
 int
 verb_doctor(struct cli *cli, int argc, char **argv)

@@ -140,3 +140,31 @@ lock_take(int dirfd, const char *name, int64_t *holder, struct refusal *r)
 	}
 	return refusal_set(r, LOCK_CODE, "%s keeps being replaced", name);
 }
+
+/* A line of proc(5) locks: whether it is a flock that is held, on the inode ${ino}. */
+static bool
+line_is(const char *line, ino_t ino)
+{
+	unsigned long long inode;
+
+	/* Those that wait have an arrow behind their number. */
+	return sscanf(line, "%*d: FLOCK %*s WRITE %*d %*x:%*x:%llu", &inode) == 1 && inode == ino;
+}
+
+int
+lock_is_held(int dirfd, const char *name, struct refusal *r)
+{
+	bool held = false;
+	char line[256];
+	struct stat st;
+	FILE *f;
+
+	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == -1)
+		return errno == ENOENT ? 0 : refusal_errno(r, LOCK_CODE, name);
+	if ((f = fopen("/proc/locks", "re")) == NULL)
+		return refusal_errno(r, LOCK_CODE, "/proc/locks");
+	while (!held && fgets(line, sizeof(line), f) != NULL)
+		held = line_is(line, st.st_ino);
+	fclose(f);
+	return held;
+}

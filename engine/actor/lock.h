@@ -27,4 +27,11 @@ int lock_open(int dirfd, const char *name, struct refusal *r);
  */
 int lock_take(int dirfd, const char *name, int64_t *holder, struct refusal *r);
 
+/**
+ * lock_is_held(dirfd, name, r):
+ * Say whether anybody holds the lock, without taking it: a look is in nobody's way.  Return 1, 0,
+ * or -1 with ${r} store.lock where the kernel does not tell.
+ */
+int lock_is_held(int dirfd, const char *name, struct refusal *r);
+
 #endif

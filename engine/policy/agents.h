@@ -45,6 +45,7 @@ struct tool_server {
 	char what[AGENT_TEXT];    /* the program, package or host */
 	char env[2 * AGENT_TEXT]; /* names of variables and headers, with commas between */
 	bool secrets;             /* one of them looks like it holds a secret */
+	bool off;                 /* its file switches it off */
 	enum server_state state;
 	pid_t pid; /* 0: none */
 };
@@ -84,6 +85,16 @@ int agents_servers(int root, const struct agents_limits *limits,
  */
 int agents_declared(int root, const struct agents_limits *limits, struct tool_server **list,
     size_t *count, struct agents_scan *scan, struct refusal *r);
+
+/**
+ * agents_check(root, limits, uid, fn, ctx, scan, r):
+ * As agents_declared, but of the account ${uid} alone: call ${fn} with each server as its files
+ * have it, also with those that name neither a program nor an address, whose what is "".  Nothing
+ * is started, nothing dialled, and no process looked at.  Return 0 or -1.
+ */
+int agents_check(int root, const struct agents_limits *limits, uint32_t uid,
+    void (*fn)(void *ctx, const struct tool_server *server), void *ctx, struct agents_scan *scan,
+    struct refusal *r);
 
 /**
  * agents_compare(root, limits, list, count, fn, ctx, scan, r):

@@ -62,7 +62,9 @@ static const char SERVERS[] =
     "        UNION ALL SELECT key, value FROM json_each(s, '$.headers'))"
     "      WHERE length(value) >= 16 OR lower(key) GLOB '*key*' OR lower(key) GLOB '*token*'"
     "         OR lower(key) GLOB '*secret*' OR lower(key) GLOB '*pass*'"
-    "         OR lower(key) GLOB '*auth*')"
+    "         OR lower(key) GLOB '*auth*'),"
+    "    coalesce(json_type(s, '$.disabled') = 'true', 0)"
+    "      OR coalesce(json_type(s, '$.enabled') = 'false', 0)"
     "  FROM words ORDER BY name";
 
 struct reading {
@@ -74,6 +76,8 @@ struct reading {
 	size_t count, cap, files;
 	int64_t deadline;
 	const char *user;
+	bool one, all; /* of one account, ${uid}; also what cannot be started or dialled */
+	uint32_t uid;
 };
 
 static int64_t
@@ -174,8 +178,9 @@ take(struct reading *r, const char *client, struct sqlite3_stmt *q)
 		put_what(server->what, column(q, 1), column(q, 2));
 	put(server->env, sizeof(server->env), column(q, 4));
 	server->secrets = sqlite3_column_int(q, 5) != 0;
+	server->off = sqlite3_column_int(q, 6) != 0;
 	server->state = SERVER_UNKNOWN;
-	r->count += server->what[0] != '\0';
+	r->count += r->all || server->what[0] != '\0';
 }
 
 /* Take what the text of one file declares; false where it is no JSON that we read. */
@@ -226,7 +231,8 @@ read_home(void *ctx, uint32_t uid, const char *name, const char *home)
 	size_t i;
 	int fd;
 
-	(void)uid;
+	if (r->one && r->uid != uid)
+		return;
 	r->user = name;
 	if ((fd = openat(r->root, home + 1, O_PATH | O_DIRECTORY | O_CLOEXEC)) == -1) {
 		r->scan->unread += errno != ENOENT && errno != ENOTDIR;
@@ -322,26 +328,50 @@ undeclared(struct reading *r, struct owner_tables *tables, const struct seen_pro
 	}
 }
 
+static int
+read_homes(struct reading *reading, struct refusal *r)
+{
+	struct owner_tables *tables = owner_open(reading->root);
+	int rc = -1;
+
+	memset(reading->scan, 0, sizeof(*reading->scan));
+	reading->deadline = clock_ms() + reading->limits->wait_ms;
+	if (tables != NULL && sqlite3_open(":memory:", &reading->sqlite) == SQLITE_OK) {
+		owner_homes(tables, read_home, reading);
+		rc = 0;
+	} else {
+		refusal_set(r, "agents.failed", "out of memory");
+	}
+	sqlite3_close(reading->sqlite);
+	owner_close(tables);
+	return rc;
+}
+
 int
 agents_declared(int root, const struct agents_limits *limits, struct tool_server **list,
     size_t *count, struct agents_scan *scan, struct refusal *r)
 {
 	struct reading reading = {.root = root, .limits = limits, .scan = scan};
-	struct owner_tables *tables = owner_open(root);
-	int rc = -1;
+	int rc = read_homes(&reading, r);
 
-	memset(scan, 0, sizeof(*scan));
-	reading.deadline = clock_ms() + limits->wait_ms;
-	if (tables != NULL && sqlite3_open(":memory:", &reading.sqlite) == SQLITE_OK) {
-		owner_homes(tables, read_home, &reading);
-		rc = 0;
-	} else {
-		refusal_set(r, "agents.failed", "out of memory");
-	}
-	sqlite3_close(reading.sqlite);
-	owner_close(tables);
 	*list = reading.list;
 	*count = reading.count;
+	return rc;
+}
+
+int
+agents_check(int root, const struct agents_limits *limits, uint32_t uid,
+    void (*fn)(void *ctx, const struct tool_server *server), void *ctx, struct agents_scan *scan,
+    struct refusal *r)
+{
+	struct reading reading = {
+	    .root = root, .limits = limits, .scan = scan, .one = true, .all = true, .uid = uid};
+	int rc = read_homes(&reading, r);
+	size_t i;
+
+	for (i = 0; rc == 0 && i < reading.count; i++)
+		fn(ctx, &reading.list[i]);
+	free(reading.list);
 	return rc;
 }
 

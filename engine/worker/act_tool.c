@@ -134,12 +134,15 @@ static int
 install(struct work *w)
 {
 	const struct tool_fill fill = {.name = w->args->v[0]};
+	int rc;
 
 	if (work_lacks(w, "package:install") || work_items(w) == -1)
 		return -1;
-	if (work_run(w, TOOL_PACKAGE_PLAN, &fill, take_plan) != 0)
+	if ((rc = work_run(w, TOOL_PACKAGE_PLAN, &fill, take_plan)) == TOOL_ABSENT)
 		return refusal_set(
 		    &w->refusal, "act.package", "apt-get knows no way to install this package");
+	if (rc != 0)
+		return -1;
 	if (!w->args->dry && work_run(w, TOOL_PACKAGE_INSTALL, &fill, work_first) != 0)
 		return -1;
 	return answer_result(

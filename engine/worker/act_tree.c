@@ -146,12 +146,18 @@ tree_look(
     struct work *w, const struct tool_fill *fill, char head[WORK_NAME], char commit[WORK_NAME])
 {
 	const struct tool_fill now = {.path = fill->path, .name = "HEAD"};
+	int rc;
 
-	if (work_run(w, TOOL_TREE_COMMIT, &now, work_first) != 0)
+	if ((rc = work_run(w, TOOL_TREE_COMMIT, &now, work_first)) == TOOL_ABSENT)
+		return refusal_set(
+		    &w->refusal, "act.tree", "nothing was ever committed in this tree");
+	if (rc != 0)
 		return -1;
 	snprintf(head, WORK_NAME, "%.*s", WORK_NAME - 1, w->first);
-	if (work_run(w, TOOL_TREE_COMMIT, fill, work_first) != 0)
+	if ((rc = work_run(w, TOOL_TREE_COMMIT, fill, work_first)) == TOOL_ABSENT)
 		return refusal_set(&w->refusal, "act.ref", "this tree has no such ref");
+	if (rc != 0)
+		return -1;
 	snprintf(commit, WORK_NAME, "%.*s", WORK_NAME - 1, w->first);
 	if (work_items(w) == -1)
 		return -1;
@@ -250,9 +256,12 @@ origin_read(
 	static const char https[] = "https://";
 	const char *at;
 	size_t len;
+	int rc;
 
-	if (work_run(w, TOOL_TREE_ORIGIN, fill, work_first) != 0)
+	if ((rc = work_run(w, TOOL_TREE_ORIGIN, fill, work_first)) == TOOL_ABSENT)
 		return refusal_set(&w->refusal, "act.remote", "this tree has no origin");
+	if (rc != 0)
+		return -1;
 	snprintf(url, WORK_LINE, "%s", w->first);
 	for (at = url, len = 0; *at > 0x20 && *at < 0x7f && strchr("@?#\\", *at) == NULL; at++)
 		len++;

@@ -254,6 +254,19 @@ reap(pid_t pid, int64_t deadline)
 	}
 }
 
+/* Only the code that is documented for it says that something is not there; any other is a fault.
+ */
+static bool
+says_absent(enum tool which, int status)
+{
+	if (!WIFEXITED(status))
+		return false;
+	if (which == TOOL_PACKAGE_PLAN)
+		return WEXITSTATUS(status) == 100; /* apt-get(8) */
+	return (which == TOOL_TREE_COMMIT || which == TOOL_TREE_ORIGIN) &&
+	       WEXITSTATUS(status) == 1; /* git-rev-parse(1) --quiet, git-config(1) */
+}
+
 /* Start ${path}; its output can be read from ${*fd}. */
 static pid_t
 start(const char *path, char *const *argv, int *fd)
@@ -305,6 +318,8 @@ tool_run(enum tool which, const struct observe_env *env, const struct tool_fill 
 		snprintf(why, whylen, "%s did not end in time", argvs[which][0]);
 		return -1;
 	}
+	if (says_absent(which, status))
+		return TOOL_ABSENT;
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
 		snprintf(why, whylen, "%s failed", argvs[which][0]);
 		return -1;

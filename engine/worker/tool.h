@@ -10,6 +10,7 @@
 #define TOOL_ARGV_MAX 40
 #define TOOL_ARG_MAX  640
 #define TOOL_LINE_MAX 8192
+#define TOOL_ABSENT   1
 
 enum tool {
 	TOOL_UNITS,      /* units that systemd has loaded */
@@ -84,7 +85,8 @@ int tool_call(enum tool which, const struct observe_env *env, const struct tool_
  * tool_run(which, env, fill, time_ms, sink, ctx, why, whylen):
  * Start ${which} without a shell, with nothing on its input and an environment of its own, and give
  * its output piece by piece to ${sink}, which returns nonzero to end early.  After ${time_ms} it is
- * killed.  Return 0 if it ended well, or -1 with a sentence in ${why}.
+ * killed.  Return 0 if it ended well; TOOL_ABSENT if it said, as it is documented to, that what it
+ * was asked about is not there; or -1 with a sentence in ${why}.
  */
 int tool_run(enum tool which, const struct observe_env *env, const struct tool_fill *fill,
     int64_t time_ms, int (*sink)(void *ctx, const char *data, size_t len), void *ctx, char *why,

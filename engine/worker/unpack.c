@@ -107,8 +107,9 @@ beside_open(struct copy *c)
 		return refusal_set(
 		    c->r, "bundle.failed", "%s is there, and is somebody else's", c->name);
 	if (flock(c->beside, LOCK_EX | LOCK_NB) == -1)
-		return refusal_set(
-		    c->r, "bundle.failed", "another copy to this place is under way");
+		return errno == EWOULDBLOCK ? refusal_set(c->r, "bundle.failed",
+						  "another copy to this place is under way")
+					    : fail(c, c->name);
 	return clear_beside(c) == 0 ? 0 : fail(c, c->name);
 }
 

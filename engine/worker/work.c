@@ -36,14 +36,15 @@ work_run(struct work *w, enum tool which, const struct tool_fill *fill,
 {
 	struct tool_lines lines = {.line = take, .ctx = w};
 	char why[REFUSAL_WHY_MAX];
+	int rc;
 
 	w->first[0] = '\0';
-	if (tool_run(which, w->env, fill, w->limits->tool_ms, tool_lines_sink, &lines, why,
-		sizeof(why)) == -1)
+	if ((rc = tool_run(which, w->env, fill, w->limits->tool_ms, tool_lines_sink, &lines, why,
+		 sizeof(why))) == -1)
 		return refusal_set(&w->refusal, "act.failed", "%s", why);
 	tool_lines_end(&lines);
 	return w->failed ? refusal_set(&w->refusal, "act.failed", "the answer could not be made")
-			 : 0;
+			 : rc;
 }
 
 bool

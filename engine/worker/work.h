@@ -31,8 +31,8 @@ struct work work_of(const struct observe_args *args, const struct observe_limits
 
 /**
  * work_run(w, which, fill, take):
- * Run ${which} on ${fill}, with ${take}(${w}, line, len) for each line.  Return 0, or -1 with why
- * in ${w}->refusal.
+ * Run ${which} on ${fill}, with ${take}(${w}, line, len) for each line.  Return 0, TOOL_ABSENT as
+ * tool_run does, or -1 with why in ${w}->refusal.
  */
 int work_run(struct work *w, enum tool which, const struct tool_fill *fill,
     int (*take)(void *, const char *, size_t));

@@ -15,7 +15,7 @@
 static const char FORM[] =
     "SELECT json_type(:body) = 'object' AND json_type(:body, '$.argv') IS 'array'"
     " AND json_type(:body, '$.cwd') IS 'text' AND (:body ->> '$.cwd') GLOB '/*'"
-    " AND coalesce(json_type(:body, '$.name'), 'text') = 'text'"
+    " AND coalesce(json_type(:body, '$.name'), 'text') = 'text' AND coalesce(:body ->> '$.name', 'x') <> ''"
     " AND coalesce(json_type(:body, '$.worker'), 'text') = 'text'"
     " AND coalesce(json_type(:body, '$.terminal'), 'true') IN ('true', 'false')"
     " AND coalesce(json_type(:body, '$.input'), 'true') IN ('true', 'false')"

@@ -14,6 +14,7 @@ struct conn {
 	struct http_peer peer;
 	struct http_exchange *x; /* the request at hand, or NULL */
 	uint64_t timer;
+	int64_t since;                  /* loop_now() when the deadline that runs was set */
 	bool hung_up, leaving;          /* it made room for another */
 	bool passed;                    /* the guard let a request pass, or there is none */
 	struct http_upgraded *upgraded; /* NULL: it is HTTP */

@@ -143,6 +143,7 @@ conn_deadline(struct conn *c, int64_t ms)
 {
 	loop_cancel(c->server->loop, c->timer);
 	c->timer = 0;
+	c->since = loop_now();
 	if (ms > 0 && (c->timer = loop_after(c->server->loop, ms, on_deadline, c)) == 0)
 		shutdown(c->fd, SHUT_RDWR);
 }
@@ -297,27 +298,80 @@ http_serve_fd(struct http_server *server, int fd, const struct http_peer *peer)
 	return 0;
 }
 
+/* Room: of connections that make room for others only those are counted that stay. */
+
+static bool
+is_anybodys(const struct conn *c, unsigned key)
+{
+	(void)key;
+	(void)c;
+	return true;
+}
+
+static bool
+is_local(const struct conn *c, unsigned key)
+{
+	(void)key;
+	return c->peer.uid != HTTP_NOBODY;
+}
+
+static bool
+is_of_user(const struct conn *c, unsigned key)
+{
+	return c->peer.uid == key;
+}
+
+static bool
+is_on_surface(const struct conn *c, unsigned key)
+{
+	return c->peer.surface == key;
+}
+
 static unsigned
-conns_of(const struct http_server *server, uid_t uid)
+count(const struct http_server *server, bool (*is)(const struct conn *, unsigned), unsigned key)
 {
 	const struct conn *c;
 	unsigned n = 0;
 
 	for (c = server->conns; c != NULL; c = c->next)
-		n += c->peer.uid == uid;
+		n += !c->leaving && is(c, key);
 	return n;
 }
 
-/* Return 0, or -1 with why ${uid} gets no further connection. */
+/* Cut off the one that waits longest without a whole request.  Return whether there was one. */
+static bool
+cut_waiting(struct http_server *server, bool (*is)(const struct conn *, unsigned), unsigned key)
+{
+	struct conn *c, *oldest = NULL;
+
+	/* The newest come first. */
+	for (c = server->conns; c != NULL; c = c->next)
+		if (is(c, key) && !c->leaving && c->upgraded == NULL &&
+		    (c->x == NULL || c->x->phase <= PHASE_BODY) &&
+		    (oldest == NULL || c->since <= oldest->since))
+			oldest = c;
+	if (oldest == NULL)
+		return false;
+	oldest->leaving = true;
+	shutdown(oldest->fd, SHUT_RDWR);
+	return true;
+}
+
+/*
+ * Return 0, or -1 with why ${uid} gets no further connection.  On this machine those that say
+ * nothing are in nobody's way: an honest client asks as soon as it has connected.
+ */
 static int
-find_room(const struct http_server *server, uid_t uid, struct refusal *r)
+find_room(struct http_server *server, uid_t uid, struct refusal *r)
 {
 	const struct http_limits *limits = &server->config.limits;
 
-	if (uid != HTTP_NOBODY && conns_of(server, uid) >= limits->uid_connections)
+	if (uid != HTTP_NOBODY && count(server, is_of_user, uid) >= limits->uid_connections &&
+	    !cut_waiting(server, is_of_user, uid))
 		return refusal_set(
 		    r, "http.busy", "busy: too many connections of user %u are open", uid);
-	if (server->nconns >= limits->connections)
+	if (count(server, is_anybodys, 0) >= limits->connections &&
+	    (uid == HTTP_NOBODY || !cut_waiting(server, is_local, 0)))
 		return refusal_set(r, "http.busy", "busy: too many connections are open");
 	return 0;
 }
@@ -677,29 +731,13 @@ http_server_connections(const struct http_server *server)
 unsigned
 http_server_connections_of(const struct http_server *server, unsigned surface)
 {
-	const struct conn *c;
-	unsigned n = 0;
-
-	for (c = server->conns; c != NULL; c = c->next)
-		n += c->peer.surface == surface && !c->leaving;
-	return n;
+	return count(server, is_on_surface, surface);
 }
 
 bool
 http_server_make_room(struct http_server *server, unsigned surface)
 {
-	struct conn *c, *oldest = NULL;
-
-	/* The newest come first. */
-	for (c = server->conns; c != NULL; c = c->next)
-		if (c->peer.surface == surface && !c->leaving && c->upgraded == NULL &&
-		    (c->x == NULL || c->x->phase <= PHASE_BODY))
-			oldest = c;
-	if (oldest == NULL)
-		return false;
-	oldest->leaving = true;
-	shutdown(oldest->fd, SHUT_RDWR);
-	return true;
+	return cut_waiting(server, is_on_surface, surface);
 }
 
 void

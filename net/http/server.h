@@ -52,7 +52,11 @@ struct http_route {
 	const char *summary; /* one line for the description that is served */
 };
 
-/* All must be set, but stall_ms may be 0: a client that stops reading is waited for. */
+/*
+ * All must be set, but stall_ms may be 0: a client that stops reading is waited for.  A peer of
+ * this machine for whom there is no place takes that of the one that waits longest without a whole
+ * request: of the same user, or of any where all places are taken; http.busy where there is none.
+ */
 struct http_limits {
 	unsigned connections, uid_connections;
 	size_t body, header_bytes;

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -134,8 +135,8 @@ one_at_a_time(void **state)
 }
 
 /*
- * LK-2, LK-10, LK-11, LU-5, RF-27, RF-28: what the file says decides nothing, be it a dead pid, the
- * pid of another living program, nothing, or noise; taken, it names us.
+ * LK-2, LK-10, LK-11, LU-5, RF-27, RF-28, RF-70: what the file says decides nothing, be it a dead
+ * pid, the pid of another living program, nothing, or noise; taken, it names us.
  */
 static void
 content_decides_nothing(void **state)
@@ -307,7 +308,8 @@ odd_files_are_refused(void **state)
 	place_drop(&p);
 }
 
-/* RF-32, RF-95: no permission is an error with its name, not contention. */
+/* RF-32, RF-89, RF-90, RF-95: no permission is an error with its name, not contention, and at once.
+ */
 static void
 no_permission_is_an_error(void **state)
 {
@@ -472,6 +474,43 @@ clock_has_no_say(void **state)
 	place_drop(&p);
 }
 
+static void *
+look_on(void *ctx)
+{
+	struct place *p = ctx;
+	struct refusal r;
+	int i, failed = 0;
+
+	for (i = 0; i < 500; i++)
+		failed += lock_is_held(p->fd, NAME, &r) == -1;
+	return failed == 0 ? ctx : NULL;
+}
+
+/* DC-21: whoever only looks takes nothing, so nobody who takes is refused for that. */
+static void
+a_look_is_in_nobodys_way(void **state)
+{
+	struct refusal r;
+	struct place p;
+	pthread_t other;
+	void *whole;
+	int fd, i;
+
+	(void)state;
+	place_make(&p);
+	assert_int_equal(lock_is_held(p.fd, NAME, &r), 0);
+	fd = take(&p);
+	assert_int_equal(lock_is_held(p.fd, NAME, &r), 1);
+	close(fd);
+	assert_int_equal(lock_is_held(p.fd, NAME, &r), 0);
+	assert_int_equal(pthread_create(&other, NULL, look_on, &p), 0);
+	for (i = 0; i < 500; i++)
+		close(take(&p));
+	assert_int_equal(pthread_join(other, &whole), 0);
+	assert_ptr_equal(whole, &p);
+	place_drop(&p);
+}
+
 /* LU-17: a fork's copy of the descriptor, closed, frees nothing. */
 static void
 close_after_fork(void **state)
@@ -529,6 +568,7 @@ main(void)
 	    cmocka_unit_test(removed_all_the_time),
 	    cmocka_unit_test(never_two_inside),
 	    cmocka_unit_test(clock_has_no_say),
+	    cmocka_unit_test(a_look_is_in_nobodys_way),
 	    cmocka_unit_test(close_after_fork),
 	    cmocka_unit_test(no_side_files),
 	};

@@ -586,7 +586,8 @@ second_term_is_at_once(void **state)
 	scratch_drop(&s);
 }
 
-/* An actor that takes for ever to start holds up neither signals nor the end. */
+/* SV-10, RF-46: an end that is asked for before it serves comes: an actor that takes for ever to
+ * start holds up neither signals nor the end. */
 static void
 slow_start_does_not_hang(void **state)
 {

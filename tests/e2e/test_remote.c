@@ -249,6 +249,12 @@ with_a_repository(void **state)
 		      " $BASTION session run --remote none --repo empty --cwd /w -- true 2>e.err")),
 	    2);
 	assert_true(holds("e.err", "is no git work tree"));
+	/* RF-104: a git that is not there says nothing about the tree. */
+	assert_int_not_equal(
+	    over(there("PATH=/nowhere $BASTION session run --remote none --repo . --cwd /w -- true"
+		       " 2>e3.err")),
+	    0);
+	assert_true(holds("e3.err", "[bundle.failed]"));
 	assert_int_equal(
 	    over(there("git init -q empty; $BASTION session run --remote none --repo empty"
 		       " --cwd /w -- true 2>e2.err; c=$?; rm client/remotes/none; exit $c")),

@@ -435,7 +435,7 @@ a_drain_ends_and_keeps(void **state)
 	is("w", "done");
 }
 
-/* PO-19, SE-13: kill -9 of the worker and of the daemon: lost, never done; nothing lives on.
+/* PO-19, RF-2, SE-13: kill -9 of the worker and of the daemon: lost, never done; nothing lives on.
  * CL-03: who watched is told so, and does not leave with 0. */
 static void
 killed_is_lost(void **state)

@@ -80,7 +80,8 @@ file_has(const char *name, const char *text)
 	return found;
 }
 
-/* A token comes from standard input, is listed without its secret, gets another, and goes. */
+/* A token comes from standard input, is listed without its secret, gets another, and goes.  RF-3: a
+ * host has one spelling, whoever writes it and however, so a rule for it finds its token. */
 static void
 a_token_comes_and_goes(void **state)
 {
@@ -92,6 +93,10 @@ a_token_comes_and_goes(void **state)
 	token(0, "bastion-", SECRET "\n", "add github --host api.GitHub.com --host *.ghcr.io");
 	token(0, "\"hosts\":\"api.github.com ghcr.io\"", NULL, "ls --json");
 	token(0, "Authorization", NULL, "ls");
+	program_run(&p, &s, NULL,
+	    (const char *const[]){"egress", "allow", "API.GITHUB.com.", "--token", "github", NULL});
+	assert_int_equal(p.code, 0);
+	program_free(&p);
 	token(2, "token.name", SECRET, "add github --host x.example");
 	token(0, "\"placeholder\":\"bastion-", "user:" SECRET,
 	    "add basic --host x.example --scheme Basic --json");

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <netinet/in.h>
@@ -440,8 +441,10 @@ stop(void *ctx)
 static void
 run_for(int64_t ms)
 {
-	loop_after(w.loop, ms, stop, NULL);
+	uint64_t timer = loop_after(w.loop, ms, stop, NULL);
+
 	loop_run(w.loop);
+	loop_cancel(w.loop, timer); /* something else may have stopped the loop */
 }
 
 /* Run until there are ${n} connections; the guard ends a test that waits in vain. */
@@ -543,7 +546,235 @@ pipelined_requests_are_answered_in_order(void **state)
 	want("hello\n");
 }
 
-/* 413 by the announced length, with and without waiting for 100, and by counting chunks. */
+/* Write all of ${text}, then read what comes to the end of the connection. */
+static void
+exchange(const void *text, size_t len)
+{
+	int fd = dial(w.path);
+
+	assert_int_equal(write(fd, text, len), len);
+	read_to_end(fd);
+}
+
+/* PR-01: bodies of 5, 0 and 4096 bytes, one behind the other, come as they were sent, in order. */
+static void
+bodies_of_any_size_keep_their_bounds(void **state)
+{
+	static char text[8192];
+	char *p;
+
+	(void)state;
+	p = stpcpy(text, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nfirst"
+			 "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
+			 "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 4096\r\n"
+			 "Connection: close\r\n\r\n");
+	memset(p, 'z', 4096);
+	exchange(text, (size_t)(p - text) + 4096);
+	assert_int_equal(w.asked, 3);
+	want("Content-Length: 5\r\n");
+	want("\r\n\r\nfirstHTTP/1.1 201");
+	want("Content-Length: 0\r\n");
+	assert_memory_equal(w.out + w.len - 4096, p, 4096);
+	assert_memory_equal(w.out + w.len - 4100, "\r\n\r\n", 4);
+}
+
+/* The most that this process ever had of memory, in kB. */
+static long
+memory_peak(void)
+{
+	char line[256];
+	long kb = -1;
+	FILE *f = fopen("/proc/self/status", "re");
+
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f) != NULL && sscanf(line, "VmPeak: %ld", &kb) != 1)
+		continue;
+	fclose(f);
+	return kb;
+}
+
+/* PR-04, PR-10: a length over the bound is refused by the head alone; nothing is set aside for it.
+ */
+static void
+announced_length_costs_nothing(void **state)
+{
+	static const char *const lengths[] = {"101", "4294967295", "9223372036854775807"};
+	char text[256];
+	long before;
+	size_t i;
+
+	(void)state;
+	CURL(CODE, "http://x/hello", "-d", "a"); /* what is loaded at first use is loaded */
+	before = memory_peak();
+	for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		snprintf(text, sizeof(text),
+		    "POST /hello HTTP/1.1\r\nHost: x\r\nContent-Length: %s\r\n\r\n", lengths[i]);
+		exchange(text, strlen(text));
+		want("HTTP/1.1 413");
+		want("http.too_large");
+	}
+	assert_int_equal(w.asked, 1);
+	assert_true(memory_peak() - before < 65536);
+}
+
+/* PR-05, PR-09: what is unknown is refused by name, and what follows on the connection is heard. */
+static void
+unknown_is_refused_and_the_next_is_heard(void **state)
+{
+	static const char method[] = "FROB /hello HTTP/1.1\r\nHost: x\r\n\r\n"
+				     "GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n"
+				     "GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+	static const char body[] = "FROB /hello HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab"
+				   "GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+
+	(void)state;
+	exchange(method, sizeof(method) - 1);
+	want("HTTP/1.1 405");
+	want("http.method");
+	want("HTTP/1.1 404");
+	want("\r\n\r\nhello\n");
+
+	/* One with a body is the last of its connection, so nobody takes its body for a request. */
+	exchange(body, sizeof(body) - 1);
+	want("HTTP/1.1 405");
+	want("Connection: close");
+	want_not("hello\n");
+}
+
+/* PR-06: a body that ends before its length reaches no handler, and is not said to be too large. */
+static void
+cut_body_is_no_body(void **state)
+{
+	int fd = ask("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc");
+
+	(void)state;
+	shutdown(fd, SHUT_WR);
+	read_to_end(fd);
+	want_not("413");
+	want_not("HTTP/1.1 2");
+	assert_int_equal(w.asked, 0);
+	await_connections(0);
+}
+
+/* PR-07, SV-07: a newer minor version is answered in ours; what is no version of ours is refused.
+ */
+static void
+versions_are_negotiated(void **state)
+{
+	static const char *const good[] = {"1.1", "1.0", "1.2"};
+	static const char *const bad[] = {"0.0", "0.9", "-3", "2.0", "99"};
+	char text[128];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		snprintf(text, sizeof(text),
+		    "GET /hello HTTP/%s\r\nHost: x\r\nConnection: close\r\n\r\n", good[i]);
+		exchange(text, strlen(text));
+		want("HTTP/1.1 200");
+	}
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		snprintf(text, sizeof(text),
+		    "GET /hello HTTP/%s\r\nHost: x\r\nConnection: close\r\n\r\n", bad[i]);
+		exchange(text, strlen(text));
+		want("HTTP/1.");
+		want_not(" 200 ");
+		want_not("hello\n");
+	}
+}
+
+struct dribble {
+	int fd;
+	const char *text;
+};
+
+static void
+on_alarm(int signo)
+{
+	(void)signo;
+}
+
+static void
+send_one(void *ctx)
+{
+	struct dribble *d = ctx;
+
+	if (*d->text == '\0')
+		return;
+	if (write(d->fd, d->text, 1) == 1)
+		d->text++;
+	loop_after(w.loop, 0, send_one, d);
+}
+
+/* PR-11: a byte at a time, with system calls that signals cut short: the same requests. */
+static void
+single_bytes_are_the_same_requests(void **state)
+{
+	const struct itimerval often = {{0, 300}, {0, 300}}, never = {{0, 0}, {0, 0}};
+	struct sigaction act = {.sa_handler = on_alarm}, old; /* no SA_RESTART */
+	struct dribble d = {
+	    .text = "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 7\r\n\r\npayload"
+		    "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+		    "3\r\nin \r\n6\r\nchunks\r\n0\r\n\r\n"
+		    "GET /stream HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"};
+	const char *p;
+	size_t xs = 0;
+
+	(void)state;
+	w.produced = 2044; /* four pieces of the stream */
+	d.fd = dial(w.path);
+	sigaction(SIGALRM, &act, &old);
+	setitimer(ITIMER_REAL, &often, NULL);
+	loop_after(w.loop, 0, send_one, &d);
+	read_to_end(d.fd);
+	setitimer(ITIMER_REAL, &never, NULL);
+	sigaction(SIGALRM, &old, NULL);
+	assert_int_equal(w.asked, 2);
+	want("\r\n\r\npayloadHTTP/1.1 201");
+	want("\r\n\r\nin chunksHTTP/1.1 200");
+	for (p = strstr(w.out, "x-ndjson"); *p != '\0'; p++)
+		xs += *p == 'x' && (p[1] == 'x' || p[-1] == 'x');
+	assert_true(xs >= 4 * 4096);
+}
+
+/* SV-06, SV-08: what is no request, or asks for what is not there, is refused without a word of it
+ * in the answer, and closed. */
+static void
+nonsense_is_not_repeated(void **state)
+{
+	static const char hello[] = "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 evil\r\n\r\n";
+	static const char odd[] = "GET /evil%22%0d%0aX-Evil:%201%1b[31m HTTP/1.1\r\nHost: x\r\n"
+				  "Connection: close\r\n\r\n";
+
+	(void)state;
+	exchange(hello, sizeof(hello) - 1);
+	want("HTTP/1.");
+	want_not(" 200 ");
+	want_not("evil");
+	exchange(odd, sizeof(odd) - 1);
+	want("HTTP/1.1 404");
+	want("\"code\":\"http.route\"");
+	want_not("vil");
+	want_not("\x1b");
+	await_connections(0);
+}
+
+/* RF-15: an answer is whole before the next one begins, however it is made. */
+static void
+answers_do_not_mix(void **state)
+{
+	static const char text[] = "GET /ticks HTTP/1.1\r\nHost: x\r\n\r\n"
+				   "GET /later HTTP/1.1\r\nHost: x\r\n\r\n"
+				   "GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+
+	(void)state;
+	exchange(text, sizeof(text) - 1);
+	want("5\r\ntick\n\r\n5\r\ntick\n\r\n5\r\ntick\n\r\n0\r\n\r\nHTTP/1.1 200");
+	want("\r\n\r\nlater\nHTTP/1.1 200");
+}
+
+/* PR-08: up to the bound, the bound included, and no byte more.
+ * 413 by the announced length, with and without waiting for 100, and by counting chunks. */
 static void
 body_over_its_limit_is_refused(void **state)
 {
@@ -692,6 +923,7 @@ forgotten_request_is_a_500(void **state)
 
 /* Streams. */
 
+/* PR-03: of a piece that is over the bound not a byte is sent; what is in it goes whole. */
 static void
 stream_arrives_whole(void **state)
 {
@@ -846,6 +1078,16 @@ two_hundred_at_once(void **state)
 	await_connections(0);
 }
 
+/* A request that stays open. */
+static int
+ask_and_wait(void)
+{
+	int fd = ask("GET /hold HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+
+	loop_run(w.loop);
+	return fd;
+}
+
 static void
 busy_server_says_so(void **state)
 {
@@ -856,8 +1098,7 @@ busy_server_says_so(void **state)
 	limits.connections = 3;
 	start(&limits);
 	for (i = 0; i < 3; i++)
-		fds[i] = dial(w.path);
-	await_connections(3);
+		fds[i] = ask_and_wait();
 	CURL("-i", "http://x/hello");
 	want("HTTP/1.1 503");
 	want("http.busy");
@@ -877,11 +1118,66 @@ one_uid_does_not_take_all(void **state)
 	(void)state;
 	limits.uid_connections = 1;
 	start(&limits);
-	fd = dial(w.path);
-	await_connections(1);
+	fd = ask_and_wait();
 	CURL(CODE, "http://x/hello");
 	assert_string_equal(w.out, "503");
 	close(fd);
+}
+
+/* SV-11: however many connect and say nothing, whoever asks is answered; no more than the cap are
+ * ever there, and those that ask keep their places. */
+static void
+silent_ones_are_in_nobodys_way(void **state)
+{
+	struct http_limits limits = usual;
+	int fds[500], held, i;
+
+	(void)state;
+	limits.connections = 20;
+	limits.uid_connections = 10;
+	start(&limits);
+	held = ask_and_wait();
+	for (i = 0; i < 500; i++) {
+		fds[i] = dial(w.path);
+		if (i % 50 == 49) {
+			CURL(CODE, "http://x/hello");
+			assert_string_equal(w.out, "200");
+			while (http_server_connections(w.server) > 10)
+				run_for(1);
+		}
+	}
+	assert_int_equal(w.closed, 0);
+	http_reply(w.held, 200, "text/plain", NULL, "kept\n", 5);
+	read_to_end(held);
+	want("kept\n");
+	for (i = 0; i < 500; i++)
+		close(fds[i]);
+}
+
+/* The same where all places together are too few: the one that waits longest goes. */
+static void
+the_longest_silence_goes_first(void **state)
+{
+	struct http_limits limits = usual;
+	int first, second;
+	char byte;
+
+	(void)state;
+	limits.connections = 2;
+	start(&limits);
+	first = dial(w.path);
+	await_connections(1);
+	run_for(2);
+	second = ask("GET /hello HTTP/1.1\r\nHost: x\r\n");
+	await_connections(2);
+	CURL(CODE, "http://x/hello");
+	assert_string_equal(w.out, "200");
+	assert_int_equal(recv(first, &byte, 1, MSG_DONTWAIT), 0);
+	assert_int_equal(recv(second, &byte, 1, MSG_DONTWAIT), -1);
+	assert_int_equal(write(second, "Connection: close\r\n\r\n", 21), 21);
+	read_to_end(second);
+	want("hello\n");
+	close(first);
 }
 
 /* SV-12: without descriptors the server pauses, and goes on when there are some again. */
@@ -906,10 +1202,13 @@ no_descriptors_is_survived(void **state)
 
 /* Time. */
 
+/* SV-04: who connects and asks for nothing goes.  RF-16: where time ran out within a request the
+ * connection ends with it, so the rest is never taken for another. */
 static void
 slow_clients_are_cut_off(void **state)
 {
 	struct http_limits limits = usual;
+	int late;
 
 	(void)state;
 	limits.idle_ms = 100;
@@ -922,6 +1221,14 @@ slow_clients_are_cut_off(void **state)
 	read_to_end(ask("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12345"));
 	want("HTTP/1.1 408");
 	want("http.timeout");
+	late = ask("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12345");
+	await_connections(1);
+	await_connections(0);
+	send(late, "67890GET /hello HTTP/1.1\r\nHost: x\r\n\r\n", 42, MSG_NOSIGNAL);
+	read_to_end(late);
+	want("HTTP/1.1 408");
+	want_not("hello");
+	assert_int_equal(w.asked, 0);
 	read_to_end(ask("GET /hello HTTP/1.1\r\nHost: x\r\n\r\n"));
 	want("hello\n");
 	assert_int_equal(http_server_connections(w.server), 0);
@@ -1113,6 +1420,14 @@ main(void)
 	    TEST(unknown_path_method_and_surface),
 	    TEST(connection_is_kept),
 	    TEST(pipelined_requests_are_answered_in_order),
+	    TEST(bodies_of_any_size_keep_their_bounds),
+	    TEST(announced_length_costs_nothing),
+	    TEST(unknown_is_refused_and_the_next_is_heard),
+	    TEST(cut_body_is_no_body),
+	    TEST(versions_are_negotiated),
+	    TEST(single_bytes_are_the_same_requests),
+	    TEST(nonsense_is_not_repeated),
+	    TEST(answers_do_not_mix),
 	    TEST(body_over_its_limit_is_refused),
 	    TEST(chunked_upload_and_expect),
 	    TEST(too_many_or_long_headers),
@@ -1130,6 +1445,8 @@ main(void)
 	    TEST(two_hundred_at_once),
 	    BARE(busy_server_says_so),
 	    BARE(one_uid_does_not_take_all),
+	    BARE(silent_ones_are_in_nobodys_way),
+	    BARE(the_longest_silence_goes_first),
 	    TEST(no_descriptors_is_survived),
 	    BARE(slow_clients_are_cut_off),
 	    BARE(trickled_headers_are_cut_off),

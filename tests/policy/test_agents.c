@@ -322,7 +322,8 @@ agent_of(const struct found *f, pid_t pid)
 	return NULL;
 }
 
-/* Agents are known by program, script or package; what bastion started is its own. */
+/* Agents are known by program, script or package; what bastion started is its own.  RF-108: a
+ * sentence about secrets holds none, and is shown as it is. */
 static void
 agents_are_found(void **state)
 {
@@ -339,12 +340,17 @@ agents_are_found(void **state)
 	PUT("proc/401/cmdline", "/home/lee/bin/codex\0exec\0TOKEN=abc\0ghp_0123456789abcdefghij\0");
 	PUT("proc/402/cmdline", "python3\0/opt/aider.py\0");
 	PUT("proc/403/cmdline", "vim\0claude.md\0");
+	PUT("proc/404/cmdline",
+	    "claude\0-p\0the token economy, a secret of success: why keys matter\0");
 	PUT("proc/410/cmdline", "bastion\0actor\0");
 	PUT("proc/411/cmdline", "claude\0");
 	PUT("proc/411/stat", "411 (cl) R 9 (x) S 410 1\n");
 	PUT("proc/412/cmdline", "");
 	assert_int_equal(agents_each(root, &limits, own, 1, agent_add, &f, &r), 0);
-	assert_int_equal(f.count, 3);
+	assert_int_equal(f.count, 4);
+	assert_non_null(a = agent_of(&f, 404));
+	assert_string_equal(
+	    a->command, "claude -p the token economy, a secret of success: why keys matter");
 	assert_non_null(a = agent_of(&f, 400));
 	assert_string_equal(a->signature, "claude-code");
 	assert_string_equal(a->evidence, "package");
@@ -574,8 +580,8 @@ symbols(const char *object, char *out, size_t size)
 }
 
 /*
- * MCP-7: what reads the files of clients starts nothing and dials nothing: its object takes these
- * symbols from elsewhere and no other, not by a pointer either.
+ * MCP-7, BD-5: what reads the files of clients starts nothing and dials nothing: its object takes
+ * these symbols from elsewhere and no other, not by a pointer either.
  */
 static void
 the_reader_is_alone(void **state)

@@ -162,10 +162,13 @@ hosts_of_network_tools(void **state)
 }
 
 /* E-08 E-09: a read that is allowed; a write that is asked about, allowed for good, denied for
- * good. */
+ * good.  RF-105: an allow for good goes before a question, and not before a deny, nor before what
+ * the lists and the workspace do not let by. */
 static void
 asked_allowed_denied(void **state)
 {
+	char path[2 * PLACE_MAX];
+	bool changed;
 	int64_t id;
 
 	(void)state;
@@ -179,6 +182,12 @@ asked_allowed_denied(void **state)
 	assert_int_equal(a.grant_id, id);
 	assert_string_equal(a.gate, "allowed");
 	SAYS("prompt", WRITE("x", ",\"mode\":\"ask\",\"autonomy\":\"high\""));
+	DENIED("outside_workspace", WRITE("/elsewhere/x", UNSAFE));
+	snprintf(path, sizeof(path), "%s/kept", ws);
+	assert_int_equal(mkdir(path, 0700), 0);
+	assert_int_equal(policy_entry(s.db, "deny_write", path, true, &changed), 0);
+	DENIED("policy_denied", WRITE("kept/x", ""));
+	SAYS("allow", WRITE("x", ""));
 	id = give("write_file", NULL, NULL, "deny", "low");
 	DENIED("persistent_deny", WRITE("x", UNSAFE));
 	assert_true(a.recoverable);

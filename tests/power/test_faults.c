@@ -347,8 +347,9 @@ broken_from_anywhere(void **state)
 	finish(&b);
 }
 
-/* DESIGN §1.2: the power goes before any write, sync, truncation or deletion, and takes with it
- * any part of what was not synced, in sectors. */
+/* DESIGN §1.2, RF-74: the power goes before any write, sync, truncation or deletion, and takes with
+ * it any part of what was not synced, in sectors; an event and what follows from it are there, or
+ * neither. */
 static void
 power_lost_anywhere(void **state)
 {

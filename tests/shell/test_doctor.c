@@ -5,11 +5,16 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
 #include <limits.h>
+#include <netinet/in.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,6 +24,7 @@
 #include "tests/scratch.h"
 
 static struct scratch s;
+static struct said said; /* of the tests that have a daemon */
 
 static int
 make(void **state)
@@ -117,7 +123,6 @@ static void
 a_failed_time_is_told(void **state)
 {
 	static struct driver d;
-	static struct said said;
 
 	(void)state;
 	driver_make(&d);
@@ -135,7 +140,6 @@ static void
 an_open_socket_is_told(void **state)
 {
 	static struct driver d;
-	static struct said said;
 	char path[128];
 
 	(void)state;
@@ -200,7 +204,6 @@ static void
 nothing_there_is_told(void **state)
 {
 	static struct driver d;
-	static struct said said;
 
 	(void)state;
 	driver_make(&d);
@@ -216,7 +219,6 @@ static void
 a_good_day_is_good(void **state)
 {
 	static struct driver d;
-	static struct said said;
 
 	(void)state;
 	driver_make(&d);
@@ -234,6 +236,121 @@ a_good_day_is_good(void **state)
 	driver_drop(&d);
 }
 
+/* Write ${text} to ${name} in the home ${home}. */
+static void
+put(const char *home, const char *name, const char *text)
+{
+	char path[192];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", home, name);
+	assert_non_null(f = fopen(path, "we"));
+	assert_true(fputs(text, f) >= 0);
+	assert_int_equal(fclose(f), 0);
+}
+
+/* This process sees a machine with one account, ours, which lives in ${home}. */
+static void
+move_home(const char *home)
+{
+	char text[256], path[192];
+
+	assert_int_equal(unshare(CLONE_NEWNS), 0);
+	assert_int_equal(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+	assert_int_equal(mkdir(home, 0700), 0);
+	snprintf(path, sizeof(path), "%s/.cursor", home);
+	assert_int_equal(mkdir(path, 0700), 0);
+	snprintf(text, sizeof(text), "root:x:%u:0::%s:/bin/sh\n", (unsigned)getuid(), home);
+	put(home, "passwd", text);
+	snprintf(path, sizeof(path), "%s/passwd", home);
+	assert_int_equal(mount(path, "/etc/passwd", NULL, MS_BIND, NULL), 0);
+}
+
+static void
+lacks(const char *text)
+{
+	if (strstr(said.out, text) != NULL || strstr(said.err, text) != NULL)
+		fail_msg("\"%s\" is in: %s%s", text, said.out, said.err);
+}
+
+static void
+has(const char *text)
+{
+	if (strstr(said.out, text) == NULL)
+		fail_msg("\"%s\" is not in: %s%s", text, said.out, said.err);
+}
+
+/*
+ * BD-1, BD-2: a declared tool server that cannot work is bad, with what to do and without a secret.
+ * BD-4: those that can are counted, and neither started nor asked.  BD-6, BD-7: none at all is
+ * right, one that is switched off is a warning.  BD-8: nor is a secret shown that is a name.  BD-3,
+ * BD-9: help, and a word too many.
+ */
+static void
+declared_tools_are_read_alone(void **state)
+{
+	static struct driver d;
+	char home[96], text[1024], sentinel[128];
+	struct sockaddr_in sin = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int port = driver_port(), fd;
+
+	(void)state;
+	driver_make(&d);
+	snprintf(home, sizeof(home), "%s/home", d.dir);
+	move_home(home);
+	driver_serve(&d, DRIVER_BOX);
+	driver_does(&said, NULL, "doctor", NULL);
+	has("ok    tools        no tool server in use is declared\n");
+
+	put(home, ".cursor/mcp.json",
+	    "{\"mcpServers\":{\"remote\":{\"type\":\"http\",\"url\":\"https://a.example/?k=SECRET-1\"},"
+	    "\"broken\":{\"type\":\"http\",\"headers\":{\"Authorization\":\"Bearer SECRET-2\"}},"
+	    "\"ghp_SECRET3\":{\"args\":[\"SECRET-4\"]}}}");
+	put(home, ".claude.json", "{\"mcpServers\": SECRET-5");
+	assert_int_equal(driver_run(&said, NULL, "doctor", NULL), 1);
+	has("bad   tools        cursor declares the tool server broken with neither a program nor an"
+	    " address\n");
+	has("give broken a command or an address in the settings of cursor, or take it out\n");
+	has("bad   tools        cursor declares the tool server *** with neither");
+	has("warn  tools        1 files in which clients declare tool servers could not be read\n");
+	has("ok    tools        1 declared tool servers can be used as they are\n");
+	lacks("SECRET");
+	assert_int_equal(driver_run(&said, NULL, "doctor", "--json", NULL), 1);
+	has("{\"check\":\"tools\",\"level\":\"bad\",\"what\":\"cursor declares the tool server broken");
+	lacks("SECRET");
+
+	sin.sin_port = htons((uint16_t)port);
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&sin, sizeof(sin)), 0);
+	assert_int_equal(listen(fd, 8), 0);
+	snprintf(sentinel, sizeof(sentinel), "%s/started", home);
+	snprintf(text, sizeof(text),
+	    "{\"mcpServers\":{\"web\":{\"url\":\"http://127.0.0.1:%d/mcp\"},"
+	    "\"local\":{\"command\":\"touch\",\"args\":[\"%s\"]}}}",
+	    port, sentinel);
+	put(home, ".cursor/mcp.json", text);
+	put(home, ".claude.json", "{}");
+	driver_does(&said, NULL, "doctor", NULL);
+	has("ok    tools        2 declared tool servers can be used as they are\n");
+	assert_int_equal(access(sentinel, F_OK), -1);
+	assert_int_equal(accept4(fd, NULL, NULL, SOCK_CLOEXEC), -1);
+	assert_int_equal(errno, EAGAIN);
+	close(fd);
+
+	put(home, ".cursor/mcp.json",
+	    "{\"mcpServers\":{\"resting\":{\"command\":\"true\",\"disabled\":true}}}");
+	driver_does(&said, NULL, "doctor", NULL);
+	has("warn  tools        cursor declares the tool server resting, switched off\n");
+	lacks("bad ");
+
+	driver_does(&said, NULL, "doctor", "--help", NULL);
+	has("usage: bastion doctor");
+	has("--json");
+	assert_int_equal(driver_run(&said, NULL, "doctor", "extra", NULL), 2);
+	driver_drop(&d);
+	assert_int_equal(umount2("/etc/passwd", MNT_DETACH), 0);
+}
+
 int
 main(void)
 {
@@ -246,6 +363,7 @@ main(void)
 	    cmocka_unit_test(a_good_day_is_good),
 	    cmocka_unit_test(a_failed_time_is_told),
 	    cmocka_unit_test(an_open_socket_is_told),
+	    cmocka_unit_test(declared_tools_are_read_alone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

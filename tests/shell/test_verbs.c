@@ -9,11 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/actor/identity.h"
 #include "shell/verb.h"
 #include "tests/program.h"
+#include "tests/slower.h"
 
 #define RUN(p, s, ...) program_run(p, s, NULL, (const char *const[]){__VA_ARGS__, NULL})
 
@@ -67,6 +69,68 @@ every_verb_has_help(void **state)
 	}
 	assert_int_equal(files.gl_pathc, count_verbs());
 	globfree(&files);
+}
+
+/* AW-01, RF-11: help lists every verb, and each takes no option that it does not have. */
+static void
+every_verb_is_listed_and_strict(void **state)
+{
+	struct scratch *s = *state;
+	const char *words[4];
+	char first[32], *second, line[64];
+	struct program help, p;
+	const struct verb *v;
+	int n;
+
+	RUN(&help, s, "help");
+	assert_int_equal(help.code, 0);
+	for (v = verbs; v->name != NULL; v++) {
+		snprintf(line, sizeof(line), "\n  %s ", v->name);
+		if (strstr(help.out, line) == NULL)
+			fail_msg("%s is not listed", v->name);
+		if ((v - verbs) % SLOWER != 0)
+			continue;
+		snprintf(first, sizeof(first), "%s", v->name);
+		words[n = 0] = first;
+		if ((second = strchr(first, ' ')) != NULL) {
+			*second = '\0';
+			words[++n] = second + 1;
+		}
+		words[++n] = "--no-such-option";
+		words[++n] = NULL;
+		program_run(&p, s, NULL, words);
+		if (p.code != 2 || p.len != 0 || strstr(p.err, "--no-such-option") == NULL)
+			fail_msg("%s: %d: %s%s", v->name, p.code, p.out, p.err);
+		program_free(&p);
+	}
+	program_free(&help);
+}
+
+/* AW-03: a state that cannot be made is said, by whatever would make one, and nothing is left. */
+static void
+a_state_that_cannot_be_made(void **state)
+{
+	static const char *const verbs_that_make[][3] = {
+	    {"serve", NULL}, {"start", NULL}, {"host", "init", NULL}};
+	struct scratch odd = *(struct scratch *)*state;
+	char place[128];
+	struct program p;
+	struct stat st;
+	size_t i;
+	FILE *f;
+
+	snprintf(place, sizeof(place), "%s/plain-file", odd.dir);
+	assert_non_null(f = fopen(place, "we"));
+	assert_int_equal(fclose(f), 0);
+	snprintf(odd.home.state, sizeof(odd.home.state), "%s/state", place);
+	for (i = 0; i < sizeof(verbs_that_make) / sizeof(verbs_that_make[0]); i++) {
+		program_run(&p, &odd, NULL, verbs_that_make[i]);
+		if (p.code == 0 || strstr(p.err, "Not a directory") == NULL)
+			fail_msg("%s: %d: %s%s", verbs_that_make[i][0], p.code, p.out, p.err);
+		program_free(&p);
+	}
+	assert_int_equal(stat(place, &st), 0);
+	assert_int_equal(st.st_size, 0);
 }
 
 static void
@@ -369,6 +433,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(every_verb_has_help),
+	    cmocka_unit_test_setup_teardown(every_verb_is_listed_and_strict, setup, teardown),
+	    cmocka_unit_test_setup_teardown(a_state_that_cannot_be_made, setup, teardown),
 	    cmocka_unit_test(two_words_go_before_one),
 	    cmocka_unit_test_setup_teardown(help_is_no_error, setup, teardown),
 	    cmocka_unit_test_setup_teardown(help_in_json, setup, teardown),

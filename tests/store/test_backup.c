@@ -225,6 +225,28 @@ beside_is(const char *suffix, bool there)
 	assert_int_equal(access(path, F_OK) == 0, there);
 }
 
+/* RF-103: the place of the database is known by what it is, whatever it is called. */
+static void
+not_over_the_database(void)
+{
+	static const char *const names[] = {
+	    "bastion.db", "./bastion.db", "../state/bastion.db", "../door/bastion.db"};
+	struct backup_copy copy;
+	char door[PATH_MAX], *cwd = getcwd(NULL, 0);
+	size_t i;
+
+	snprintf(door, sizeof(door), "%s/door", s.dir);
+	assert_int_equal(symlink("state", door), 0);
+	assert_int_equal(fchdir(s.home.fd), 0);
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		assert_int_equal(access(names[i], F_OK), 0);
+		assert_int_equal(take(names[i], true, &copy), -1);
+		assert_string_equal(store_refusal(s.db)->code, "backup.file");
+	}
+	assert_int_equal(chdir(cwd), 0);
+	free(cwd);
+}
+
 /* What is there stays, but for --force; nothing is written where another could swap it. */
 static void
 names_are_ours(void **state)
@@ -239,6 +261,7 @@ names_are_ours(void **state)
 	not_taken(path, "backup.file");
 	home_path(&s.home, "bastion.db", path);
 	not_taken(path, "backup.file");
+	not_over_the_database();
 	snprintf(path, sizeof(path), "%s/nowhere/copy.db", s.dir);
 	not_taken(path, "backup.file");
 	snprintf(path, sizeof(path), "%s/", s.dir);

@@ -19,6 +19,8 @@
 
 #include "engine/clock.h"
 #include "engine/crypto/key.h"
+#include "engine/store/backup.h"
+#include "engine/store/migrate.h"
 #include "tests/scratch.h"
 
 #define ASK                                                                     \
@@ -1005,6 +1007,98 @@ replace_is_a_delete(void **state)
 	scratch_drop(&s);
 }
 
+/* How many locks on records of ${ino} this process has, as the kernel says. */
+static int
+locks_on(ino_t ino)
+{
+	unsigned long long inode;
+	char line[256];
+	int n = 0, pid;
+	FILE *f = fopen("/proc/locks", "re");
+
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f) != NULL)
+		n += sscanf(line, "%*d: POSIX %*s %*s %d %*x:%*x:%llu", &pid, &inode) == 2 &&
+		     pid == getpid() && inode == ino;
+	fclose(f);
+	return n;
+}
+
+/*
+ * RF-98: whatever else this process does about the database, SQLite's locks stay: places are looked
+ * at by name, copies are SQLite's own.
+ */
+static void
+nothing_drops_sqlites_locks(void **state)
+{
+	char memory[PATH_MAX], copy[PATH_MAX];
+	uint8_t pk[KEY_PUBLIC_SIZE];
+	struct backup_copy made;
+	struct refusal r = {0};
+	struct store *other;
+	struct scratch s;
+	struct home home;
+	struct stat st;
+	int held, version;
+
+	(void)state;
+	scratch_make(&s, HOME_BOX);
+	scratch_open(&s, ROLE_PERSON);
+	key_public(s.key, KEY_IDENTITY, pk);
+	assert_int_equal(store_begin(s.db), 0);
+	home_path(&s.home, "bastion.db-shm", memory);
+	assert_int_equal(stat(memory, &st), 0);
+	held = locks_on(st.st_ino);
+	assert_true(held > 1); /* that it is open, and that it writes */
+
+	assert_int_equal(home_open(&home, HOME_BOX, true, &r), 0);
+	home_close(&home);
+	assert_int_equal(migrate_version(&s.home, &version, &r), 0);
+	assert_non_null(other = store_open(&s.home, ROLE_READER, NULL, &r));
+	snprintf(copy, sizeof(copy), "%s/copy.db", s.dir);
+	assert_int_equal(backup_write(other, copy, pk, false, NULL, &made), 0);
+	assert_true(backup_size(other) > 0);
+	store_close(other);
+	assert_int_equal(locks_on(st.st_ino), held);
+	assert_int_equal(store_rollback(s.db), -1);
+	assert_true(locks_on(st.st_ino) < held);
+	scratch_drop(&s);
+}
+
+/* RF-75: a question is one statement, and sees one moment, whatever is committed while it is read.
+ */
+static void
+a_question_sees_one_moment(void **state)
+{
+	struct scratch s;
+	struct store *reader;
+	struct stmt *q;
+	int i;
+
+	(void)state;
+	scratch_make(&s, HOME_BOX);
+	assert_non_null(reader = store_open(&s.home, ROLE_READER, NULL, NULL));
+	assert_non_null(q = store_sql(reader,
+			    "SELECT value FROM setting WHERE name IN ('op.live', 'session.slots')"
+			    " ORDER BY name"));
+	assert_int_equal(stmt_step(q), 1);
+	i = (int)stmt_get_int(q, 0);
+	if (scratch_sql(&s,
+		"UPDATE setting SET value = 9 WHERE name = 'op.live';"
+		"UPDATE setting SET value = value + 1 WHERE name = 'session.slots'") != 0)
+		fail_msg("%s", s.error);
+	assert_int_not_equal(i, 9);
+	assert_int_equal(stmt_step(q), 1);
+	i = (int)stmt_get_int(q, 0);
+	stmt_done(q);
+	assert_int_equal(stmt_value(store_sql(reader, "SELECT value FROM setting"
+						      " WHERE name = 'session.slots'"),
+			     -1),
+	    i + 1);
+	store_close(reader);
+	scratch_drop(&s);
+}
+
 /* What has a life begins it at its beginning. */
 static void
 nothing_is_born_old(void **state)
@@ -1075,6 +1169,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(nothing_drops_sqlites_locks),
+	    cmocka_unit_test(a_question_sees_one_moment),
 	    cmocka_unit_test(nothing_is_born_old),
 	    cmocka_unit_test(a_run_needs_a_grant),
 	    cmocka_unit_test(roles_write_their_own),

@@ -263,6 +263,31 @@ a_tree_is_checked_out(void **state)
 	refused(&a, "tree:checkout", at("t"), "v1", "act.tree", OBSERVE_WRONG);
 }
 
+/* RF-104: only the code that a program has for it means that something is not there; whatever else
+ * it ends with is a fault, and said as one. */
+static void
+a_fault_is_no_absence(void **state)
+{
+	static struct ask a;
+	char git[OBSERVE_PATH_MAX];
+
+	(void)state;
+	shell("mkdir -m 755 %s/t && cd %s/t && " GIT " init -q && echo one > f && " GIT
+	      " add f && " GIT " commit -qm 1 && git tag v1 && chmod 755 .git",
+	    root, root);
+	strcpy(git, env.git);
+	recorded_stand_in(
+	    env.git, "case \"$*\" in *rev-parse*v1*) exit 128;; *) exec git \"$@\";; esac");
+	refused(&a, "tree:checkout", at("t"), "v1", "act.failed", OBSERVE_FAILED);
+	recorded_stand_in(
+	    env.git, "case \"$*\" in *rev-parse*v1*) kill -9 $$;; *) exec git \"$@\";; esac");
+	refused(&a, "tree:checkout", at("t"), "v1", "act.failed", OBSERVE_FAILED);
+	refused(&a, "tree:checkout", at("t"), "v9", "act.ref", OBSERVE_WRONG);
+	strcpy(env.git, git);
+	recorded_stand_in(env.apt_get, "exit 1");
+	refused(&a, "package:install", "x", NULL, "act.failed", OBSERVE_FAILED);
+}
+
 static void
 a_package_is_planned_then_installed(void **state)
 {
@@ -426,6 +451,7 @@ main(void)
 	    CASE(a_service_is_restarted),
 	    CASE(words_have_one_form),
 	    CASE(a_tree_is_checked_out),
+	    CASE(a_fault_is_no_absence),
 	    CASE(a_package_is_planned_then_installed),
 	    CASE(an_account_is_locked),
 	    CASE(a_container_gets_another_image),

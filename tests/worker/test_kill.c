@@ -49,7 +49,7 @@ status_of(pid_t pid)
 	return status;
 }
 
-/* KI-01: one that ignores SIGTERM dies by SIGKILL, and not before the grace period. */
+/* KI-01, DC-14: one that ignores SIGTERM dies by SIGKILL, and not before the grace period. */
 static void
 ignores_term(void **state)
 {
