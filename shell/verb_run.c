@@ -19,6 +19,7 @@
 #include "shell/run_plan.h"
 #include "shell/run_publish.h"
 #include "shell/run_screen.h"
+#include "shell/run_within.h"
 #include "shell/text.h"
 
 #define RULES_MAX 256
@@ -37,6 +38,7 @@ struct run {
 	struct authority rule_names[RULES_MAX];
 	size_t rule_count;
 	bool ask, no_net, quiet, wrong;
+	const char *narrower; /* an option that holds the program closer than without it */
 	enum proxy_inspect inspect;
 
 	struct run_plan plan;
@@ -100,10 +102,14 @@ option(void *ctx, int val, const char *arg)
 	switch (val) {
 	case 'a':
 	case 'd':
+		if (val == 'd')
+			r->narrower = "--deny";
 		rc = option_rule(r, val == 'd', arg);
 		break;
 	case 'r':
 	case 'w':
+		if (val == 'r')
+			r->narrower = "--ro";
 		rc = run_plan_path(
 		    &r->plan, val == 'r' ? SANDBOX_READ : SANDBOX_WRITE, arg, &r->cli->refusal);
 		break;
@@ -120,9 +126,11 @@ option(void *ctx, int val, const char *arg)
 		r->ask = true;
 		break;
 	case 'n':
+		r->narrower = "--no-net";
 		r->no_net = true;
 		break;
 	case 'i':
+		r->narrower = "--inspect";
 		r->inspect = arg == NULL ? PROXY_INSPECT_RULES : PROXY_INSPECT_ALL;
 		if (arg != NULL && strcmp(arg, "all") != 0)
 			rc = refusal_set(&r->cli->refusal, "run.inspect",
@@ -672,6 +680,10 @@ open_state(struct cli *cli)
  * authority that lives as long as the run, by SSL_CERT_FILE and the like, and may use a token that
  * it never sees. What was refused is said on standard error, without --quiet. No daemon is needed.
  * The exit code is that of the command.
+ *
+ * Within such a run, "bastion run" runs the command in the sandbox that is there, and says so: what
+ * it reaches was said outside. What would hold it closer (--deny, --ro, --no-net, --inspect) is
+ * refused there.
  */
 int
 verb_run(struct cli *cli, int argc, char **argv)
@@ -700,6 +712,9 @@ verb_run(struct cli *cli, int argc, char **argv)
 		refusal_set(&cli->refusal, "run.inspect",
 		    "--no-net has no tunnels that could be looked into");
 	}
+	if (!r.wrong &&
+	    run_within(argv + first, r.plan.env, r.narrower, r.quiet, &cli->refusal) != 0)
+		return cli_refuse(cli);
 	wrong = cli->refusal;
 	/* Both take milliseconds, and neither needs the other. */
 	threads = pthread_create(&thread, NULL, prepare, NULL) == 0;
