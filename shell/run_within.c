@@ -23,8 +23,9 @@ run_within(char **argv, char **env, const char *narrower, bool quiet, struct ref
 		if (putenv(env[i]) != 0)
 			return refusal_set(refusal, "sandbox.plan", "out of memory");
 	if (!quiet)
-		fputs("bastion: run: this is a sandbox already: it holds that command too, and what it"
-		      " reaches is what was said outside\n",
+		fputs(
+		    "bastion: run: this is a sandbox already: it holds that command too, and what it"
+		    " reaches is what was said outside\n",
 		    stderr);
 	execvp(argv[0], argv);
 	return refusal_set(refusal, "sandbox.program", "%.200s: %s", argv[0], strerror(errno));

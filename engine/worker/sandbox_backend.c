@@ -7,7 +7,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +74,45 @@ find_program(const char *name, const char *path, char *room)
 	return NULL;
 }
 
+/* Return whether ${pid} ends with 0 in its time; it is gone in any case. */
+static bool
+ends_well(pid_t pid)
+{
+	struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, pid, 0U), .events = POLLIN};
+	int status = -1;
+
+	if (end.fd == -1 || poll(&end, 1, BACKEND_PROBE_MS) != 1)
+		kill(pid, SIGKILL);
+	if (end.fd != -1)
+		close(end.fd);
+	while (waitpid(pid, &status, 0) == -1 && errno == EINTR)
+		continue;
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/* Have bwrap make a sandbox, for a program that does nothing. */
+static bool
+bubblewrap_works(const char *bwrap)
+{
+	static const char *const words[] = {"bwrap", "--die-with-parent", "--new-session",
+	    "--unshare-user", "--unshare-pid", "--unshare-net", "--cap-drop", "ALL", "--ro-bind",
+	    "/", "/", "--", "/bin/true", NULL};
+	char *const env[] = {NULL};
+	posix_spawn_file_actions_t to;
+	pid_t pid;
+	int fd, rc;
+
+	if (posix_spawn_file_actions_init(&to) != 0)
+		return false;
+	rc = posix_spawn_file_actions_addopen(&to, 0, "/dev/null", O_RDWR, 0);
+	for (fd = 1; rc == 0 && fd < 3; fd++)
+		rc = posix_spawn_file_actions_adddup2(&to, 0, fd);
+	if (rc == 0)
+		rc = posix_spawn(&pid, bwrap, &to, NULL, (char *const *)(uintptr_t)words, env);
+	posix_spawn_file_actions_destroy(&to);
+	return rc == 0 && ends_well(pid);
+}
+
 void
 sandbox_facts(struct sandbox_facts *facts, const char *path, char *room)
 {
@@ -82,6 +123,8 @@ sandbox_facts(struct sandbox_facts *facts, const char *path, char *room)
 	memset(facts, 0, sizeof(*facts));
 	facts->namespaces = can_make_namespace();
 	facts->bubblewrap = find_program("bwrap", path, room);
+	facts->bubblewrap_fails =
+	    !facts->namespaces && facts->bubblewrap != NULL && !bubblewrap_works(facts->bubblewrap);
 	if ((fd = open("/proc/version", O_RDONLY | O_CLOEXEC)) != -1) {
 		n = read(fd, text, sizeof(text) - 1);
 		close(fd);
@@ -92,8 +135,10 @@ sandbox_facts(struct sandbox_facts *facts, const char *path, char *room)
 }
 
 static void
-record_none(const struct sandbox_wsl *wsl, struct sandbox_record *r)
+record_none(const struct sandbox_facts *facts, struct sandbox_record *r)
 {
+	const struct sandbox_wsl *wsl = &facts->wsl;
+
 	*r = (struct sandbox_record){.backend = BACKEND_NONE,
 	    .name = wsl->wsl ? "wsl" : "none",
 	    .fallback = true,
@@ -105,7 +150,8 @@ record_none(const struct sandbox_wsl *wsl, struct sandbox_record *r)
 		    wsl->wsl2 ? 2 : 1);
 	else
 		snprintf(r->message, sizeof(r->message),
-		    "nothing confines a program here: neither user namespaces nor bwrap");
+		    "nothing confines a program here: neither user namespaces nor bwrap%s",
+		    facts->bubblewrap_fails ? ", which is there and makes no sandbox" : "");
 }
 
 static void
@@ -133,10 +179,24 @@ sandbox_backend_best(const struct sandbox_facts *facts, struct sandbox_record *r
 {
 	if (facts->namespaces)
 		record_native(record);
-	else if (facts->bubblewrap != NULL)
+	else if (facts->bubblewrap != NULL && !facts->bubblewrap_fails)
 		record_bubblewrap(facts, record);
 	else
-		record_none(&facts->wsl, record);
+		record_none(facts, record);
+}
+
+static int
+refuse_native(const struct sandbox_facts *facts, struct refusal *refusal)
+{
+	if (facts->wsl.wsl && !facts->wsl.wsl2)
+		return refusal_set(refusal, "sandbox.userns",
+		    "this is WSL 1, which has no user namespaces, and nothing runs without one: WSL 2 has them"
+		    " (wsl --set-version)");
+	return refusal_set(refusal, "sandbox.userns",
+	    "no user namespace can be made here, and nothing runs without one%s",
+	    facts->bubblewrap != NULL && !facts->bubblewrap_fails
+		? "; bwrap is here and is able to: --backend bubblewrap"
+		: "");
 }
 
 int
@@ -145,11 +205,7 @@ sandbox_backend_choose(const char *want, const struct sandbox_facts *facts,
 {
 	if (want == NULL || strcmp(want, "native") == 0) {
 		if (!facts->namespaces)
-			return refusal_set(refusal, "sandbox.userns",
-			    "no user namespace can be made here, and nothing runs without one%s",
-			    facts->bubblewrap != NULL
-				? "; bwrap is here and may be able to: --backend bubblewrap"
-				: "");
+			return refuse_native(facts, refusal);
 		record_native(record);
 		return 0;
 	}
@@ -157,11 +213,14 @@ sandbox_backend_choose(const char *want, const struct sandbox_facts *facts,
 		if (facts->bubblewrap == NULL)
 			return refusal_set(
 			    refusal, "sandbox.backend", "bwrap is not installed on this machine");
+		if (facts->bubblewrap_fails)
+			return refusal_set(refusal, "sandbox.backend",
+			    "bwrap is installed, and can make no sandbox on this machine");
 		record_bubblewrap(facts, record);
 		return 0;
 	}
 	if (strcmp(want, "none") == 0) {
-		record_none(&facts->wsl, record);
+		record_none(facts, record);
 		return 0;
 	}
 	return refusal_set(refusal, "usage.wrong", "a backend is native, bubblewrap or none");

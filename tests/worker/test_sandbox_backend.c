@@ -31,7 +31,8 @@ wsl_is_told_apart(void **state)
 
 /*
  * BK-10: without anything that confines, WSL is named, and that its traffic can be led through the
- * proxy. BK-11: where bwrap is, WSL is not asked about.
+ * proxy. BK-11: where bwrap is, WSL is not asked about. BK-12: to domains programs are held by our
+ * own sandbox and by no other.
  */
 static void
 the_best_backend(void **state)
@@ -47,20 +48,30 @@ the_best_backend(void **state)
 	sandbox_wsl_parse(WSL2, &f.wsl);
 	sandbox_backend_best(&f, &r);
 	assert_string_equal(r.name, "bubblewrap");
-	assert_true(r.available && r.isolation && !r.fallback);
+	assert_true(r.available && r.isolation && !r.fallback && !r.scoped_egress);
 	assert_string_equal(r.executable, "/usr/bin/bwrap");
+	/* One that was seen to fail confines nothing. */
+	f.bubblewrap_fails = true;
+	sandbox_backend_best(&f, &r);
+	assert_string_equal(r.name, "wsl");
+	assert_null(r.executable);
+	f.bubblewrap_fails = false;
 	f.bubblewrap = NULL;
 	sandbox_backend_best(&f, &r);
 	assert_string_equal(r.name, "wsl");
 	assert_true(!r.available && r.fallback && !r.isolation && r.proxy_egress);
+	assert_false(r.scoped_egress);
 	assert_non_null(strstr(r.message, "WSL 2"));
 	sandbox_wsl_parse(REAL, &f.wsl);
 	sandbox_backend_best(&f, &r);
 	assert_string_equal(r.name, "none");
-	assert_true(!r.available && r.fallback && !r.proxy_egress);
+	assert_true(!r.available && r.fallback && !r.proxy_egress && !r.scoped_egress);
 }
 
-/* Nothing weaker is taken than what was asked for. */
+/*
+ * Nothing weaker is taken than what was asked for. RU-18: without a backend nothing runs, and where
+ * that is because of WSL it is what is said.
+ */
 static void
 nothing_falls_back_in_silence(void **state)
 {
@@ -71,6 +82,17 @@ nothing_falls_back_in_silence(void **state)
 	(void)state;
 	assert_int_equal(sandbox_backend_choose(NULL, &f, &r, &refusal), -1);
 	assert_string_equal(refusal.code, "sandbox.userns");
+	assert_non_null(strstr(refusal.why, "--backend bubblewrap"));
+	f.bubblewrap_fails = true;
+	assert_int_equal(sandbox_backend_choose("native", &f, &r, &refusal), -1);
+	assert_null(strstr(refusal.why, "--backend bubblewrap"));
+	assert_null(strstr(refusal.why, "WSL"));
+	assert_int_equal(sandbox_backend_choose("bubblewrap", &f, &r, &refusal), -1);
+	assert_string_equal(refusal.code, "sandbox.backend");
+	sandbox_wsl_parse(WSL1, &f.wsl);
+	assert_int_equal(sandbox_backend_choose(NULL, &f, &r, &refusal), -1);
+	assert_string_equal(refusal.code, "sandbox.userns");
+	assert_non_null(strstr(refusal.why, "this is WSL 1"));
 	f.bubblewrap = NULL;
 	assert_int_equal(sandbox_backend_choose("bubblewrap", &f, &r, &refusal), -1);
 	assert_string_equal(refusal.code, "sandbox.backend");
