@@ -603,7 +603,9 @@ run_plan_environment(struct run_plan *p, const char *nonce, bool lane, struct re
 	    {"https_proxy", "http://127.0.0.1:3128"}, {"all_proxy", "socks5h://127.0.0.1:1080"},
 	    {"no_proxy", "localhost,127.0.0.1,::1"}, {"NODE_USE_ENV_PROXY", "1"}};
 	const char *fixed[][2] = {{"HOME", p->home}, {"TMPDIR", "/tmp"}, {"SHELL", "/bin/sh"},
-	    {"BASTION_SANDBOXED", "1"}, {"BASTION_SANDBOX_BACKEND", "native"},
+	    {"BASTION_SANDBOXED", "1"},
+	    {"BASTION_SANDBOX_BACKEND",
+		p->plan.backend == BACKEND_NATIVE ? "native" : "bubblewrap"},
 	    {"BASTION_SANDBOX_RUN", nonce}};
 	const char *value;
 	size_t i;

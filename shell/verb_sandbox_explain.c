@@ -164,7 +164,7 @@ explain(struct cli *cli, const char *ask)
  *        bastion sandbox explain FILE [--json]
  *
  * Say what would become of an ask of a tool: what each gate says, in order, up to the one that
- * decides, and by what a program is held on this machine. Nothing is run, and nothing is kept. FILE
+ * decides. By what a program is held on this machine is said beside it. Nothing is run or kept. FILE
  * holds the ask as JSON, - is standard input:
  * {"tool": "bash", "side_effect": "shell", "permission": "prompt", "granted": false,
  * "mode": "auto", "autonomy": "low", "workspace": "/src", "args": {"command": "make"}}.

@@ -99,7 +99,7 @@ bubblewrap_works(const char *bwrap)
 	    "/", "/", "--", "/bin/true", NULL};
 	char *const env[] = {NULL};
 	posix_spawn_file_actions_t to;
-	pid_t pid;
+	pid_t pid = -1;
 	int fd, rc;
 
 	if (posix_spawn_file_actions_init(&to) != 0)
@@ -277,6 +277,27 @@ setenv_words(struct words *w, const char *variable)
 	w->left -= n + 1;
 }
 
+/* Where ${path}, which lies in the source of ${p}, is inside; in the room unless it is its own
+ * name. */
+static const char *
+place_inside(struct words *w, const struct sandbox_path *p, const char *path)
+{
+	const char *rest = path + strlen(p->source);
+	char *out = w->room;
+	int n;
+
+	if (strcmp(p->source, p->target) == 0)
+		return path;
+	n = snprintf(out, w->left, "%s%s", p->target, rest);
+	if (n < 0 || (size_t)n >= w->left) {
+		w->full = true;
+		return path;
+	}
+	w->room += n + 1;
+	w->left -= (size_t)n + 1;
+	return out;
+}
+
 static void
 path_words(struct words *w, const struct sandbox_path *p)
 {
@@ -320,47 +341,86 @@ fixed_words(struct words *w, const struct sandbox_plan *plan)
 		word(w, "--unshare-net");
 }
 
+/* Is what is seen at ${path} shown there by another name than it has outside? */
+static bool
+is_moved(const struct sandbox_plan *plan, const char *path)
+{
+	const struct sandbox_path *p, *at = NULL;
+	size_t i;
+
+	for (i = 0; i < plan->path_count; i++) {
+		p = &plan->paths[i];
+		if (p->kind <= SANDBOX_WRITE && sandbox_within(path, p->target) &&
+		    (at == NULL || strlen(p->target) > strlen(at->target)))
+			at = p;
+	}
+	return at != NULL && strcmp(at->source, at->target) != 0;
+}
+
 /* What hides or keeps comes behind all that it could lie in; there it has one name for both sides.
  */
 static int
 paths_fit(const struct sandbox_plan *plan, struct refusal *refusal)
 {
+	enum sandbox_kind kind;
 	size_t i;
 
 	for (i = 0; i < plan->path_count; i++) {
-		if (plan->paths[i].kind == SANDBOX_EFFECT)
+		kind = plan->paths[i].kind;
+		if (kind == SANDBOX_EFFECT)
 			return refusal_set(
 			    refusal, "sandbox.backend", "bubblewrap cannot gather changes");
-		if (plan->paths[i].kind == SANDBOX_SHOW)
+		if (kind == SANDBOX_SHOW)
 			return refusal_set(refusal, "sandbox.backend",
 			    "bubblewrap cannot show a part of what is hidden");
-		if (plan->paths[i].kind == SANDBOX_SOCKET)
+		if (kind == SANDBOX_SOCKET)
 			return refusal_set(refusal, "sandbox.backend",
 			    "sockets are shown only in a sandbox of our own");
-		if (plan->paths[i].kind <= SANDBOX_WRITE &&
-		    strcmp(plan->paths[i].source, plan->paths[i].target) != 0)
+		if ((kind == SANDBOX_HIDE || kind == SANDBOX_KEEP) &&
+		    is_moved(plan, plan->paths[i].target))
 			return refusal_set(refusal, "sandbox.backend",
-			    "with bubblewrap a path has the same name inside");
+			    "with bubblewrap what is hidden or kept has the same name inside");
 	}
 	return 0;
 }
 
-/* Return whether the folder ${path} lies in something that the plan shows. */
-static bool
-is_seen(const struct sandbox_plan *plan, const char *path)
+/* Wherever the folder ${path} is seen by the plan there is an empty one. */
+static void
+forbid_words(struct words *w, const struct sandbox_plan *plan, const char *path)
 {
 	const struct sandbox_path *p;
-	size_t i, n;
+	size_t i;
 
 	for (i = 0; i < plan->path_count; i++) {
 		p = &plan->paths[i];
-		if (p->kind > SANDBOX_WRITE)
-			continue;
-		n = strlen(p->target);
-		if (strncmp(path, p->target, n) == 0 && (path[n] == '/' || path[n] == '\0'))
-			return true;
+		if (p->kind <= SANDBOX_WRITE && sandbox_within(path, p->source))
+			words(w, "--tmpfs", place_inside(w, p, path), NULL);
 	}
-	return false;
+}
+
+static int
+by_target(const void *a, const void *b)
+{
+	const struct sandbox_path *const *one = a, *const *other = b;
+
+	return strcmp((*one)->target, (*other)->target);
+}
+
+/* What is shown, then what hides or keeps; each behind what it lies in. */
+static void
+paths_words(struct words *w, const struct sandbox_plan *plan)
+{
+	const struct sandbox_path *sorted[SANDBOX_PATHS_MAX] = {NULL};
+	size_t i;
+	int late;
+
+	for (i = 0; i < plan->path_count; i++)
+		sorted[i] = &plan->paths[i];
+	qsort(sorted, plan->path_count, sizeof(sorted[0]), by_target);
+	for (late = 0; late < 2; late++)
+		for (i = 0; i < plan->path_count; i++)
+			if ((sorted[i]->kind > SANDBOX_LINK) == late)
+				path_words(w, sorted[i]);
 }
 
 int
@@ -369,19 +429,16 @@ sandbox_bubblewrap(const struct sandbox_plan *plan, const char *executable, cons
 {
 	struct words w = {.argv = argv, .room = room, .left = size};
 	size_t i;
-	int late;
 
+	if (plan->path_count > SANDBOX_PATHS_MAX)
+		return refusal_set(refusal, "sandbox.backend", "there are too many paths");
 	if (paths_fit(plan, refusal) == -1)
 		return -1;
 	word(&w, executable);
 	fixed_words(&w, plan);
-	for (late = 0; late < 2; late++)
-		for (i = 0; i < plan->path_count; i++)
-			if ((plan->paths[i].kind > SANDBOX_LINK) == late)
-				path_words(&w, &plan->paths[i]);
+	paths_words(&w, plan);
 	for (i = 0; i < plan->forbidden_count; i++)
-		if (is_seen(plan, plan->forbidden[i]))
-			words(&w, "--tmpfs", plan->forbidden[i], NULL);
+		forbid_words(&w, plan, plan->forbidden[i]);
 	words(&w, "--chdir", plan->cwd, "--clearenv");
 	for (i = 0; plan->env[i] != NULL; i++)
 		setenv_words(&w, plan->env[i]);

@@ -81,7 +81,8 @@ void sandbox_backend_best(const struct sandbox_facts *facts, struct sandbox_reco
  * ${plan}; texts that are not the plan's own lie in ${room}, ${size} bytes.  A new session, user
  * and cgroup namespaces, and no capability, beyond what the plan says; what is hidden or kept is
  * mounted over, after what it lies in.  Return the number of words; or -1 with ${refusal}
- * sandbox.backend: it cannot gather changes, or the plan is too long.
+ * sandbox.backend: it cannot gather changes, show a part of what is hidden, or a socket; hide or
+ * keep what has another name inside; or the plan is too long.
  */
 int sandbox_bubblewrap(const struct sandbox_plan *plan, const char *executable, const char **argv,
     char *room, size_t size, struct refusal *refusal);

@@ -866,6 +866,52 @@ no_namespaces_no_run(void **state)
 	program_free(&p);
 }
 
+/*
+ * RU-14: with bubblewrap a program that domains were allowed to has no network, no proxy in its
+ * environment and no lane; which is said. RU-15: as where none was allowed.
+ */
+static void
+bubblewrap_has_no_lane(void **state)
+{
+	static const char looks[] =
+	    "env | grep -ic proxy; grep -c : /proc/net/dev; curl -sS -m 5 http://" NETNS_SITE
+	    ":8080/page;"
+	    " echo $BASTION_SANDBOXED $BASTION_SANDBOX_BACKEND; touch made && pwd; exit 5";
+	char expected[256];
+	int allowed;
+
+	(void)state;
+	needs_namespaces();
+	if (system("command -v bwrap >/dev/null") != 0)
+		skip();
+	snprintf(expected, sizeof(expected), "0\n1\n1 bubblewrap\n%s\n", project);
+	for (allowed = 0; allowed < 2; allowed++) {
+		run(looks, "--backend", "bubblewrap", allowed ? "--allow" : NULL, "*",
+		    (char *)NULL);
+		if (p.code != 5 || strcmp(p.out, expected) != 0 ||
+		    strstr(p.err, "there is no network, whatever rules allow") == NULL)
+			failed(p.out);
+		program_free(&p);
+		assert_int_equal(unlink("made"), 0);
+		assert_int_equal(
+		    scratch_value(&s,
+			"SELECT count(*) FROM sandbox_run WHERE id = (SELECT max(id)"
+			" FROM sandbox_run) AND backend = 'bubblewrap' AND net = 'none'"
+			" AND notes LIKE '%no network%' AND id NOT IN"
+			" (SELECT run_id FROM egress_flow WHERE run_id IS NOT NULL)"),
+		    1);
+	}
+	/* What it cannot do is refused, and nothing takes its place. */
+	RUN(3, "sandbox.backend", "touch ran", "--backend", "bubblewrap", "--publish", "0:3000");
+	RUN(2, "run.inspect", "touch ran", "--backend", "bubblewrap", "--inspect");
+	RUN(126, "sandbox.none", "touch ran", "--backend", "none");
+	RUN(2, "usage.wrong", "touch ran", "--backend", "docker");
+	assert_int_equal(access("ran", F_OK), -1);
+	/* The state is not there, by whatever name. */
+	snprintf(expected, sizeof(expected), "ls -A %.100s | wc -l", s.home.state);
+	RUN(0, "0", expected, "--backend", "bubblewrap", "--rw", s.dir);
+}
+
 #define INSIDE                                                                                \
 	"readlink /proc/self/ns/user; readlink /proc/self/ns/pid; echo $BASTION_SANDBOX_RUN;" \
 	" echo $GIVEN"
@@ -1164,6 +1210,7 @@ main(void)
 	    cmocka_unit_test(folder_home_and_system),
 	    cmocka_unit_test(exit_codes_pass),
 	    cmocka_unit_test(no_namespaces_no_run),
+	    cmocka_unit_test(bubblewrap_has_no_lane),
 	    cmocka_unit_test(within_a_run),
 	    cmocka_unit_test(markers_prove_nothing),
 	    cmocka_unit_test(state_is_made),

@@ -199,7 +199,7 @@ bubblewraps_command(void **state)
 	assert_string_equal(line,
 	    "/usr/bin/bwrap --die-with-parent --new-session --unshare-user --unshare-pid "
 	    "--unshare-ipc --unshare-uts --unshare-cgroup --cap-drop ALL --proc /proc --dev /dev "
-	    "--tmpfs /tmp --unshare-net --ro-bind /usr /usr --symlink usr/bin /bin --bind /ws /ws "
+	    "--tmpfs /tmp --unshare-net --symlink usr/bin /bin --ro-bind /usr /usr --bind /ws /ws "
 	    "--ro-bind /ws/kept /ws/kept --chdir /ws/nested --clearenv --setenv BASTION_SANDBOXED 1 "
 	    "--setenv BASTION_SANDBOX_BACKEND bubblewrap -- /bin/sh -c pwd");
 	plan.net = SANDBOX_NET_HOST;
@@ -208,6 +208,44 @@ bubblewraps_command(void **state)
 		assert_string_not_equal(out[i], "--unshare-net");
 	/* What it cannot do it does not do half. */
 	assert_int_equal(sandbox_bubblewrap(&plan, "/usr/bin/bwrap", out, room, 8, &r), -1);
+	assert_string_equal(r.code, "sandbox.backend");
+}
+
+/* What lies in something comes behind it; what is forbidden is empty by the name that it has
+ * inside. */
+static void
+bubblewraps_paths(void **state)
+{
+	static char program[] = "true";
+	char *argv[] = {program, NULL}, *env[] = {NULL};
+	struct sandbox_path paths[] = {{SANDBOX_WRITE, "/home/a/p", "/home/a/p"},
+	    {SANDBOX_WRITE, "/cache/run", "/home/a"}, {SANDBOX_READ, "/usr", "/usr"},
+	    {SANDBOX_HIDE, NULL, "/usr/no"}};
+	const char *forbidden[] = {"/cache/run/state"};
+	struct sandbox_plan plan = {.argv = argv,
+	    .env = env,
+	    .cwd = "/",
+	    .paths = paths,
+	    .path_count = 4,
+	    .forbidden = forbidden,
+	    .forbidden_count = 1};
+	const char *out[BACKEND_ARGV_MAX];
+	char room[4096], line[4096] = "";
+	struct refusal r;
+	int i, n = sandbox_bubblewrap(&plan, "bwrap", out, room, sizeof(room), &r);
+
+	(void)state;
+	for (i = 0; i < n; i++) {
+		strcat(line, out[i]);
+		strcat(line, " ");
+	}
+	assert_non_null(strstr(line,
+	    "--bind /cache/run /home/a --bind /home/a/p /home/a/p --ro-bind /usr /usr --ro-bind "
+	    "/dev/null /usr/no --tmpfs /home/a/state --chdir / "));
+	paths[3].target = "/home/a/p/x";
+	assert_true(sandbox_bubblewrap(&plan, "bwrap", out, room, sizeof(room), &r) > 0);
+	paths[3].target = "/home/a/x";
+	assert_int_equal(sandbox_bubblewrap(&plan, "bwrap", out, room, sizeof(room), &r), -1);
 	assert_string_equal(r.code, "sandbox.backend");
 }
 
@@ -281,6 +319,7 @@ main(int argc, char **argv)
 	    cmocka_unit_test(markers_are_taken_out),
 	    cmocka_unit_test(inside_is_the_kernels_word),
 	    cmocka_unit_test(bubblewraps_command),
+	    cmocka_unit_test(bubblewraps_paths),
 	    cmocka_unit_test(plans_travel_whole),
 	};
 

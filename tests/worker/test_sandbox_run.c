@@ -521,7 +521,9 @@ a_late_try_is_not_applied(void **state)
 	box_shell("test \"$(cat %s/a)\" = one", dir);
 }
 
-/* Another backend is taken where it is asked for by name; nothing at all only where that was set.
+/*
+ * Another backend is taken where it is asked for by name; RU-04: nothing at all only where that was
+ * set. RU-03: then a program runs as it is, where it was asked for, and says of no sandbox.
  */
 static void
 other_backends_are_asked_for(void **state)
@@ -538,11 +540,11 @@ other_backends_are_asked_for(void **state)
 	assert_int_equal(
 	    scratch_sql(s, "UPDATE setting SET value = 1 WHERE name = 'sandbox.unconfined'"), 0);
 	RUN(&p, s, "sandbox", "try", "--backend", "none", "--write", dir, "--", "sh", "-c",
-	    "echo \"$BASTION_SANDBOXED\" > b; (sleep 1000 &); exit 6");
+	    "echo \"$BASTION_SANDBOXED$(readlink /proc/self/ns/mnt) $PWD\" > b; (sleep 1000 &); exit 6");
 	if (p.code != 6)
 		fail_msg("%d: %s %s", p.code, p.out, p.err);
 	program_free(&p);
-	box_shell("test \"$(cat %s/b)\" = ''", dir);
+	box_shell("test \"$(cat %s/b)\" = \"$(readlink /proc/self/ns/mnt) %s\"", dir, dir);
 	RUN(&p, s, "sandbox", "try", "--backend", "bubblewrap", "--write", dir, "--", "sh", "-c",
 	    "echo \"$BASTION_SANDBOXED $BASTION_SANDBOX_BACKEND\" > b; ls /proc | grep -c '^[0-9]'; "
 	    "ls /home /root /var 2>/dev/null; exit 7");
