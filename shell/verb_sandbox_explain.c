@@ -139,7 +139,7 @@ explain(struct cli *cli, const char *ask)
 
 	if (cli_open(cli, ROLE_PERSON) != 0 || store_begin(cli->db) != 0)
 		return cli_refuse(cli);
-	if (policy_judge(cli->db, getenv("HOME"), ask, strlen(ask), &a) == 0 &&
+	if (policy_judge(cli->db, cli_home(), ask, strlen(ask), &a) == 0 &&
 	    (q = store_sql(cli->db, cli->mode == CLI_TABLE ? GATES : WHOLE)) != NULL) {
 		stmt_int(q, ":id", a.decision);
 		if (cli->mode != CLI_TABLE) {
@@ -164,8 +164,8 @@ explain(struct cli *cli, const char *ask)
  *        bastion sandbox explain FILE [--json]
  *
  * Say what would become of an ask of a tool: what each gate says, in order, up to the one that
- * decides. By what a program is held on this machine is said beside it. Nothing is run or kept. FILE
- * holds the ask as JSON, - is standard input:
+ * decides. By what a program is held on this machine is said beside it. Nothing is run or kept.
+ * FILE holds the ask as JSON, - is standard input:
  * {"tool": "bash", "side_effect": "shell", "permission": "prompt", "granted": false,
  * "mode": "auto", "autonomy": "low", "workspace": "/src", "args": {"command": "make"}}.
  */

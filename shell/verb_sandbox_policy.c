@@ -127,7 +127,7 @@ effective(struct cli *cli, const char *workspace)
 	FILE *f;
 
 	if (absolute(cli, workspace, at) != 0 || cli_open(cli, ROLE_READER) != 0 ||
-	    policy_roots(cli->db, at, getenv("HOME"), &roots, error, sizeof(error)) != 0)
+	    policy_roots(cli->db, at, cli_home(), &roots, error, sizeof(error)) != 0)
 		goto out;
 	if ((f = open_memstream(&found, &len)) == NULL)
 		goto out;

@@ -10,6 +10,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
+#include <pwd.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -821,6 +822,36 @@ folder_home_and_system(void **state)
 	unsetenv("BASTION_TEST_SECRET");
 }
 
+/* RF-12: whatever HOME says, the home that the machine's list has is no project, and its keys are
+ * hidden. */
+static void
+home_is_no_variables_word(void **state)
+{
+	const struct passwd *pw = getpwuid(geteuid());
+	char command[512], path[PATH_MAX];
+	FILE *f;
+
+	(void)state;
+	needs_namespaces();
+	/* One for the test, where the person's is. */
+	if (pw == NULL || strcmp(pw->pw_dir, "/") == 0 ||
+	    mount("tmpfs", pw->pw_dir, "tmpfs", 0, NULL) != 0)
+		skip();
+	snprintf(path, sizeof(path), "%s/.ssh", pw->pw_dir);
+	assert_int_equal(mkdir(path, 0700), 0);
+	snprintf(path, sizeof(path), "%s/.ssh/id_rsa", pw->pw_dir);
+	assert_non_null(f = fopen(path, "w"));
+	fputs("canary\n", f);
+	fclose(f);
+	snprintf(command, sizeof(command), "cat %s/.ssh/*; test ! -e %s/.ssh/id_rsa && pwd",
+	    pw->pw_dir, pw->pw_dir);
+	assert_int_equal(chdir(pw->pw_dir), 0);
+	RUN(0, s.dir, command, "--no-net");
+	RUN(0, "", command, "--no-net", "--rw", pw->pw_dir);
+	assert_int_equal(chdir(project), 0);
+	assert_int_equal(umount2(pw->pw_dir, MNT_DETACH), 0);
+}
+
 static void
 exit_codes_pass(void **state)
 {
@@ -1208,6 +1239,7 @@ main(void)
 	    cmocka_unit_test(static_program_is_held),
 	    cmocka_unit_test(bastion_is_invisible),
 	    cmocka_unit_test(folder_home_and_system),
+	    cmocka_unit_test(home_is_no_variables_word),
 	    cmocka_unit_test(exit_codes_pass),
 	    cmocka_unit_test(no_namespaces_no_run),
 	    cmocka_unit_test(bubblewrap_has_no_lane),

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <pwd.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -554,6 +555,77 @@ domains_need_a_backend(void **state)
 	has(said, "this is WSL 2");
 }
 
+/* Names of variables that something of ours asks for, and of such as other programs widen by. */
+static size_t
+variables(char names[][64], size_t max)
+{
+	static const char *const others[] = {"BASTION_SANDBOX_AUTO_ALLOW_SHELL",
+	    "BASTION_SANDBOX_AUTO_ALLOW_BASH", "BASTION_SANDBOX_NETWORK", "BASTION_UNCONFINED",
+	    "BASTION_SANDBOXED", "BASTION_SANDBOX_BACKEND", "BASTION_SANDBOX_RUN"};
+	char line[3 * PLACE_MAX];
+	size_t n = 0, i;
+	FILE *f;
+
+	snprintf(line, sizeof(line),
+	    "grep -rhoE '(getenv|absolute|said)\\(\"[A-Z_]+\"|\"(BASTION|XDG)_[A-Z_]+' --include='*.c' shell"
+	    " engine net | grep -oE '[A-Z][A-Z_]+' | sort -u >%s/names",
+	    s.dir);
+	assert_int_equal(system(line), 0);
+	snprintf(line, sizeof(line), "%s/names", s.dir);
+	assert_non_null(f = fopen(line, "r"));
+	while (n < max && fscanf(f, "%63s", names[n]) == 1)
+		/* Where the state is, and where programs are, is not what they widen. */
+		if (strcmp(names[n], "BASTION_STATE") != 0 && strcmp(names[n], "BASTION_RUN") != 0)
+			n++;
+	fclose(f);
+	assert_true(n > 15);
+	for (i = 0; i < sizeof(others) / sizeof(others[0]) && n < max; i++)
+		snprintf(names[n++], 64, "%s", others[i]);
+	return n;
+}
+
+/* RF-12: whatever variables say, every decision is what it is without them, and so is the policy.
+ */
+static void
+no_variable_widens(void **state)
+{
+	static const char *const values[] = {"1", "/"};
+	const struct passwd *pw = getpwuid(geteuid());
+	char home[PLACE_MAX + 64];
+	const char *const commands[] = {home, "explain --json --command 'curl https://x.example'",
+	    "explain --json --command 'rm -rf /'", "explain --json --command ls",
+	    "explain --json --command 'echo x >/etc/passwd' --mode unsafe",
+	    "explain --json --write /etc/passwd",
+	    "explain --json --tool bash --command true --autonomy high",
+	    "policy --effective --json"};
+	static char names[128][64], plain[8][16384];
+	char way[8192], *at;
+	size_t n, i, j, k;
+	bool changed;
+
+	(void)state;
+	if (access("shell/verb_run.c", R_OK) != 0 || system("unshare -Urm true 2>/dev/null") != 0) {
+		print_message("skipped: the sources, or namespaces, are not here\n");
+		skip();
+	}
+	snprintf(home, sizeof(home), "explain --json --read %s/x", pw != NULL ? pw->pw_dir : s.dir);
+	assert_int_equal(policy_entry(s.db, "deny_read", "~/.", true, &changed), 0);
+	n = variables(names, 128);
+	for (j = 0; j < 8; j++)
+		snprintf(plain[j], sizeof(plain[j]), "%s", on_a_machine("WAY=$PATH", commands[j]));
+	has(plain[0], "\"code\":\"policy_denied\"");
+	has(plain[2], "\"action\":\"deny\"");
+	for (k = 0; k < sizeof(values) / sizeof(values[0]); k++) {
+		at = way + snprintf(way, sizeof(way), "WAY=$PATH;export");
+		for (i = 0; i < n; i++)
+			if (strcmp(names[i], "PATH") != 0)
+				at += snprintf(at, (size_t)(way + sizeof(way) - at), " %s=%s",
+				    names[i], values[k]);
+		for (j = 0; j < 8; j++)
+			assert_string_equal(on_a_machine(way, commands[j]), plain[j]);
+	}
+}
+
 /* SC-07 SC-09: help needs no state; without one the policy is an error and nothing else. */
 static void
 help_opens_nothing(void **state)
@@ -632,6 +704,7 @@ main(void)
 	    CASE(the_verb_of_grants),
 	    CASE(the_verb_of_the_policy),
 	    CASE(the_truth_about_the_machine),
+	    CASE(no_variable_widens),
 	    CASE(domains_need_a_backend),
 	    CASE(help_opens_nothing),
 	    CASE(explanations_keep_nothing),
