@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
+#include <pwd.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdarg.h>
@@ -188,6 +189,14 @@ cli_say(struct cli *cli)
 	exit_code = cli_advice(cli, r->code, advice);
 	say(cli, advice);
 	return exit_code;
+}
+
+const char *
+cli_home(void)
+{
+	const struct passwd *pw = getpwuid(geteuid());
+
+	return pw != NULL && pw->pw_dir[0] == '/' ? pw->pw_dir : getenv("HOME");
 }
 
 int

@@ -58,6 +58,14 @@ int cli_person(struct cli *cli, struct store_keys *keys, char acting[CLI_ACTING_
 void cli_close(struct cli *cli);
 
 /**
+ * cli_home(void):
+ * Return the home of whoever runs this as the machine's list of users has it, so that no variable
+ * moves what "~" means in a policy; HOME where the list has none, or NULL.  The text is libc's,
+ * until the next look into that list.
+ */
+const char *cli_home(void);
+
+/**
  * cli_refuse(cli):
  * Say cli->refusal, or that of its store, on standard error: one line with what was refused and
  * why, one with what to do next; with --json one object {"error":{code, why, advice, retry_at}}.

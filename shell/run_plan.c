@@ -84,14 +84,15 @@ run_plan_path(struct run_plan *p, enum sandbox_kind kind, const char *path, stru
 static int
 home_find(struct run_plan *p, struct refusal *refusal)
 {
-	const struct passwd *pw;
+	const struct passwd *pw = getpwuid(geteuid());
 	const char *home = getenv("HOME");
 	struct stat st;
 
-	if (home == NULL || home[0] != '/' || stat(home, &st) != 0 || st.st_uid != geteuid()) {
-		pw = getpwuid(geteuid());
+	/* Whatever HOME says, this one holds what is nobody's project. */
+	if (pw == NULL || realpath(pw->pw_dir, p->listed) == NULL || strcmp(p->listed, "/") == 0)
+		p->listed[0] = '\0';
+	if (home == NULL || home[0] != '/' || stat(home, &st) != 0 || st.st_uid != geteuid())
 		home = pw != NULL ? pw->pw_dir : NULL;
-	}
 	if (home == NULL || realpath(home, p->home) == NULL || strcmp(p->home, "/") == 0)
 		return refusal_set(refusal, CODE, "you have no home directory");
 	return 0;
@@ -318,14 +319,20 @@ add_agents(struct run_plan *p, struct refusal *refusal)
  * The folder.
  */
 
+static bool
+holds_home(const struct run_plan *p)
+{
+	return sandbox_within(p->home, p->here) ||
+	       (p->listed[0] != '\0' && sandbox_within(p->listed, p->here));
+}
+
 /* A folder that holds more than a project is none. */
 static bool
 is_project(const struct run_plan *p)
 {
 	size_t i;
 
-	if (sandbox_within(p->home, p->here) || strcmp(p->here, "/tmp") == 0 ||
-	    strcmp(p->here, "/") == 0)
+	if (holds_home(p) || strcmp(p->here, "/tmp") == 0 || strcmp(p->here, "/") == 0)
 		return false;
 	for (i = 0; i < sizeof(systems) / sizeof(systems[0]); i++)
 		if (sandbox_within(p->here, systems[i]))
@@ -345,7 +352,7 @@ add_folder(struct run_plan *p, struct refusal *refusal)
 	p->plan.cwd = p->here;
 	if (!is_project(p)) {
 		/* Where the home is empty, so is the place of a folder around it. */
-		if (sandbox_within(p->home, p->here))
+		if (holds_home(p))
 			p->plan.cwd = p->home;
 		return 0;
 	}
@@ -363,16 +370,16 @@ add_folder(struct run_plan *p, struct refusal *refusal)
 	return 0;
 }
 
-/* Keys and tokens that lie in what the person named are hidden, unless they were named themselves.
- */
+/* Keys and tokens of ${home} that lie in what the person named are hidden, unless they were named
+ * themselves. */
 static int
-hide_secrets(struct run_plan *p, struct refusal *refusal)
+hide_secrets(struct run_plan *p, const char *home, struct refusal *refusal)
 {
 	char path[PATH_MAX];
 	struct stat st;
 	size_t i, j;
 
-	for (i = 0; sandbox_secrets(p->home, i, path, sizeof(path)) == 0; i++) {
+	for (i = 0; sandbox_secrets(home, i, path, sizeof(path)) == 0; i++) {
 		if (lstat(path, &st) != 0 || S_ISLNK(st.st_mode) || is_named(p, path))
 			continue;
 		for (j = 0; j < p->named; j++)
@@ -508,9 +515,11 @@ run_plan_make(
 	if (home_find(p, refusal) != 0 || add_folder(p, refusal) != 0)
 		return -1;
 	p->named = p->plan.path_count;
-	if (hide_secrets(p, refusal) != 0 || add_agents(p, refusal) != 0 ||
-	    add_home(p, refusal) != 0 || add_system(p, refusal) != 0 ||
-	    add_rights(p, refusal) != 0 || (lane && add_names(p, refusal) != 0))
+	if (hide_secrets(p, p->home, refusal) != 0 ||
+	    (p->listed[0] != '\0' && hide_secrets(p, p->listed, refusal) != 0) ||
+	    add_agents(p, refusal) != 0 || add_home(p, refusal) != 0 ||
+	    add_system(p, refusal) != 0 || add_rights(p, refusal) != 0 ||
+	    (lane && add_names(p, refusal) != 0))
 		return -1;
 	forbid(p, home);
 	if (lane) {
@@ -603,7 +612,9 @@ run_plan_environment(struct run_plan *p, const char *nonce, bool lane, struct re
 	    {"https_proxy", "http://127.0.0.1:3128"}, {"all_proxy", "socks5h://127.0.0.1:1080"},
 	    {"no_proxy", "localhost,127.0.0.1,::1"}, {"NODE_USE_ENV_PROXY", "1"}};
 	const char *fixed[][2] = {{"HOME", p->home}, {"TMPDIR", "/tmp"}, {"SHELL", "/bin/sh"},
-	    {"BASTION_SANDBOXED", "1"}, {"BASTION_SANDBOX_BACKEND", "native"},
+	    {"BASTION_SANDBOXED", "1"},
+	    {"BASTION_SANDBOX_BACKEND",
+		p->plan.backend == BACKEND_NATIVE ? "native" : "bubblewrap"},
 	    {"BASTION_SANDBOX_RUN", nonce}};
 	const char *value;
 	size_t i;

@@ -27,8 +27,9 @@ struct run_plan {
 	size_t named;  /* of the paths: those that the person named, and the folder */
 	bool ssh, gpg; /* agents that are shown */
 	struct sandbox_system system;
-	char here[PATH_MAX]; /* where the person is */
-	char home[PATH_MAX]; /* of the person; inside it is ${kept} */
+	char here[PATH_MAX];   /* where the person is */
+	char home[PATH_MAX];   /* of the person; inside it is ${kept} */
+	char listed[PATH_MAX]; /* the one that the machine's list of users has, or "" */
 	char kept[PATH_MAX];
 	char state[PATH_MAX], run[PATH_MAX];
 	char ca[PATH_MAX], roots[PATH_MAX]; /* files of this run; "": none */

@@ -14,11 +14,13 @@
 #include "engine/actor/loop.h"
 #include "engine/state/birth.h"
 #include "engine/state/run.h"
+#include "engine/worker/sandbox_backend.h"
 #include "net/egress/inside.h"
 #include "shell/cli.h"
 #include "shell/run_plan.h"
 #include "shell/run_publish.h"
 #include "shell/run_screen.h"
+#include "shell/run_within.h"
 #include "shell/text.h"
 
 #define RULES_MAX 256
@@ -37,6 +39,8 @@ struct run {
 	struct authority rule_names[RULES_MAX];
 	size_t rule_count;
 	bool ask, no_net, quiet, wrong;
+	const char *backend;  /* as it was asked for, or NULL */
+	const char *narrower; /* an option that holds the program closer than without it */
 	enum proxy_inspect inspect;
 
 	struct run_plan plan;
@@ -100,10 +104,14 @@ option(void *ctx, int val, const char *arg)
 	switch (val) {
 	case 'a':
 	case 'd':
+		if (val == 'd')
+			r->narrower = "--deny";
 		rc = option_rule(r, val == 'd', arg);
 		break;
 	case 'r':
 	case 'w':
+		if (val == 'r')
+			r->narrower = "--ro";
 		rc = run_plan_path(
 		    &r->plan, val == 'r' ? SANDBOX_READ : SANDBOX_WRITE, arg, &r->cli->refusal);
 		break;
@@ -116,13 +124,18 @@ option(void *ctx, int val, const char *arg)
 	case 'p':
 		rc = publish_add(&r->publish, arg, &r->cli->refusal);
 		break;
+	case 'b':
+		r->backend = arg;
+		break;
 	case 'k':
 		r->ask = true;
 		break;
 	case 'n':
+		r->narrower = "--no-net";
 		r->no_net = true;
 		break;
 	case 'i':
+		r->narrower = "--inspect";
 		r->inspect = arg == NULL ? PROXY_INSPECT_RULES : PROXY_INSPECT_ALL;
 		if (arg != NULL && strcmp(arg, "all") != 0)
 			rc = refusal_set(&r->cli->refusal, "run.inspect",
@@ -450,6 +463,17 @@ listen_to_signals(struct run *r)
 	return 0;
 }
 
+static void
+tell(const struct run *r, const char *what)
+{
+	char line[256];
+
+	if (r->quiet)
+		return;
+	snprintf(line, sizeof(line), "bastion: run: %s", what);
+	screen_say(&r->screen, line);
+}
+
 /* Each standard descriptor that is a terminal becomes the program's own one. */
 static void
 choose_stdio(struct run *r)
@@ -458,7 +482,7 @@ choose_stdio(struct run *r)
 
 	for (i = 0; i < 3; i++) {
 		r->plan.plan.stdio[i] = i;
-		if (r->screen.tty != -1 && isatty(i) &&
+		if (r->plan.plan.backend == BACKEND_NATIVE && r->screen.tty != -1 && isatty(i) &&
 		    screen_begins(&r->screen, &r->terminal) == 0) {
 			r->plan.plan.stdio[i] = -1;
 			r->plan.plan.terminal = &r->terminal;
@@ -533,6 +557,7 @@ start(struct run *r)
 {
 	struct refusal *no = &r->cli->refusal;
 	int64_t ms;
+	size_t i;
 
 	choose_stdio(r);
 	r->plan.plan.may = row_stands;
@@ -544,6 +569,8 @@ start(struct run *r)
 	if (sandbox_ready(&r->box, (int)ms, no) != 0)
 		return -1;
 	run_plan_placed(&r->plan);
+	for (i = 0; r->plan.plan.backend != BACKEND_NATIVE && i < r->box.report.note_count; i++)
+		tell(r, r->box.report.notes[i]);
 	if (publish(r) != 0 || lane_wait(r) != 0)
 		return -1;
 	if (r->box.terminal_fd != -1 &&
@@ -588,6 +615,47 @@ go(struct run *r)
 	return sandbox_run_ended(r->cli->db, r->id, &outcome);
 }
 
+/* By what it is held: our own sandbox, or bwrap by name, which has no way for the lane. */
+static int
+choose_backend(struct run *r)
+{
+	static char room[BACKEND_PATH_MAX];
+	struct sandbox_record record = {.backend = BACKEND_NATIVE};
+	struct sandbox_facts facts;
+
+	if (r->backend == NULL)
+		return 0;
+	sandbox_facts(&facts, getenv("PATH"), room);
+	if (sandbox_backend_choose(r->backend, &facts, &record, &r->cli->refusal) != 0)
+		return -1;
+	if (record.backend == BACKEND_NONE)
+		return refusal_set(&r->cli->refusal, "sandbox.none",
+		    "nothing runs without a sandbox by this verb; see bastion sandbox try");
+	if (record.backend == BACKEND_BUBBLEWRAP && r->inspect != PROXY_INSPECT_NONE)
+		return refusal_set(&r->cli->refusal, "run.inspect",
+		    "bubblewrap has no tunnels that could be looked into");
+	r->plan.plan.backend = record.backend;
+	r->no_net = r->no_net || !record.scoped_egress;
+	return 0;
+}
+
+/* Where our own sandbox cannot be made, say whether bwrap makes one: it is not taken unasked. */
+static void
+offer_bubblewrap(struct refusal *refusal)
+{
+	static char room[BACKEND_PATH_MAX];
+	const struct refusal was = *refusal;
+	struct sandbox_facts facts;
+
+	if (strcmp(was.code, "sandbox.userns") != 0)
+		return;
+	sandbox_facts(&facts, getenv("PATH"), room);
+	if (facts.bubblewrap != NULL && !facts.bubblewrap_fails)
+		refusal_set(refusal, was.code,
+		    "%.300s; bwrap makes a sandbox here, without a network: --backend bubblewrap",
+		    was.why);
+}
+
 static int
 begin(struct run *r, int argc, char **argv)
 {
@@ -600,6 +668,10 @@ begin(struct run *r, int argc, char **argv)
 	};
 	struct refusal *no = &r->cli->refusal;
 
+	if (choose_backend(r) != 0)
+		return -1;
+	if (r->plan.plan.backend == BACKEND_BUBBLEWRAP)
+		ask.sandbox.backend = "bubblewrap";
 	/* What the lane will need is there, or nothing starts. */
 	if ((!r->no_net && birth_key(&r->cli->home, &r->keys, no) != 0) ||
 	    run_plan_make(&r->plan, &r->cli->home, argv, !r->no_net, no) != 0)
@@ -651,6 +723,7 @@ open_state(struct cli *cli)
  * usage: bastion run [--allow HOST[:PORT] | --allow @PRESET] [--deny HOST[:PORT]] [--ask]
  *                    [--ro PATH] [--rw PATH] [--env NAME[=VALUE]] [--publish [OUTSIDE:]PORT]
  *                    [--agent ssh | gpg] [--inspect[=all] | --no-net] [--quiet]
+ *                    [--backend native | bubblewrap]
  *                    -- CMD [ARG ...]
  *
  * Run a command where it reaches its folder, and of the internet what it may. It sees this folder,
@@ -672,6 +745,14 @@ open_state(struct cli *cli)
  * authority that lives as long as the run, by SSL_CERT_FILE and the like, and may use a token that
  * it never sees. What was refused is said on standard error, without --quiet. No daemon is needed.
  * The exit code is that of the command.
+ *
+ * Where the machine lets bastion make no sandbox, --backend bubblewrap has bwrap make it: without
+ * the lane, so without any network, and without a terminal of its own. Nothing else takes its
+ * place.
+ *
+ * Within such a run, "bastion run" runs the command in the sandbox that is there, and says so: what
+ * it reaches was said outside. What would hold it closer (--deny, --ro, --no-net, --inspect) is
+ * refused there.
  */
 int
 verb_run(struct cli *cli, int argc, char **argv)
@@ -680,9 +761,9 @@ verb_run(struct cli *cli, int argc, char **argv)
 	    {"deny", required_argument, NULL, 'd'}, {"ask", no_argument, NULL, 'k'},
 	    {"ro", required_argument, NULL, 'r'}, {"rw", required_argument, NULL, 'w'},
 	    {"publish", required_argument, NULL, 'p'}, {"agent", required_argument, NULL, 'g'},
-	    {"env", required_argument, NULL, 'e'}, {"no-net", no_argument, NULL, 'n'},
-	    {"inspect", optional_argument, NULL, 'i'}, {"quiet", no_argument, NULL, 'q'},
-	    {NULL, 0, NULL, 0}};
+	    {"backend", required_argument, NULL, 'b'}, {"env", required_argument, NULL, 'e'},
+	    {"no-net", no_argument, NULL, 'n'}, {"inspect", optional_argument, NULL, 'i'},
+	    {"quiet", no_argument, NULL, 'q'}, {NULL, 0, NULL, 0}};
 	static struct run r;
 	struct refusal wrong;
 	pthread_t thread;
@@ -700,6 +781,9 @@ verb_run(struct cli *cli, int argc, char **argv)
 		refusal_set(&cli->refusal, "run.inspect",
 		    "--no-net has no tunnels that could be looked into");
 	}
+	if (!r.wrong &&
+	    run_within(argv + first, r.plan.env, r.narrower, r.quiet, &cli->refusal) != 0)
+		return cli_refuse(cli);
 	wrong = cli->refusal;
 	/* Both take milliseconds, and neither needs the other. */
 	threads = pthread_create(&thread, NULL, prepare, NULL) == 0;
@@ -712,6 +796,8 @@ verb_run(struct cli *cli, int argc, char **argv)
 	rc = r.wrong ? -1 : begin(&r, argc - first, argv + first);
 	if (r.committing)
 		row_stands(&r, &wrong);
+	if (rc != 0)
+		offer_bubblewrap(&cli->refusal);
 	publish_end(&r.publish);
 	loop_free(r.loop);
 	run_plan_free(&r.plan);

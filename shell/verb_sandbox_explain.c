@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "engine/policy/policy.h"
+#include "engine/worker/sandbox_backend.h"
 #include "shell/cli.h"
 #include "shell/input.h"
 #include "shell/text.h"
@@ -19,6 +20,7 @@ static const char GATES[] =
 static const char WHOLE[] =
     "SELECT m.action, m.gate, m.code, m.why, m.path, m.risk_level AS risk,"
     "    m.auto_allowed, m.recoverable, m.grant_id, :opens AS waits_for, :instead AS instead,"
+    "    :backend AS held_by, :scoped AS holds_domains,"
     "    json_object('categories', json(m.categories), 'gates',"
     "      (SELECT json_group_array(json_object('gate', gate, 'says', action, 'why', why))"
     "         FROM (SELECT * FROM decision_gate WHERE decision_id = m.id ORDER BY ord))) AS body"
@@ -93,8 +95,19 @@ ask_of(const struct options *o)
 	return fclose(f) == 0 ? ask : NULL;
 }
 
+/* What a program would be held by on this machine; the gates have judged what is asked. */
 static void
-say(const struct policy_answer *a)
+held_by(struct sandbox_record *record)
+{
+	static char room[BACKEND_PATH_MAX];
+	struct sandbox_facts facts;
+
+	sandbox_facts(&facts, getenv("PATH"), room);
+	sandbox_backend_best(&facts, record);
+}
+
+static void
+say(const struct policy_answer *a, const struct sandbox_record *record)
 {
 	size_t i;
 
@@ -106,6 +119,10 @@ say(const struct policy_answer *a)
 	if (a->command.interactive)
 		printf(
 		    "waits     %s: %s; %s\n", a->command.opens, a->command.why, a->command.instead);
+	printf("held by   %s%s\n", record->isolation ? record->name : record->message,
+	    record->isolation && !record->scoped_egress
+		? ", which holds nothing to domains: no network is all that it can do"
+		: "");
 	printf("so        %s%s%s: %s\n", a->action, a->code[0] != '\0' ? " " : "", a->code, a->why);
 }
 
@@ -113,23 +130,28 @@ say(const struct policy_answer *a)
 static int
 explain(struct cli *cli, const char *ask)
 {
+	struct sandbox_record record;
 	struct policy_answer a;
 	struct stmt *q;
 	int rc = -1;
 
+	held_by(&record);
+
 	if (cli_open(cli, ROLE_PERSON) != 0 || store_begin(cli->db) != 0)
 		return cli_refuse(cli);
-	if (policy_judge(cli->db, getenv("HOME"), ask, strlen(ask), &a) == 0 &&
+	if (policy_judge(cli->db, cli_home(), ask, strlen(ask), &a) == 0 &&
 	    (q = store_sql(cli->db, cli->mode == CLI_TABLE ? GATES : WHOLE)) != NULL) {
 		stmt_int(q, ":id", a.decision);
 		if (cli->mode != CLI_TABLE) {
 			stmt_text(q, ":opens", a.command.interactive ? a.command.opens : NULL);
 			stmt_text(q, ":instead", a.command.instead);
+			stmt_text(q, ":backend", record.name);
+			stmt_int(q, ":scoped", record.scoped_egress);
 		}
 		rc = cli_show(cli, q) == -1 ? -1 : 0;
 	}
 	if (rc == 0 && cli->mode == CLI_TABLE)
-		say(&a);
+		say(&a, &record);
 	store_rollback(cli->db);
 	return rc == 0 ? 0 : cli_refuse(cli);
 }
@@ -142,7 +164,8 @@ explain(struct cli *cli, const char *ask)
  *        bastion sandbox explain FILE [--json]
  *
  * Say what would become of an ask of a tool: what each gate says, in order, up to the one that
- * decides. Nothing is run, and nothing is kept. FILE holds the ask as JSON, - is standard input:
+ * decides. By what a program is held on this machine is said beside it. Nothing is run or kept.
+ * FILE holds the ask as JSON, - is standard input:
  * {"tool": "bash", "side_effect": "shell", "permission": "prompt", "granted": false,
  * "mode": "auto", "autonomy": "low", "workspace": "/src", "args": {"command": "make"}}.
  */

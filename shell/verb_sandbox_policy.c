@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "engine/policy/policy.h"
+#include "engine/worker/sandbox_backend.h"
 #include "shell/cli.h"
 
 static const char LIST[] = "SELECT name, value, source, doc FROM policy_now ORDER BY name";
@@ -15,11 +16,14 @@ static const char ENTRIES[] =
     "SELECT kind AS list, path AS entry FROM policy_path"
     " UNION ALL SELECT kind || '_domain', domain FROM policy_domain ORDER BY 1, 2";
 
-/* The fields in the order in which they are read, and what they come to. */
+/* The fields in the order in which they are read, and what they come to on this machine. */
 static const char EFFECTIVE[] =
+    "WITH said (name, value) AS (SELECT name, value FROM policy_now),"
+    " judged (yes) AS (SELECT value <> 'disabled' FROM said WHERE name = 'mode'),"
+    " net (asked, value) AS (SELECT asked, value FROM policy_network WHERE scoped = :scoped)"
     "SELECT name, value FROM (SELECT 1 AS n, 'mode' AS name,"
     "        (SELECT value FROM policy_now WHERE name = 'mode') AS value"
-    "    UNION ALL SELECT 2, 'network', (SELECT value FROM policy_network WHERE scoped)"
+    "    UNION ALL SELECT 2, 'network', value FROM net"
     "    UNION ALL SELECT 3, 'enforce_workspace',"
     "        (SELECT value FROM policy_now WHERE name = 'enforce_workspace')"
     "    UNION ALL SELECT 4, 'write_roots', :roots"
@@ -31,13 +35,33 @@ static const char EFFECTIVE[] =
     "    UNION ALL SELECT 8, 'max_autonomy',"
     "        (SELECT value FROM policy_now WHERE name = 'max_autonomy')"
     "    UNION ALL SELECT 9, 'interactive_command_guard', 'enabled'"
-    "    UNION ALL SELECT 10, 'destructive_shell_guard', iif((SELECT value FROM policy_now"
-    "        WHERE name = 'deny_destructive_shell') = '1', 'enabled', 'disabled')"
-    "    UNION ALL SELECT 11, 'network_guard', iif((SELECT value FROM policy_network"
-    "        WHERE scoped) = 'deny', 'enabled', 'disabled')"
-    "    UNION ALL SELECT 12, 'workspace_guard', iif((SELECT value FROM policy_now"
-    "        WHERE name = 'enforce_workspace') = '1', 'enabled', 'disabled')"
-    "    UNION ALL SELECT 13, 'tool_grants', (SELECT count(*) FROM live_tool_grants) || '')"
+    "    UNION ALL SELECT 10, 'policy_evaluation', iif(yes, 'enabled', 'disabled') FROM judged"
+    "    UNION ALL SELECT 11, 'destructive_shell_guard', iif(yes AND (SELECT value FROM said"
+    "        WHERE name = 'deny_destructive_shell') = '1', 'enabled', 'disabled') FROM judged"
+    "    UNION ALL SELECT 12, 'network_guard', iif(yes AND (SELECT value FROM net) = 'deny',"
+    "        'enabled', 'disabled') FROM judged"
+    "    UNION ALL SELECT 13, 'workspace_guard', iif(yes AND (SELECT value FROM said"
+    "        WHERE name = 'enforce_workspace') = '1', 'enabled', 'disabled') FROM judged"
+    "    UNION ALL SELECT 14, 'tool_grants', (SELECT count(*) FROM live_tool_grants) || ''"
+    "    UNION ALL SELECT 15, 'backend', :backend"
+    "    UNION ALL SELECT 16, 'backend_fallback', iif(:isolation, '0', '1')"
+    "    UNION ALL SELECT 17, 'support_level', iif(:isolation, 'native', 'policy-only')"
+    "    UNION ALL SELECT 18, 'process_isolation', iif(:isolation, 'native', 'unavailable')"
+    "    UNION ALL SELECT 19, 'scoped_egress', iif(:scoped, 'native', 'unavailable')"
+    "    UNION ALL SELECT 20, 'restriction', 'tools change nothing outside the write roots'"
+    "        FROM judged, said WHERE yes AND said.name = 'enforce_workspace' AND said.value = '1'"
+    "    UNION ALL SELECT 21, 'restriction', 'what uses the network is refused'"
+    "        FROM judged, net WHERE yes AND value = 'deny'"
+    "    UNION ALL SELECT 22, 'restriction', 'commands that destroy are refused'"
+    "        FROM judged, said WHERE yes AND said.name = 'deny_destructive_shell' AND said.value = '1'"
+    "    UNION ALL SELECT 23, 'restriction', iif(:isolation, 'programs run in a sandbox: '"
+    "        || :backend, 'tools are judged by what they ask, and nothing confines a program')"
+    "    UNION ALL SELECT 24, 'warning', :message WHERE NOT :isolation"
+    "    UNION ALL SELECT 25, 'warning', 'nothing runs here but by --backend none, which the"
+    " setting sandbox.unconfined ' || iif(value, 'allows', 'forbids')"
+    "        FROM setting WHERE name = 'sandbox.unconfined' AND NOT :isolation"
+    "    UNION ALL SELECT 26, 'warning', 'nothing here holds a program to domains: the network"
+    " \"scoped\" is denied' FROM net WHERE asked = 'scoped' AND NOT :scoped)"
     " ORDER BY n, name";
 
 struct options {
@@ -93,7 +117,9 @@ absolute(struct cli *cli, const char *workspace, char out[PLACE_MAX])
 static int
 effective(struct cli *cli, const char *workspace)
 {
-	char at[PLACE_MAX], error[1024], *found = NULL;
+	char at[PLACE_MAX], error[1024], room[BACKEND_PATH_MAX], *found = NULL;
+	struct sandbox_record record;
+	struct sandbox_facts facts;
 	struct scope roots = {.count = 0};
 	struct stmt *q = NULL;
 	size_t i, len;
@@ -101,7 +127,7 @@ effective(struct cli *cli, const char *workspace)
 	FILE *f;
 
 	if (absolute(cli, workspace, at) != 0 || cli_open(cli, ROLE_READER) != 0 ||
-	    policy_roots(cli->db, at, getenv("HOME"), &roots, error, sizeof(error)) != 0)
+	    policy_roots(cli->db, at, cli_home(), &roots, error, sizeof(error)) != 0)
 		goto out;
 	if ((f = open_memstream(&found, &len)) == NULL)
 		goto out;
@@ -111,6 +137,12 @@ effective(struct cli *cli, const char *workspace)
 		goto out;
 	stmt_text(q, ":roots", found);
 	stmt_text(q, ":error", error);
+	sandbox_facts(&facts, getenv("PATH"), room);
+	sandbox_backend_best(&facts, &record);
+	stmt_text(q, ":backend", record.name);
+	stmt_int(q, ":isolation", record.isolation);
+	stmt_int(q, ":scoped", record.scoped_egress);
+	stmt_text(q, ":message", record.message);
 	rc = cli_show(cli, q) == -1 ? -1 : 0;
 out:
 	scope_free(&roots);
@@ -169,7 +201,8 @@ change(struct cli *cli, const char *name, const char *value, bool config)
  *
  * Show the policy by which tools of agents are held, with its paths and domains, or change it. Each
  * field says who set it. With --effective, what it comes to in the directory DIR, by default this
- * one: a network that nothing could hold is denied, a directory that is gone is no root. With
+ * one and on this machine: a network that nothing could hold is denied, a directory that is gone is
+ * no root; by what programs are confined here, what that restricts, and what it does not. With
  * --config it is the word of a configuration, which may only harden what a person said; of two
  * words the person's counts otherwise.
  */

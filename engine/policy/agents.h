@@ -114,9 +114,11 @@ struct seen_process {
 };
 
 /**
- * processes_read(root, limits, list, count):
- * Read all processes but this one, to be freed with processes_free; a process that ends meanwhile
- * has no words.  Return 0, or -1 with errno.
+ * processes_read(root, limits, list, count), processes_free(list, count):
+ * Read all processes but this one below ${root}, a handle of /proc, within ${limits}, into
+ * ${*list},
+ * ${*count} of them; a process that ends meanwhile has no words.  Free what was read with
+ * processes_free.  Return 0, or -1 with errno.
  */
 int processes_read(
     int root, const struct agents_limits *limits, struct seen_process **list, size_t *count);

@@ -73,6 +73,11 @@ struct look {
 	} * held; /* memory of expanded words */
 };
 
+/**
+ * program_named(name), wrapper_named(name):
+ * Return what is known of the program ${name}, a word without a folder: what it does, or how it
+ * starts another one; or NULL.
+ */
 const struct program *program_named(const char *name);
 const struct wrapper *wrapper_named(const char *name);
 
@@ -96,10 +101,16 @@ int args_build(struct look *l, const struct shell *script, const struct shell_co
  */
 int args_join(struct look *l, const struct arg *argv, size_t n, char **out, size_t *len);
 
-/* Whether ${arg} is exactly ${text}. */
+/**
+ * arg_is(arg, text):
+ * Return whether ${arg} is exactly ${text}.
+ */
 bool arg_is(const struct arg *arg, const char *text);
 
-/* Whether ${arg} is, or abbreviates, one of the options ${longs}: " --user --group ". */
+/**
+ * option_long(arg, longs):
+ * Return whether ${arg} is, or abbreviates, one of the options ${longs}: " --user --group ".
+ */
 bool option_long(const struct arg *arg, const char *longs);
 
 /**

@@ -10,6 +10,7 @@
 
 #include "engine/worker/act.h"
 #include "engine/worker/answer.h"
+#include "engine/worker/lines.h"
 
 #define OLD_MAX 16777216 /* bytes of a file that is compared */
 
@@ -86,17 +87,6 @@ read_old(int dir, const char *name, struct change *c, struct refusal *refusal)
 	return 0;
 }
 
-static int64_t
-lines_in(const char *text, size_t len)
-{
-	int64_t n = 0;
-	size_t i;
-
-	for (i = 0; i < len; i++)
-		n += text[i] == '\n';
-	return n + (len > 0 && text[len - 1] != '\n');
-}
-
 static bool
 begins_line(const char *text, size_t at, size_t from)
 {
@@ -122,8 +112,8 @@ compare(struct change *c)
 	/* On to where lines begin in both: what follows is the same. */
 	while (a < c->old_len && !(begins_line(c->old, a, from) && begins_line(c->new, b, from)))
 		a++, b++;
-	c->removed = lines_in(c->old + from, a - from);
-	c->added = lines_in(c->new + from, b - from);
+	c->removed = lines_count(c->old + from, a - from);
+	c->added = lines_count(c->new + from, b - from);
 }
 
 /* A new file beside the old one, with its rights, whole and on the disk.  Return 0 or -1 with

@@ -101,6 +101,17 @@ lines_done(struct lines *l, const struct lines_mark *mark)
 	l->open_line = mark->open_line;
 }
 
+int64_t
+lines_count(const char *text, size_t len)
+{
+	int64_t n = 0;
+	size_t i;
+
+	for (i = 0; i < len; i++)
+		n += text[i] == '\n';
+	return n + (len > 0 && text[len - 1] != '\n');
+}
+
 void
 lines_free(struct lines *l)
 {

@@ -56,6 +56,13 @@ int lines_take(const struct lines *l, int64_t next, bool all, bool over, struct 
 void lines_done(struct lines *l, const struct lines_mark *mark);
 
 /**
+ * lines_count(text, len):
+ * Return how many lines the ${len} bytes at ${text} are; what is behind the last end of one is one
+ * more.
+ */
+int64_t lines_count(const char *text, size_t len);
+
+/**
  * lines_free(l):
  * Free what ${l} holds.
  */

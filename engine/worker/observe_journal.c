@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/worker/answer.h"
+#include "engine/worker/lines.h"
 #include "engine/worker/observe.h"
 #include "engine/worker/tool.h"
 
@@ -227,17 +228,6 @@ newest(struct tail *t, size_t *len)
 	return from;
 }
 
-static int64_t
-count_lines(const char *text, size_t len)
-{
-	int64_t n = 0;
-	size_t i;
-
-	for (i = 0; i < len; i++)
-		n += text[i] == '\n';
-	return len > 0 && text[len - 1] != '\n' ? n + 1 : n;
-}
-
 static int
 send_log(enum tool which, const char *unit, const struct observe_limits *limits,
     const struct observe_env *env, int64_t minutes, struct answer *out)
@@ -262,7 +252,7 @@ send_log(enum tool which, const char *unit, const struct observe_limits *limits,
 		return OBSERVE_FAILED;
 	}
 	text = newest(&tail, &len);
-	lines = count_lines(text, len);
+	lines = lines_count(text, len);
 	if (answer_text(out, text, len) == -1 ||
 	    answer_result(out, RESULT, "tiiii", unit, minutes, lines, (int64_t)len,
 		(int64_t)(tail.cut || lines >= limits->journal_lines)) == -1)

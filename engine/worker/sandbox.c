@@ -326,6 +326,9 @@ start_plain(const struct sandbox_plan *plan, struct sandbox_job *job, struct san
 	cgroup_make(&box->group, &caps);
 	if (!box->group.tasks)
 		sandbox_note(&box->report, "%.120s", box->group.tasks_note);
+	if (plan->backend == BACKEND_BUBBLEWRAP && plan->net != SANDBOX_NET_HOST)
+		sandbox_note(&box->report,
+		    "bubblewrap holds nothing to domains: there is no network, whatever rules allow");
 	job->group = &box->group;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == -1)
 		return refusal_errno(refusal, START, "there is no socket to hear it with");

@@ -7,7 +7,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +74,45 @@ find_program(const char *name, const char *path, char *room)
 	return NULL;
 }
 
+/* Return whether ${pid} ends with 0 in its time; it is gone in any case. */
+static bool
+ends_well(pid_t pid)
+{
+	struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, pid, 0U), .events = POLLIN};
+	int status = -1;
+
+	if (end.fd == -1 || poll(&end, 1, BACKEND_PROBE_MS) != 1)
+		kill(pid, SIGKILL);
+	if (end.fd != -1)
+		close(end.fd);
+	while (waitpid(pid, &status, 0) == -1 && errno == EINTR)
+		continue;
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/* Have bwrap make a sandbox, for a program that does nothing. */
+static bool
+bubblewrap_works(const char *bwrap)
+{
+	static const char *const words[] = {"bwrap", "--die-with-parent", "--new-session",
+	    "--unshare-user", "--unshare-pid", "--unshare-net", "--cap-drop", "ALL", "--ro-bind",
+	    "/", "/", "--", "/bin/true", NULL};
+	char *const env[] = {NULL};
+	posix_spawn_file_actions_t to;
+	pid_t pid = -1;
+	int fd, rc;
+
+	if (posix_spawn_file_actions_init(&to) != 0)
+		return false;
+	rc = posix_spawn_file_actions_addopen(&to, 0, "/dev/null", O_RDWR, 0);
+	for (fd = 1; rc == 0 && fd < 3; fd++)
+		rc = posix_spawn_file_actions_adddup2(&to, 0, fd);
+	if (rc == 0)
+		rc = posix_spawn(&pid, bwrap, &to, NULL, (char *const *)(uintptr_t)words, env);
+	posix_spawn_file_actions_destroy(&to);
+	return rc == 0 && ends_well(pid);
+}
+
 void
 sandbox_facts(struct sandbox_facts *facts, const char *path, char *room)
 {
@@ -82,6 +123,8 @@ sandbox_facts(struct sandbox_facts *facts, const char *path, char *room)
 	memset(facts, 0, sizeof(*facts));
 	facts->namespaces = can_make_namespace();
 	facts->bubblewrap = find_program("bwrap", path, room);
+	facts->bubblewrap_fails =
+	    !facts->namespaces && facts->bubblewrap != NULL && !bubblewrap_works(facts->bubblewrap);
 	if ((fd = open("/proc/version", O_RDONLY | O_CLOEXEC)) != -1) {
 		n = read(fd, text, sizeof(text) - 1);
 		close(fd);
@@ -92,8 +135,10 @@ sandbox_facts(struct sandbox_facts *facts, const char *path, char *room)
 }
 
 static void
-record_none(const struct sandbox_wsl *wsl, struct sandbox_record *r)
+record_none(const struct sandbox_facts *facts, struct sandbox_record *r)
 {
+	const struct sandbox_wsl *wsl = &facts->wsl;
+
 	*r = (struct sandbox_record){.backend = BACKEND_NONE,
 	    .name = wsl->wsl ? "wsl" : "none",
 	    .fallback = true,
@@ -105,7 +150,8 @@ record_none(const struct sandbox_wsl *wsl, struct sandbox_record *r)
 		    wsl->wsl2 ? 2 : 1);
 	else
 		snprintf(r->message, sizeof(r->message),
-		    "nothing confines a program here: neither user namespaces nor bwrap");
+		    "nothing confines a program here: neither user namespaces nor bwrap%s",
+		    facts->bubblewrap_fails ? ", which is there and makes no sandbox" : "");
 }
 
 static void
@@ -133,10 +179,24 @@ sandbox_backend_best(const struct sandbox_facts *facts, struct sandbox_record *r
 {
 	if (facts->namespaces)
 		record_native(record);
-	else if (facts->bubblewrap != NULL)
+	else if (facts->bubblewrap != NULL && !facts->bubblewrap_fails)
 		record_bubblewrap(facts, record);
 	else
-		record_none(&facts->wsl, record);
+		record_none(facts, record);
+}
+
+static int
+refuse_native(const struct sandbox_facts *facts, struct refusal *refusal)
+{
+	if (facts->wsl.wsl && !facts->wsl.wsl2)
+		return refusal_set(refusal, "sandbox.userns",
+		    "this is WSL 1, which has no user namespaces, and nothing runs without one: WSL 2 has them"
+		    " (wsl --set-version)");
+	return refusal_set(refusal, "sandbox.userns",
+	    "no user namespace can be made here, and nothing runs without one%s",
+	    facts->bubblewrap != NULL && !facts->bubblewrap_fails
+		? "; bwrap is here and is able to: --backend bubblewrap"
+		: "");
 }
 
 int
@@ -145,11 +205,7 @@ sandbox_backend_choose(const char *want, const struct sandbox_facts *facts,
 {
 	if (want == NULL || strcmp(want, "native") == 0) {
 		if (!facts->namespaces)
-			return refusal_set(refusal, "sandbox.userns",
-			    "no user namespace can be made here, and nothing runs without one%s",
-			    facts->bubblewrap != NULL
-				? "; bwrap is here and may be able to: --backend bubblewrap"
-				: "");
+			return refuse_native(facts, refusal);
 		record_native(record);
 		return 0;
 	}
@@ -157,11 +213,14 @@ sandbox_backend_choose(const char *want, const struct sandbox_facts *facts,
 		if (facts->bubblewrap == NULL)
 			return refusal_set(
 			    refusal, "sandbox.backend", "bwrap is not installed on this machine");
+		if (facts->bubblewrap_fails)
+			return refusal_set(refusal, "sandbox.backend",
+			    "bwrap is installed, and can make no sandbox on this machine");
 		record_bubblewrap(facts, record);
 		return 0;
 	}
 	if (strcmp(want, "none") == 0) {
-		record_none(&facts->wsl, record);
+		record_none(facts, record);
 		return 0;
 	}
 	return refusal_set(refusal, "usage.wrong", "a backend is native, bubblewrap or none");
@@ -218,6 +277,27 @@ setenv_words(struct words *w, const char *variable)
 	w->left -= n + 1;
 }
 
+/* Where ${path}, which lies in the source of ${p}, is inside; in the room unless it is its own
+ * name. */
+static const char *
+place_inside(struct words *w, const struct sandbox_path *p, const char *path)
+{
+	const char *rest = path + strlen(p->source);
+	char *out = w->room;
+	int n;
+
+	if (strcmp(p->source, p->target) == 0)
+		return path;
+	n = snprintf(out, w->left, "%s%s", p->target, rest);
+	if (n < 0 || (size_t)n >= w->left) {
+		w->full = true;
+		return path;
+	}
+	w->room += n + 1;
+	w->left -= (size_t)n + 1;
+	return out;
+}
+
 static void
 path_words(struct words *w, const struct sandbox_path *p)
 {
@@ -261,47 +341,86 @@ fixed_words(struct words *w, const struct sandbox_plan *plan)
 		word(w, "--unshare-net");
 }
 
+/* Is what is seen at ${path} shown there by another name than it has outside? */
+static bool
+is_moved(const struct sandbox_plan *plan, const char *path)
+{
+	const struct sandbox_path *p, *at = NULL;
+	size_t i;
+
+	for (i = 0; i < plan->path_count; i++) {
+		p = &plan->paths[i];
+		if (p->kind <= SANDBOX_WRITE && sandbox_within(path, p->target) &&
+		    (at == NULL || strlen(p->target) > strlen(at->target)))
+			at = p;
+	}
+	return at != NULL && strcmp(at->source, at->target) != 0;
+}
+
 /* What hides or keeps comes behind all that it could lie in; there it has one name for both sides.
  */
 static int
 paths_fit(const struct sandbox_plan *plan, struct refusal *refusal)
 {
+	enum sandbox_kind kind;
 	size_t i;
 
 	for (i = 0; i < plan->path_count; i++) {
-		if (plan->paths[i].kind == SANDBOX_EFFECT)
+		kind = plan->paths[i].kind;
+		if (kind == SANDBOX_EFFECT)
 			return refusal_set(
 			    refusal, "sandbox.backend", "bubblewrap cannot gather changes");
-		if (plan->paths[i].kind == SANDBOX_SHOW)
+		if (kind == SANDBOX_SHOW)
 			return refusal_set(refusal, "sandbox.backend",
 			    "bubblewrap cannot show a part of what is hidden");
-		if (plan->paths[i].kind == SANDBOX_SOCKET)
+		if (kind == SANDBOX_SOCKET)
 			return refusal_set(refusal, "sandbox.backend",
 			    "sockets are shown only in a sandbox of our own");
-		if (plan->paths[i].kind <= SANDBOX_WRITE &&
-		    strcmp(plan->paths[i].source, plan->paths[i].target) != 0)
+		if ((kind == SANDBOX_HIDE || kind == SANDBOX_KEEP) &&
+		    is_moved(plan, plan->paths[i].target))
 			return refusal_set(refusal, "sandbox.backend",
-			    "with bubblewrap a path has the same name inside");
+			    "with bubblewrap what is hidden or kept has the same name inside");
 	}
 	return 0;
 }
 
-/* Return whether the folder ${path} lies in something that the plan shows. */
-static bool
-is_seen(const struct sandbox_plan *plan, const char *path)
+/* Wherever the folder ${path} is seen by the plan there is an empty one. */
+static void
+forbid_words(struct words *w, const struct sandbox_plan *plan, const char *path)
 {
 	const struct sandbox_path *p;
-	size_t i, n;
+	size_t i;
 
 	for (i = 0; i < plan->path_count; i++) {
 		p = &plan->paths[i];
-		if (p->kind > SANDBOX_WRITE)
-			continue;
-		n = strlen(p->target);
-		if (strncmp(path, p->target, n) == 0 && (path[n] == '/' || path[n] == '\0'))
-			return true;
+		if (p->kind <= SANDBOX_WRITE && sandbox_within(path, p->source))
+			words(w, "--tmpfs", place_inside(w, p, path), NULL);
 	}
-	return false;
+}
+
+static int
+by_target(const void *a, const void *b)
+{
+	const struct sandbox_path *const *one = a, *const *other = b;
+
+	return strcmp((*one)->target, (*other)->target);
+}
+
+/* What is shown, then what hides or keeps; each behind what it lies in. */
+static void
+paths_words(struct words *w, const struct sandbox_plan *plan)
+{
+	const struct sandbox_path *sorted[SANDBOX_PATHS_MAX] = {NULL};
+	size_t i;
+	int late;
+
+	for (i = 0; i < plan->path_count; i++)
+		sorted[i] = &plan->paths[i];
+	qsort(sorted, plan->path_count, sizeof(sorted[0]), by_target);
+	for (late = 0; late < 2; late++)
+		for (i = 0; i < plan->path_count; i++)
+			if ((sorted[i]->kind > SANDBOX_LINK) == late)
+				path_words(w, sorted[i]);
 }
 
 int
@@ -310,19 +429,16 @@ sandbox_bubblewrap(const struct sandbox_plan *plan, const char *executable, cons
 {
 	struct words w = {.argv = argv, .room = room, .left = size};
 	size_t i;
-	int late;
 
+	if (plan->path_count > SANDBOX_PATHS_MAX)
+		return refusal_set(refusal, "sandbox.backend", "there are too many paths");
 	if (paths_fit(plan, refusal) == -1)
 		return -1;
 	word(&w, executable);
 	fixed_words(&w, plan);
-	for (late = 0; late < 2; late++)
-		for (i = 0; i < plan->path_count; i++)
-			if ((plan->paths[i].kind > SANDBOX_LINK) == late)
-				path_words(&w, &plan->paths[i]);
+	paths_words(&w, plan);
 	for (i = 0; i < plan->forbidden_count; i++)
-		if (is_seen(plan, plan->forbidden[i]))
-			words(&w, "--tmpfs", plan->forbidden[i], NULL);
+		forbid_words(&w, plan, plan->forbidden[i]);
 	words(&w, "--chdir", plan->cwd, "--clearenv");
 	for (i = 0; plan->env[i] != NULL; i++)
 		setenv_words(&w, plan->env[i]);

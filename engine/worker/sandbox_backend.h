@@ -12,6 +12,7 @@
 #define BACKEND_KERNEL_MAX 256
 #define BACKEND_PATH_MAX   4096
 #define BACKEND_ARGV_MAX   1024
+#define BACKEND_PROBE_MS   2000
 
 /* What /proc/version says about Windows Subsystem for Linux. */
 struct sandbox_wsl {
@@ -24,6 +25,7 @@ struct sandbox_wsl {
 struct sandbox_facts {
 	bool namespaces;        /* user namespaces can be made: sandbox_can */
 	const char *bubblewrap; /* where bwrap is; NULL: nowhere */
+	bool bubblewrap_fails;  /* and it was seen to make no sandbox either */
 	struct sandbox_wsl wsl;
 };
 
@@ -50,7 +52,9 @@ void sandbox_wsl_parse(const char *text, struct sandbox_wsl *wsl);
 /**
  * sandbox_facts(facts, path, room):
  * Look at this machine: whether user namespaces can be made, where bwrap is on ${path} (as the
- * variable PATH), what kernel it is.  ${room} holds BACKEND_PATH_MAX bytes for the answer.
+ * variable PATH), what kernel it is.  Where no namespaces can be made, bwrap is run to see whether
+ * it can: it may have rights of its own; that takes at most BACKEND_PROBE_MS.  ${room} holds
+ * BACKEND_PATH_MAX bytes for the answer.
  */
 void sandbox_facts(struct sandbox_facts *facts, const char *path, char *room);
 
@@ -58,7 +62,8 @@ void sandbox_facts(struct sandbox_facts *facts, const char *path, char *room);
  * sandbox_backend_choose(want, facts, record, refusal):
  * Choose by ${facts} what ${want} names: "native" (or NULL), "bubblewrap" or "none".  Nothing is
  * taken that was not asked for, and none is never the answer to another name.  Return 0 with
- * ${record}, or -1 with ${refusal} sandbox.userns, sandbox.backend or usage.wrong.
+ * ${record}, or -1 with ${refusal} sandbox.userns (native cannot be; WSL 1 is named),
+ * sandbox.backend (bwrap is not here, or makes no sandbox) or usage.wrong.
  */
 int sandbox_backend_choose(const char *want, const struct sandbox_facts *facts,
     struct sandbox_record *record, struct refusal *refusal);
@@ -76,7 +81,8 @@ void sandbox_backend_best(const struct sandbox_facts *facts, struct sandbox_reco
  * ${plan}; texts that are not the plan's own lie in ${room}, ${size} bytes.  A new session, user
  * and cgroup namespaces, and no capability, beyond what the plan says; what is hidden or kept is
  * mounted over, after what it lies in.  Return the number of words; or -1 with ${refusal}
- * sandbox.backend: it cannot gather changes, or the plan is too long.
+ * sandbox.backend: it cannot gather changes, show a part of what is hidden, or a socket; hide or
+ * keep what has another name inside; or the plan is too long.
  */
 int sandbox_bubblewrap(const struct sandbox_plan *plan, const char *executable, const char **argv,
     char *room, size_t size, struct refusal *refusal);

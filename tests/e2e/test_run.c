@@ -10,6 +10,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
+#include <pwd.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -408,8 +409,8 @@ denied_says_why(void **state)
 	close(listener);
 }
 
-/* RU-13: no rule, and a blank one, are no network; a rule is what it names; all is all that is
- * public. */
+/* RU-13, SEG-02: no rule, and a blank one, are no network; a rule is what it names; all is all that
+ * is public. */
 static void
 network_is_what_was_allowed(void **state)
 {
@@ -821,6 +822,36 @@ folder_home_and_system(void **state)
 	unsetenv("BASTION_TEST_SECRET");
 }
 
+/* RF-12: whatever HOME says, the home that the machine's list has is no project, and its keys are
+ * hidden. */
+static void
+home_is_no_variables_word(void **state)
+{
+	const struct passwd *pw = getpwuid(geteuid());
+	char command[512], path[PATH_MAX];
+	FILE *f;
+
+	(void)state;
+	needs_namespaces();
+	/* One for the test, where the person's is. */
+	if (pw == NULL || strcmp(pw->pw_dir, "/") == 0 ||
+	    mount("tmpfs", pw->pw_dir, "tmpfs", 0, NULL) != 0)
+		skip();
+	snprintf(path, sizeof(path), "%s/.ssh", pw->pw_dir);
+	assert_int_equal(mkdir(path, 0700), 0);
+	snprintf(path, sizeof(path), "%s/.ssh/id_rsa", pw->pw_dir);
+	assert_non_null(f = fopen(path, "w"));
+	fputs("canary\n", f);
+	fclose(f);
+	snprintf(command, sizeof(command), "cat %s/.ssh/*; test ! -e %s/.ssh/id_rsa && pwd",
+	    pw->pw_dir, pw->pw_dir);
+	assert_int_equal(chdir(pw->pw_dir), 0);
+	RUN(0, s.dir, command, "--no-net");
+	RUN(0, "", command, "--no-net", "--rw", pw->pw_dir);
+	assert_int_equal(chdir(project), 0);
+	assert_int_equal(umount2(pw->pw_dir, MNT_DETACH), 0);
+}
+
 static void
 exit_codes_pass(void **state)
 {
@@ -856,13 +887,143 @@ no_namespaces_no_run(void **state)
 	needs_namespaces();
 	assert_non_null(realpath(program_path(), path));
 	snprintf(command, sizeof(command),
-	    "export BASTION_STATE=/tmp/s BASTION_RUN=/tmp/r ASAN_OPTIONS=detect_leaks=0; %s run -- touch /tmp/ran; echo $?; ls /tmp",
+	    "export BASTION_STATE=/tmp/s BASTION_RUN=/tmp/r ASAN_OPTIONS=detect_leaks=0;"
+	    " unset BASTION_SANDBOXED; %s run -- touch /tmp/ran; echo $?; ls /tmp",
 	    path);
 	run(command, "--ro", path, (char *)NULL);
 	if (strncmp(p.out, "3\n", 2) != 0 || strstr(p.out, "ran") != NULL ||
 	    strstr(p.err, "user.max_user_namespaces") == NULL)
 		failed(command);
 	program_free(&p);
+}
+
+/*
+ * RU-14: with bubblewrap a program that domains were allowed to has no network, no proxy in its
+ * environment and no lane; which is said. RU-15: as where none was allowed.
+ */
+static void
+bubblewrap_has_no_lane(void **state)
+{
+	static const char looks[] =
+	    "env | grep -ic proxy; grep -c : /proc/net/dev; curl -sS -m 5 http://" NETNS_SITE
+	    ":8080/page;"
+	    " echo $BASTION_SANDBOXED $BASTION_SANDBOX_BACKEND; touch made && pwd; exit 5";
+	char expected[256];
+	int allowed;
+
+	(void)state;
+	needs_namespaces();
+	if (system("command -v bwrap >/dev/null") != 0)
+		skip();
+	snprintf(expected, sizeof(expected), "0\n1\n1 bubblewrap\n%s\n", project);
+	for (allowed = 0; allowed < 2; allowed++) {
+		run(looks, "--backend", "bubblewrap", allowed ? "--allow" : NULL, "*",
+		    (char *)NULL);
+		if (p.code != 5 || strcmp(p.out, expected) != 0 ||
+		    strstr(p.err, "there is no network, whatever rules allow") == NULL)
+			failed(p.out);
+		program_free(&p);
+		assert_int_equal(unlink("made"), 0);
+		assert_int_equal(
+		    scratch_value(&s,
+			"SELECT count(*) FROM sandbox_run WHERE id = (SELECT max(id)"
+			" FROM sandbox_run) AND backend = 'bubblewrap' AND net = 'none'"
+			" AND notes LIKE '%no network%' AND id NOT IN"
+			" (SELECT run_id FROM egress_flow WHERE run_id IS NOT NULL)"),
+		    1);
+	}
+	/* What it cannot do is refused, and nothing takes its place. */
+	RUN(3, "sandbox.backend", "touch ran", "--backend", "bubblewrap", "--publish", "0:3000");
+	RUN(2, "run.inspect", "touch ran", "--backend", "bubblewrap", "--inspect");
+	RUN(126, "sandbox.none", "touch ran", "--backend", "none");
+	RUN(2, "usage.wrong", "touch ran", "--backend", "docker");
+	assert_int_equal(access("ran", F_OK), -1);
+	/* The state is not there, by whatever name. */
+	snprintf(expected, sizeof(expected), "ls -A %.100s | wc -l", s.home.state);
+	RUN(0, "0", expected, "--backend", "bubblewrap", "--rw", s.dir);
+}
+
+#define INSIDE                                                                                \
+	"readlink /proc/self/ns/user; readlink /proc/self/ns/pid; echo $BASTION_SANDBOX_RUN;" \
+	" echo $GIVEN"
+
+/*
+ * RE-07: a run within a run is held by the sandbox that is there, which is the run of the row: its
+ * name inside and its namespaces say so. It is not held closer, and asks for no state of its own.
+ */
+static void
+within_a_run(void **state)
+{
+	char command[3 * PATH_MAX], path[PATH_MAX], sql[512], user[64], pid[64], nonce[64];
+
+	(void)state;
+	needs_namespaces();
+	assert_non_null(realpath(program_path(), path));
+	snprintf(command, sizeof(command),
+	    "export ASAN_OPTIONS=detect_leaks=0; %s run --allow '*' --env GIVEN=given -- sh -c '" INSIDE
+	    "'; " INSIDE "; find ~ /tmp -name bastion.db",
+	    path);
+	run(command, "--ro", path, (char *)NULL);
+	if (p.code != 0 || strstr(p.err, "this is a sandbox already") == NULL)
+		failed(command);
+	assert_int_equal(
+	    sscanf(p.out, "user:[%63[0-9]] pid:[%63[0-9]] %63s given", user, pid, nonce), 3);
+	snprintf(sql, sizeof(sql), "user:[%s]\npid:[%s]\n%s\ngiven\nuser:[%s]\npid:[%s]\n%s\n\n",
+	    user, pid, nonce, user, pid, nonce);
+	assert_string_equal(p.out, sql);
+	program_free(&p);
+	snprintf(sql, sizeof(sql),
+	    "SELECT count(*) FROM sandbox_run WHERE nonce = '%s' AND user_ns = %s AND pid_ns = %s",
+	    nonce, user, pid);
+	assert_int_equal(scratch_value(&s, sql), 1);
+	snprintf(command, sizeof(command),
+	    "export ASAN_OPTIONS=detect_leaks=0; for o in --no-net --deny=x.example --ro=/usr "
+	    "--inspect; do %s run $o -- touch ran; echo $?; done; %s run --quiet -- sh -c 'exit 9'",
+	    path, path);
+	run(command, "--ro", path, (char *)NULL);
+	if (p.code != 9 || strcmp(p.out, "2\n2\n2\n2\n") != 0 ||
+	    strstr(p.err, "narrower from within: --no-net [run.within]") == NULL ||
+	    strstr(p.err, "sandbox already:") != NULL)
+		failed(command);
+	assert_int_equal(access("ran", F_OK), -1);
+	program_free(&p);
+}
+
+/*
+ * RE-06: without the markers a program is confined. The markers alone, outside, change nothing of
+ * that, nor does the name of a run that is no more.
+ */
+static void
+markers_prove_nothing(void **state)
+{
+	static const char says[] =
+	    "grep -c 'NoNewPrivs:.1' /proc/self/status; readlink /proc/self/ns/pid;"
+	    " echo $BASTION_SANDBOX_RUN";
+	char outside[64], line[256], nonce[64];
+	ssize_t n = readlink("/proc/self/ns/pid", outside, sizeof(outside) - 1);
+	int marked;
+
+	(void)state;
+	needs_namespaces();
+	outside[n > 0 ? n : 0] = '\0';
+	scratch_text(&s, "SELECT max(nonce) FROM sandbox_run", nonce, sizeof(nonce));
+	for (marked = 0; marked < 2; marked++) {
+		if (marked) {
+			setenv("BASTION_SANDBOXED", "1", 1);
+			setenv("BASTION_SANDBOX_BACKEND", "native", 1);
+			setenv("BASTION_SANDBOX_RUN", nonce, 1);
+		}
+		run(says, "--no-net", (char *)NULL);
+		if (p.code != 0 || strncmp(p.out, "1\npid:", 6) != 0 ||
+		    strstr(p.out, outside) != NULL || strstr(p.err, "sandbox already") != NULL)
+			failed(says);
+		snprintf(line, sizeof(line), "\n%s\n", nonce);
+		assert_null(strstr(p.out, line));
+		program_free(&p);
+	}
+	unsetenv("BASTION_SANDBOXED");
+	unsetenv("BASTION_SANDBOX_BACKEND");
+	unsetenv("BASTION_SANDBOX_RUN");
 }
 
 /* No daemon, and no state yet. */
@@ -947,16 +1108,19 @@ asked_once(void **state)
 {
 	(void)state;
 	needs_namespaces();
-	talk("--ask", "for i in 1 2 3; do curl -sS http://site.example.test:8080/page & done; wait;"
-		      " curl -sS http://site.example.test:8080/page; echo all");
+	/* Were there another question, it would wait for an answer that nobody types. */
+	talk("--ask",
+	    "for i in $(seq 25); do curl -sS http://site.example.test:8080/page >/tmp/$i & done; wait;"
+	    " curl -sS http://site.example.test:8080/page >/tmp/26;"
+	    " echo $(cat /tmp/[0-9]* | grep -c 'from the site') arrived");
 	program_expect(&t, "may it reach site.example.test:8080?");
 	program_type(&t, "y");
-	program_expect(&t, "from the site");
-	program_expect(&t, "from the site");
-	program_expect(&t, "from the site");
-	program_expect(&t, "from the site");
-	program_expect(&t, "all");
+	program_expect(&t, "26 arrived");
 	assert_int_equal(program_over(&t), 0);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM egress_rule WHERE suffix = 'site.example.test'"
+			      " AND run_id = (SELECT max(id) FROM sandbox_run)"),
+	    1);
 	talk("--ask", "curl -sS --cacert c https://site.example.test:8443/page;"
 		      " curl -sS http://site.example.test:8080/page; echo over");
 	program_expect(&t, "site.example.test:8443?");
@@ -979,7 +1143,10 @@ asked_once(void **state)
 	    0);
 }
 
-/* SEG-11: who does not answer in time has said no. */
+/*
+ * SEG-11: who does not answer in time has said no. SEG-12: and is not asked any more: what is typed
+ * then is the program's, and allows nothing.
+ */
 static void
 asked_too_long(void **state)
 {
@@ -987,15 +1154,53 @@ asked_too_long(void **state)
 	needs_namespaces();
 	assert_int_equal(
 	    scratch_sql(&s, "UPDATE setting SET value = 100 WHERE name = 'run.ask_ms'"), 0);
-	talk("--ask", "curl -sS http://other.example.test:8080/page; echo over");
+	talk("--ask",
+	    "curl -sS http://other.example.test:8080/page; echo over; read -r x; echo got-$x;"
+	    " curl -sS http://other.example.test:8080/page; echo done");
 	program_expect(&t, "may it reach other.example.test:8080?");
 	program_expect(&t, "egress.denied");
 	program_expect(&t, "over");
+	program_type(&t, "y\n");
+	program_expect(&t, "got-y");
+	program_expect(&t, "egress.denied");
+	program_expect(&t, "done");
 	assert_int_equal(program_over(&t), 0);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM egress_rule"
+			      " WHERE suffix = 'other.example.test' AND verdict = 'allow'"),
+	    0);
 	program_run(&p, &s, NULL, (const char *const[]){"run", "--ask", "--", "true", NULL});
 	/* A test may have a terminal of its own. */
 	assert_true(p.code == 0 || p.code == 3);
 	program_free(&p);
+}
+
+/* CEG-5: a rule that is made, or forgotten, while a program runs holds for its next connection. */
+static void
+rules_hold_at_once(void **state)
+{
+	struct egress_rule rule = {.uid = -1, .suffix = SITE, .port = 8080};
+	int64_t id;
+
+	(void)state;
+	needs_namespaces();
+	scratch_open(&s, ROLE_PERSON);
+	egress_rule_forget(s.db, 0, SITE, &id);
+	talk("--quiet", "while read -r x; do curl -sS http://" SITE ":8080/page; done");
+	program_type(&t, "\n");
+	program_expect(&t, "egress.unknown");
+	assert_int_equal(egress_rule_make(s.db, &rule, &id), 0);
+	program_type(&t, "\n");
+	program_expect(&t, "from the site");
+	rule.deny = true;
+	assert_int_equal(egress_rule_make(s.db, &rule, &id), 0);
+	program_type(&t, "\n");
+	program_expect(&t, "egress.denied");
+	assert_int_equal(egress_rule_forget(s.db, 0, SITE, &id), 0);
+	program_type(&t, "\n");
+	program_expect(&t, "egress.unknown");
+	program_type(&t, "\004");
+	program_over(&t);
 }
 
 /* Nothing is left: not a connection, not a rule, not a run. */
@@ -1034,13 +1239,18 @@ main(void)
 	    cmocka_unit_test(static_program_is_held),
 	    cmocka_unit_test(bastion_is_invisible),
 	    cmocka_unit_test(folder_home_and_system),
+	    cmocka_unit_test(home_is_no_variables_word),
 	    cmocka_unit_test(exit_codes_pass),
 	    cmocka_unit_test(no_namespaces_no_run),
+	    cmocka_unit_test(bubblewrap_has_no_lane),
+	    cmocka_unit_test(within_a_run),
+	    cmocka_unit_test(markers_prove_nothing),
 	    cmocka_unit_test(state_is_made),
 	    cmocka_unit_test(terminal_is_the_programs),
 	    cmocka_unit_test(jobs_and_signals),
 	    cmocka_unit_test(asked_once),
 	    cmocka_unit_test(asked_too_long),
+	    cmocka_unit_test(rules_hold_at_once),
 	    cmocka_unit_test(nothing_is_left),
 	};
 

@@ -539,23 +539,40 @@ off_is_off(void **state)
 	rig_stop(&s);
 }
 
-/* SOCKS is looked into as well; who does not wait for the tunnel is told. */
+/* A tunnel to the site by SOCKS, with the lane's own handshake in it. */
+static struct end
+socks_to_site(void)
+{
+	unsigned char ask[] = {5, 1, 0, 5, 1, 0, 1, 198, 51, 100, 8, 0, 0}, reply[12];
+	struct end e;
+	int fd = rig_dial(rig_socks);
+
+	ask[11] = (unsigned char)(port >> 8);
+	ask[12] = (unsigned char)port;
+	rig_send(fd, ask, sizeof(ask));
+	assert_int_equal(recv(fd, reply, sizeof(reply), MSG_WAITALL), 12);
+	assert_int_equal(reply[3], 0);
+	assert_int_equal(shake(&e, fd, rig_pem, NETNS_SITE, NULL), 0);
+	return e;
+}
+
+/* MI-11: SOCKS is looked into as well, and another Host in its tunnel is refused. Who does not wait
+ * for the tunnel is told. */
 static void
 socks_is_looked_into(void **state)
 {
-	unsigned char ask[] = {5, 1, 0, 5, 1, 0, 1, 198, 51, 100, 8, 0, 0}, reply[12];
 	struct end client, server;
 	int fd;
 
 	(void)state;
 	begin();
-	ask[11] = (unsigned char)(port >> 8);
-	ask[12] = (unsigned char)port;
-	fd = rig_dial(rig_socks);
-	rig_send(fd, ask, sizeof(ask));
-	assert_int_equal(recv(fd, reply, sizeof(reply), MSG_WAITALL), 12);
-	assert_int_equal(reply[3], 0);
-	assert_int_equal(shake(&client, fd, rig_pem, NETNS_SITE, NULL), 0);
+	client = socks_to_site();
+	say(&client, "GET / HTTP/1.1\r\nHost: " NAME ":%u\r\n\r\n");
+	assert_memory_equal(hear(&client, NULL), "HTTP/1.1 403 ", 13);
+	assert_non_null(strstr(out, "egress.fronted"));
+	end_close(&client);
+	assert_false(rig_contacted(site));
+	client = socks_to_site();
 	say(&client, "GET / HTTP/1.1\r\n\r\n");
 	server = server_of(site_end);
 	hear(&server, "\r\n\r\n");

@@ -328,6 +328,36 @@ this_machine_is_not_reached(void **state)
 	rig_stop(&s);
 }
 
+/* EG-78: what serves models on this machine and its networks is reached by no lane, whatever is
+ * allowed to whom, and nobody dials it. */
+static void
+models_are_not_reached(void **state)
+{
+	static const char *const hosts[] = {"127.0.0.1", "localhost", "192.168.50.7", "[::1]"};
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(11434)};
+	int local = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	size_t i;
+
+	(void)state;
+	begin(NULL);
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(bind(local, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(local, 8), 0);
+	for (i = 0; i < sizeof(hosts) / sizeof(hosts[0]); i++) {
+		snprintf(request, sizeof(request),
+		    "POST http://%s:11434/api/pull HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}",
+		    hosts[i]);
+		rig_ask(rig_http, request, out, sizeof(out));
+		refused_as(out, 403, "[egress.");
+	}
+	assert_false(rig_contacted(local));
+	close(local);
+	rig_until(&s, 4,
+	    "SELECT count(*) FROM egress_flow WHERE port = 11434 AND state = 'refused'"
+	    " AND dialled IS NULL");
+	rig_stop(&s);
+}
+
 /* EG-113: EG-114: EG-125: nobody listens: 502, without our header. SEG-06: SEG-07: SEG-14: no rule:
  * 403. */
 static void
@@ -499,6 +529,38 @@ socks_tunnels(void **state)
 	close(fd);
 	rig_until(
 	    &s, 1, "SELECT count(*) FROM egress_flow WHERE surface = 'socks5' AND state = 'done'");
+	rig_stop(&s);
+}
+
+/* SK-12: a rule that names an address of IPv6 allows it, whether somebody listens there or not; no
+ * rule opens this machine. */
+static void
+socks_by_ipv6(void **state)
+{
+	unsigned char ask[22] = {5, 1, 0, 4};
+	int fd, at;
+
+	(void)state;
+	begin("UPDATE egress_rule SET state = 'dropped', dropped_at = now_ms();"
+	      "INSERT INTO egress_rule (verdict, suffix, made_at, made_by_uid) VALUES"
+	      " ('allow', '" NETNS_SIX "', 1, 0), ('allow', '::1', 1, 0)");
+	at = netns_listen(NETNS_SIX, &port);
+	inet_pton(AF_INET6, NETNS_SIX, ask + 4);
+	ask[20] = (unsigned char)(port >> 8);
+	ask[21] = (unsigned char)port;
+	assert_int_equal(socks(ask, sizeof(ask), &fd), 0);
+	close(fd);
+	close(at);
+	ask[20] = 0;
+	ask[21] = 9;
+	assert_int_equal(socks(ask, sizeof(ask), &fd), 1);
+	close(fd);
+	ask[19] = 9;
+	assert_int_equal(socks(ask, sizeof(ask), &fd), 2);
+	close(fd);
+	inet_pton(AF_INET6, "::1", ask + 4);
+	assert_int_equal(socks(ask, sizeof(ask), &fd), 2);
+	close(fd);
 	rig_stop(&s);
 }
 
@@ -1026,11 +1088,13 @@ main(void)
 	    cmocka_unit_test_setup_teardown(a_second_request_reaches_nobody, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(a_body_ends_where_it_ends, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(this_machine_is_not_reached, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(models_are_not_reached, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(refusals_say_why, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(what_is_no_request_is_closed, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(broken_answers_are_not_passed_on, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(ends_come_through, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(socks_tunnels, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(socks_by_ipv6, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(socks_speaks_little, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(socks_names_are_read_strictly, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(slow_heads_are_closed, set_up, tear_down),

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <pwd.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -420,6 +421,211 @@ the_verb_of_the_policy(void **state)
 	program_free(&p);
 }
 
+/* Have a shell run ${command} on a machine that is ${poor}; return what it says. */
+static const char *
+on_a_machine(const char *poor, const char *command)
+{
+	static char said[16384];
+	char line[4 * PLACE_MAX];
+	size_t n;
+	FILE *f;
+
+	snprintf(line, sizeof(line),
+	    "export BASTION_STATE=%s BASTION_RUN=%s HOME=%s; cd /var; unshare -Urm sh -ec '%s\n"
+	    "PATH=$WAY exec \"$@\"' sh %s sandbox %s >%s/said 2>&1",
+	    s.home.state, s.home.run, s.dir, poor, program_path(), command, s.dir);
+	if (system(line) != 0)
+		print_message("%s\n", line);
+	snprintf(line, sizeof(line), "%s/said", s.dir);
+	assert_non_null(f = fopen(line, "r"));
+	n = fread(said, 1, sizeof(said) - 1, f);
+	fclose(f);
+	said[n] = '\0';
+	return said;
+}
+
+#define NO_USERNS "echo 0 >/proc/sys/user/max_user_namespaces;"
+#define FORBIDS   "the setting sandbox.unconfined forbids"
+
+/*
+ * BK-01: what confines programs here is said, without a warning. BK-05 BK-06 SC-04: so is that
+ * nothing does: what is left are the guards of the policy, or not even these where it is switched
+ * off.
+ */
+static void
+the_truth_about_the_machine(void **state)
+{
+	static const char *const guards[] = {
+	    "policy_evaluation", "destructive_shell_guard", "network_guard", "workspace_guard"};
+	const char *said;
+	char line[64], json[64];
+	size_t i;
+
+	(void)state;
+	if (system("unshare -Urm true 2>/dev/null") != 0)
+		skip();
+	said = on_a_machine("WAY=$PATH", "policy --effective");
+	has(said, "backend                    native\n");
+	has(said, "backend_fallback           0\n");
+	has(said, "support_level              native\n");
+	has(said, "scoped_egress              native\n");
+	has(said, "programs run in a sandbox: native\n");
+	assert_null(strstr(said, "warning"));
+	said = on_a_machine(NO_USERNS "WAY=/nowhere", "policy --effective --json");
+	has(said, "\"mode\",\"value\":\"enforce\"");
+	has(said, "\"write_roots\",\"value\":\"/var\"");
+	has(said, "\"backend\",\"value\":\"none\"");
+	has(said, "\"backend_fallback\",\"value\":\"1\"");
+	has(said, "\"support_level\",\"value\":\"policy-only\"");
+	has(said, "\"process_isolation\",\"value\":\"unavailable\"");
+	has(said, "\"restriction\",\"value\":\"tools change nothing outside the write roots\"");
+	has(said, "and nothing confines a program");
+	has(said,
+	    "\"warning\",\"value\":\"nothing confines a program here: neither user namespaces nor bwrap\"");
+	has(said, FORBIDS);
+	for (i = 0; i < 4; i++) {
+		snprintf(json, sizeof(json), "\"%s\",\"value\":\"enabled\"", guards[i]);
+		has(said, json);
+	}
+	has(on_a_machine(NO_USERNS "WAY=/nowhere", "explain --command true"),
+	    "held by   nothing confines a program here");
+	assert_int_equal(policy_set(s.db, "mode", false, "disabled"), 0);
+	said = on_a_machine(NO_USERNS "WAY=/nowhere", "policy --effective");
+	has(said, "process_isolation          unavailable\n");
+	assert_null(strstr(said, "tools change nothing"));
+	for (i = 0; i < 4; i++) {
+		snprintf(line, sizeof(line), "%-27sdisabled\n", guards[i]);
+		has(said, line);
+	}
+}
+
+/* Write an executable file ${name} with ${text} in the scratch folder. */
+static void
+place(const char *name, const char *text)
+{
+	char path[2 * PLACE_MAX];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", s.dir, name);
+	assert_non_null(f = fopen(path, "w"));
+	fputs(text, f);
+	fclose(f);
+	assert_int_equal(chmod(path, 0755), 0);
+}
+
+/*
+ * Where domains are what programs are held to, it is said whether anything holds them: our own
+ * sandbox does; bwrap does not, and is no backend where it makes no sandbox. WSL is named.
+ */
+static void
+domains_need_a_backend(void **state)
+{
+	char way[2 * PLACE_MAX], wsl[3 * PLACE_MAX];
+	const char *said;
+	bool changed;
+
+	(void)state;
+	if (system("unshare -Urm true 2>/dev/null") != 0)
+		skip();
+	assert_int_equal(policy_set(s.db, "network", false, "scoped"), 0);
+	assert_int_equal(policy_entry(s.db, "allow_domain", "example.com", true, &changed), 0);
+	said = on_a_machine("WAY=$PATH", "policy --effective");
+	has(said, "network                    scoped\n");
+	assert_null(strstr(said, "warning"));
+	place("bwrap", "#!/bin/sh\nexit 0\n");
+	snprintf(way, sizeof(way), NO_USERNS "WAY=%s", s.dir);
+	said = on_a_machine(way, "policy --effective");
+	has(said, "backend                    bubblewrap\n");
+	has(said, "support_level              native\n");
+	has(said, "scoped_egress              unavailable\n");
+	has(said, "network                    deny\n");
+	has(said, "network_guard              enabled\n");
+	has(said, "nothing here holds a program to domains");
+	assert_null(strstr(said, FORBIDS));
+	has(on_a_machine(way, "explain --command true"),
+	    "held by   bubblewrap, which holds nothing to domains");
+	place("bwrap", "#!/bin/sh\nexit 1\n");
+	said = on_a_machine(way, "policy --effective");
+	has(said, "backend                    none\n");
+	has(said, "nor bwrap, which is there and makes no sandbox");
+	place("version", "Linux version 5.15.90.1-microsoft-standard-WSL2 x\n");
+	snprintf(wsl, sizeof(wsl), "mount --bind %s/version /proc/version;%s", s.dir, way);
+	said = on_a_machine(wsl, "policy --effective");
+	has(said, "backend                    wsl\n");
+	has(said, "this is WSL 2");
+}
+
+/* Names of variables that something of ours asks for, and of such as other programs widen by. */
+static size_t
+variables(char names[][64], size_t max)
+{
+	static const char *const others[] = {"BASTION_SANDBOX_AUTO_ALLOW_SHELL",
+	    "BASTION_SANDBOX_AUTO_ALLOW_BASH", "BASTION_SANDBOX_NETWORK", "BASTION_UNCONFINED",
+	    "BASTION_SANDBOXED", "BASTION_SANDBOX_BACKEND", "BASTION_SANDBOX_RUN"};
+	char line[3 * PLACE_MAX];
+	size_t n = 0, i;
+	FILE *f;
+
+	snprintf(line, sizeof(line),
+	    "grep -rhoE '(getenv|absolute|said)\\(\"[A-Z_]+\"|\"(BASTION|XDG)_[A-Z_]+' --include='*.c' shell"
+	    " engine net | grep -oE '[A-Z][A-Z_]+' | sort -u >%s/names",
+	    s.dir);
+	assert_int_equal(system(line), 0);
+	snprintf(line, sizeof(line), "%s/names", s.dir);
+	assert_non_null(f = fopen(line, "r"));
+	while (n < max && fscanf(f, "%63s", names[n]) == 1)
+		/* Where the state is, and where programs are, is not what they widen. */
+		if (strcmp(names[n], "BASTION_STATE") != 0 && strcmp(names[n], "BASTION_RUN") != 0)
+			n++;
+	fclose(f);
+	assert_true(n > 15);
+	for (i = 0; i < sizeof(others) / sizeof(others[0]) && n < max; i++)
+		snprintf(names[n++], 64, "%s", others[i]);
+	return n;
+}
+
+/* RF-12: whatever variables say, every decision is what it is without them, and so is the policy.
+ */
+static void
+no_variable_widens(void **state)
+{
+	static const char *const values[] = {"1", "/"};
+	const struct passwd *pw = getpwuid(geteuid());
+	char home[PLACE_MAX + 64];
+	const char *const commands[] = {home, "explain --json --command 'curl https://x.example'",
+	    "explain --json --command 'rm -rf /'", "explain --json --command ls",
+	    "explain --json --command 'echo x >/etc/passwd' --mode unsafe",
+	    "explain --json --write /etc/passwd",
+	    "explain --json --tool bash --command true --autonomy high",
+	    "policy --effective --json"};
+	static char names[128][64], plain[8][16384];
+	char way[8192], *at;
+	size_t n, i, j, k;
+	bool changed;
+
+	(void)state;
+	if (access("shell/verb_run.c", R_OK) != 0 || system("unshare -Urm true 2>/dev/null") != 0) {
+		print_message("skipped: the sources, or namespaces, are not here\n");
+		skip();
+	}
+	snprintf(home, sizeof(home), "explain --json --read %s/x", pw != NULL ? pw->pw_dir : s.dir);
+	assert_int_equal(policy_entry(s.db, "deny_read", "~/.", true, &changed), 0);
+	n = variables(names, 128);
+	for (j = 0; j < 8; j++)
+		snprintf(plain[j], sizeof(plain[j]), "%s", on_a_machine("WAY=$PATH", commands[j]));
+	has(plain[0], "\"code\":\"policy_denied\"");
+	has(plain[2], "\"action\":\"deny\"");
+	for (k = 0; k < sizeof(values) / sizeof(values[0]); k++) {
+		at = way + snprintf(way, sizeof(way), "WAY=$PATH;export");
+		for (i = 0; i < n; i++)
+			if (strcmp(names[i], "PATH") != 0)
+				at += snprintf(at, (size_t)(way + sizeof(way) - at), " %s=%s",
+				    names[i], values[k]);
+		for (j = 0; j < 8; j++)
+			assert_string_equal(on_a_machine(way, commands[j]), plain[j]);
+	}
+}
+
 /* SC-07 SC-09: help needs no state; without one the policy is an error and nothing else. */
 static void
 help_opens_nothing(void **state)
@@ -497,6 +703,9 @@ main(void)
 	    CASE(an_allow_does_not_come_back_with_a_restore),
 	    CASE(the_verb_of_grants),
 	    CASE(the_verb_of_the_policy),
+	    CASE(the_truth_about_the_machine),
+	    CASE(no_variable_widens),
+	    CASE(domains_need_a_backend),
 	    CASE(help_opens_nothing),
 	    CASE(explanations_keep_nothing),
 	};

@@ -275,15 +275,43 @@ networks_are_known(void **state)
 		assert_null(home_networked(local[i]));
 }
 
-/* PT-9, RF-24: only an absolute path in the environment counts, so it is the same wherever a
- * program is started; its bytes are the name, blanks too; the home is below the next that does. */
+/* Return where an ordinary user's state is, as the environment of this process says. */
+static const char *
+users_state(char state[PATH_MAX])
+{
+	struct refusal r;
+	struct home home;
+	int pair[2];
+	ssize_t n;
+
+	assert_int_equal(pipe(pair), 0);
+	if (fork() == 0) {
+		if (geteuid() != 0 || setresuid(NOBODY, NOBODY, NOBODY) == 0)
+			(void)home_open(&home, HOME_BOX, false, &r);
+		dprintf(pair[1], "%s", home.state);
+		_exit(0);
+	}
+	close(pair[1]);
+	n = read(pair[0], state, PATH_MAX - 1);
+	close(pair[0]);
+	wait(NULL);
+	state[n > 0 ? n : 0] = '\0';
+	return state;
+}
+
+/*
+ * PT-9, RF-24: only an absolute path in the environment counts, so it is the same wherever a program
+ * is started; its bytes are the name, blanks too; the home is below the next that does.
+ * SGR-03: what is named is taken as it is, else a user's is below XDG_STATE_HOME; tool grants lie
+ * in the database there, as everything does.
+ */
 static void
 environment_is_absolute(void **state)
 {
 	static const char *const odd[] = {"", "state", "./state", "~/state", " ", " /state"};
 	struct refusal r = {0};
 	struct home home;
-	char dir[64], want[160];
+	char dir[64], want[160], below[160], is[PATH_MAX];
 	size_t i;
 
 	(void)state;
@@ -303,11 +331,14 @@ environment_is_absolute(void **state)
 			assert_string_equal(r.code, "store.missing");
 		assert_string_equal(home.state, want);
 		assert_string_equal(home.run, dir);
+		snprintf(below, sizeof(below), "%s/bastion", dir);
+		assert_string_equal(users_state(is), below);
 	}
 	snprintf(want, sizeof(want), "%s/a/ b ", dir);
 	setenv("BASTION_STATE", want, 1);
 	assert_int_equal(home_open(&home, HOME_BOX, true, &r), 0);
 	assert_string_equal(home.state, want);
+	assert_string_equal(users_state(is), want);
 	home_close(&home);
 	memset(want, 'a', sizeof(want));
 	want[0] = '/';

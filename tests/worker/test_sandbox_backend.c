@@ -31,7 +31,8 @@ wsl_is_told_apart(void **state)
 
 /*
  * BK-10: without anything that confines, WSL is named, and that its traffic can be led through the
- * proxy. BK-11: where bwrap is, WSL is not asked about.
+ * proxy. BK-11: where bwrap is, WSL is not asked about. BK-12: to domains programs are held by our
+ * own sandbox and by no other.
  */
 static void
 the_best_backend(void **state)
@@ -47,20 +48,30 @@ the_best_backend(void **state)
 	sandbox_wsl_parse(WSL2, &f.wsl);
 	sandbox_backend_best(&f, &r);
 	assert_string_equal(r.name, "bubblewrap");
-	assert_true(r.available && r.isolation && !r.fallback);
+	assert_true(r.available && r.isolation && !r.fallback && !r.scoped_egress);
 	assert_string_equal(r.executable, "/usr/bin/bwrap");
+	/* One that was seen to fail confines nothing. */
+	f.bubblewrap_fails = true;
+	sandbox_backend_best(&f, &r);
+	assert_string_equal(r.name, "wsl");
+	assert_null(r.executable);
+	f.bubblewrap_fails = false;
 	f.bubblewrap = NULL;
 	sandbox_backend_best(&f, &r);
 	assert_string_equal(r.name, "wsl");
 	assert_true(!r.available && r.fallback && !r.isolation && r.proxy_egress);
+	assert_false(r.scoped_egress);
 	assert_non_null(strstr(r.message, "WSL 2"));
 	sandbox_wsl_parse(REAL, &f.wsl);
 	sandbox_backend_best(&f, &r);
 	assert_string_equal(r.name, "none");
-	assert_true(!r.available && r.fallback && !r.proxy_egress);
+	assert_true(!r.available && r.fallback && !r.proxy_egress && !r.scoped_egress);
 }
 
-/* Nothing weaker is taken than what was asked for. */
+/*
+ * Nothing weaker is taken than what was asked for. RU-18: without a backend nothing runs, and where
+ * that is because of WSL it is what is said.
+ */
 static void
 nothing_falls_back_in_silence(void **state)
 {
@@ -71,6 +82,17 @@ nothing_falls_back_in_silence(void **state)
 	(void)state;
 	assert_int_equal(sandbox_backend_choose(NULL, &f, &r, &refusal), -1);
 	assert_string_equal(refusal.code, "sandbox.userns");
+	assert_non_null(strstr(refusal.why, "--backend bubblewrap"));
+	f.bubblewrap_fails = true;
+	assert_int_equal(sandbox_backend_choose("native", &f, &r, &refusal), -1);
+	assert_null(strstr(refusal.why, "--backend bubblewrap"));
+	assert_null(strstr(refusal.why, "WSL"));
+	assert_int_equal(sandbox_backend_choose("bubblewrap", &f, &r, &refusal), -1);
+	assert_string_equal(refusal.code, "sandbox.backend");
+	sandbox_wsl_parse(WSL1, &f.wsl);
+	assert_int_equal(sandbox_backend_choose(NULL, &f, &r, &refusal), -1);
+	assert_string_equal(refusal.code, "sandbox.userns");
+	assert_non_null(strstr(refusal.why, "this is WSL 1"));
 	f.bubblewrap = NULL;
 	assert_int_equal(sandbox_backend_choose("bubblewrap", &f, &r, &refusal), -1);
 	assert_string_equal(refusal.code, "sandbox.backend");
@@ -177,7 +199,7 @@ bubblewraps_command(void **state)
 	assert_string_equal(line,
 	    "/usr/bin/bwrap --die-with-parent --new-session --unshare-user --unshare-pid "
 	    "--unshare-ipc --unshare-uts --unshare-cgroup --cap-drop ALL --proc /proc --dev /dev "
-	    "--tmpfs /tmp --unshare-net --ro-bind /usr /usr --symlink usr/bin /bin --bind /ws /ws "
+	    "--tmpfs /tmp --unshare-net --symlink usr/bin /bin --ro-bind /usr /usr --bind /ws /ws "
 	    "--ro-bind /ws/kept /ws/kept --chdir /ws/nested --clearenv --setenv BASTION_SANDBOXED 1 "
 	    "--setenv BASTION_SANDBOX_BACKEND bubblewrap -- /bin/sh -c pwd");
 	plan.net = SANDBOX_NET_HOST;
@@ -186,6 +208,44 @@ bubblewraps_command(void **state)
 		assert_string_not_equal(out[i], "--unshare-net");
 	/* What it cannot do it does not do half. */
 	assert_int_equal(sandbox_bubblewrap(&plan, "/usr/bin/bwrap", out, room, 8, &r), -1);
+	assert_string_equal(r.code, "sandbox.backend");
+}
+
+/* What lies in something comes behind it; what is forbidden is empty by the name that it has
+ * inside. */
+static void
+bubblewraps_paths(void **state)
+{
+	static char program[] = "true";
+	char *argv[] = {program, NULL}, *env[] = {NULL};
+	struct sandbox_path paths[] = {{SANDBOX_WRITE, "/home/a/p", "/home/a/p"},
+	    {SANDBOX_WRITE, "/cache/run", "/home/a"}, {SANDBOX_READ, "/usr", "/usr"},
+	    {SANDBOX_HIDE, NULL, "/usr/no"}};
+	const char *forbidden[] = {"/cache/run/state"};
+	struct sandbox_plan plan = {.argv = argv,
+	    .env = env,
+	    .cwd = "/",
+	    .paths = paths,
+	    .path_count = 4,
+	    .forbidden = forbidden,
+	    .forbidden_count = 1};
+	const char *out[BACKEND_ARGV_MAX];
+	char room[4096], line[4096] = "";
+	struct refusal r;
+	int i, n = sandbox_bubblewrap(&plan, "bwrap", out, room, sizeof(room), &r);
+
+	(void)state;
+	for (i = 0; i < n; i++) {
+		strcat(line, out[i]);
+		strcat(line, " ");
+	}
+	assert_non_null(strstr(line,
+	    "--bind /cache/run /home/a --bind /home/a/p /home/a/p --ro-bind /usr /usr --ro-bind "
+	    "/dev/null /usr/no --tmpfs /home/a/state --chdir / "));
+	paths[3].target = "/home/a/p/x";
+	assert_true(sandbox_bubblewrap(&plan, "bwrap", out, room, sizeof(room), &r) > 0);
+	paths[3].target = "/home/a/x";
+	assert_int_equal(sandbox_bubblewrap(&plan, "bwrap", out, room, sizeof(room), &r), -1);
 	assert_string_equal(r.code, "sandbox.backend");
 }
 
@@ -259,6 +319,7 @@ main(int argc, char **argv)
 	    cmocka_unit_test(markers_are_taken_out),
 	    cmocka_unit_test(inside_is_the_kernels_word),
 	    cmocka_unit_test(bubblewraps_command),
+	    cmocka_unit_test(bubblewraps_paths),
 	    cmocka_unit_test(plans_travel_whole),
 	};
 

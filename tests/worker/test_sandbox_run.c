@@ -448,6 +448,44 @@ a_try_changes_nothing(void **state)
 	    1);
 }
 
+/* Each finds something in the folder "secret" where it is not hidden. */
+static const char SEARCHES[] =
+    "exec 2>/dev/null; grep -rl 'package main' .; find . -name '*.go'; grep -Rl canary /proc/self/cwd/;"
+    "grep . link/* secret/*; find -L . -name 'c*'; ls -R; ls secret; tar -chf - . | strings | grep canary;"
+    "bash -O globstar -O dotglob -c 'echo **/*.go'; cat <secret/creds.go; true";
+
+/*
+ * PL-22, PL-23: a search within a sandbox, by text and by name, finds nothing in what is hidden, by
+ * whatever way it leads there; the same search outside does.
+ */
+static void
+searches_find_nothing_hidden(void **state)
+{
+	struct scratch *s = *state;
+	char dir[128], hidden[160], was[PATH_MAX];
+	struct program p;
+
+	snprintf(dir, sizeof(dir), "%s/ws", s->dir);
+	snprintf(hidden, sizeof(hidden), "%s/secret", dir);
+	box_shell("mkdir -p %s && cd %s && echo 'package main' >main.go && "
+		  "echo 'package main // canary' >secret/creds.go && ln -s secret link",
+	    hidden, dir);
+	program_path(); /* while we stand where its name is from */
+	assert_non_null(getcwd(was, sizeof(was)));
+	assert_int_equal(chdir(dir), 0);
+	box_shell("(%s) >../found; test $(grep -c creds.go ../found) -ge 7 &&"
+		  " test $(grep -c canary ../found) -ge 4",
+	    SEARCHES);
+	RUN(&p, s, "sandbox", "try", "--effect", dir, "--deny-read", hidden, "--", "sh", "-c",
+	    SEARCHES);
+	assert_int_equal(chdir(was), 0);
+	assert_int_equal(p.code, 0);
+	assert_true(strncmp(p.out, "./main.go\n./main.go\n", 20) == 0);
+	if (strstr(p.out, "creds") != NULL || strstr(p.out, "canary") != NULL)
+		fail_msg("%s", p.out);
+	program_free(&p);
+}
+
 static void
 a_try_is_applied(void **state)
 {
@@ -521,7 +559,9 @@ a_late_try_is_not_applied(void **state)
 	box_shell("test \"$(cat %s/a)\" = one", dir);
 }
 
-/* Another backend is taken where it is asked for by name; nothing at all only where that was set.
+/*
+ * Another backend is taken where it is asked for by name; RU-04: nothing at all only where that was
+ * set. RU-03: then a program runs as it is, where it was asked for, and says of no sandbox.
  */
 static void
 other_backends_are_asked_for(void **state)
@@ -538,11 +578,11 @@ other_backends_are_asked_for(void **state)
 	assert_int_equal(
 	    scratch_sql(s, "UPDATE setting SET value = 1 WHERE name = 'sandbox.unconfined'"), 0);
 	RUN(&p, s, "sandbox", "try", "--backend", "none", "--write", dir, "--", "sh", "-c",
-	    "echo \"$BASTION_SANDBOXED\" > b; (sleep 1000 &); exit 6");
+	    "echo \"$BASTION_SANDBOXED$(readlink /proc/self/ns/mnt) $PWD\" > b; (sleep 1000 &); exit 6");
 	if (p.code != 6)
 		fail_msg("%d: %s %s", p.code, p.out, p.err);
 	program_free(&p);
-	box_shell("test \"$(cat %s/b)\" = ''", dir);
+	box_shell("test \"$(cat %s/b)\" = \"$(readlink /proc/self/ns/mnt) %s\"", dir, dir);
 	RUN(&p, s, "sandbox", "try", "--backend", "bubblewrap", "--write", dir, "--", "sh", "-c",
 	    "echo \"$BASTION_SANDBOXED $BASTION_SANDBOX_BACKEND\" > b; ls /proc | grep -c '^[0-9]'; "
 	    "ls /home /root /var 2>/dev/null; exit 7");
@@ -576,6 +616,7 @@ main(int argc, char **argv)
 		nothing_stays_of_a_killed_runner, runner_up, runner_down),
 	    cmocka_unit_test(output_becomes_frames),
 	    cmocka_unit_test_setup_teardown(a_try_changes_nothing, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(searches_find_nothing_hidden, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(a_try_is_applied, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(a_try_is_kept_aside, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(the_state_is_not_seen, set_up, tear_down),
