@@ -65,14 +65,16 @@ SELECT s.id AS pairing_id,
                      WHERE long <= (SELECT low / 2 FROM setting WHERE name = 'beat.bytes'))),
                   json_patch(coalesce((SELECT said FROM agent_beat), '{}'),
                              iif(s.transport = 'unix', '{}', json_object('serves',
-                                 (SELECT json_group_array(lane) FROM pairing_serves WHERE pairing_id = s.id))))) AS body
+                                 (SELECT json_group_array(lane)
+                                    FROM (SELECT lane FROM pairing_serves WHERE pairing_id = s.id ORDER BY lane)))))) AS body
   FROM pairing_status AS s JOIN box AS b
  WHERE s.active;
 
 CREATE VIEW egress_ruling AS
 SELECT f.id,
        (SELECT CASE WHEN max(r.verdict = 'deny') THEN 'denied'
-                    WHEN count(*) = 0 AND f.id NOT IN (SELECT flow_id FROM egress_held_by_grant) THEN 'unknown' END
+                    WHEN count(*) = 0 AND NOT EXISTS (SELECT 1 FROM egress_held_by_grant WHERE flow_id = f.id)
+                    THEN 'unknown' END
           FROM egress_rule AS r
          WHERE r.state = 'active'
            AND r.suffix IN (f.host, '*', host_tail(f.host, 1), host_tail(f.host, 2), host_tail(f.host, 3),
@@ -228,6 +230,7 @@ SELECT r.pairing_id, r.host, r.endpoints, r.identity
  WHERE r.identity IS NOT NULL;
 
 CREATE TABLE egress_parked (
+    id         INTEGER PRIMARY KEY,
     pairing_id INTEGER NOT NULL REFERENCES pairing (id),
     slot       INTEGER NOT NULL CHECK (slot BETWEEN 0 AND 63),
     state      TEXT    NOT NULL DEFAULT 'dialling'
@@ -239,9 +242,9 @@ CREATE TABLE egress_parked (
     endpoint   TEXT    CHECK (length(endpoint) <= 300),        -- that is dialled, or was reached last
     code       TEXT    CHECK (length(code) <= 64),             -- why it was lost or not made
     why        TEXT    CHECK (length(why) <= 512),
-    PRIMARY KEY (pairing_id, slot),
+    UNIQUE (pairing_id, slot),
     CHECK ((state = 'waiting') = (next_at IS NOT NULL))
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 CREATE TRIGGER egress_parked_born BEFORE INSERT ON egress_parked
 BEGIN
@@ -415,7 +418,9 @@ CREATE VIEW egress_request_ruling AS
 SELECT q.id, q.flow_id, q.host = f.host AND q.port = f.port AS same,
        (SELECT CASE WHEN max(r.verdict = 'deny') THEN 'denied'
                     WHEN count(*) = 0
-                    THEN iif(f.id IN (SELECT flow_id FROM egress_held_by_grant), iif(q.websocket, 'websocket', NULL), 'unknown')
+                    THEN CASE WHEN NOT EXISTS (SELECT 1 FROM egress_held_by_grant
+                                           WHERE flow_id = f.id AND q.host = f.host AND q.port = f.port)
+                         THEN 'unknown' WHEN q.websocket THEN 'websocket' END
                     WHEN NOT max(CASE WHEN EXISTS (SELECT 1 FROM egress_within WHERE rule_id = r.id)
                                       THEN EXISTS (SELECT 1 FROM egress_within AS w
                                                     WHERE w.rule_id = r.id AND w.method IN ('*', q.method)

@@ -105,7 +105,8 @@ SELECT s.id AS pairing_id,
                      WHERE long <= (SELECT low / 2 FROM setting WHERE name = 'beat.bytes'))),
                   json_patch(coalesce((SELECT said FROM agent_beat), '{}'),
                              iif(s.transport = 'unix', '{}', json_object('serves',
-                                 (SELECT json_group_array(lane) FROM pairing_serves WHERE pairing_id = s.id))))) AS body
+                                 (SELECT json_group_array(lane)
+                                    FROM (SELECT lane FROM pairing_serves WHERE pairing_id = s.id ORDER BY lane)))))) AS body
   FROM pairing_status AS s JOIN box AS b
  WHERE s.active;
 

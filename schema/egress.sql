@@ -164,7 +164,8 @@ CREATE INDEX egress_flow_refused ON egress_flow (ended_at) WHERE state = 'refuse
 CREATE VIEW egress_ruling AS
 SELECT f.id,
        (SELECT CASE WHEN max(r.verdict = 'deny') THEN 'denied'
-                    WHEN count(*) = 0 AND f.id NOT IN (SELECT flow_id FROM egress_held_by_grant) THEN 'unknown' END
+                    WHEN count(*) = 0 AND NOT EXISTS (SELECT 1 FROM egress_held_by_grant WHERE flow_id = f.id)
+                    THEN 'unknown' END
           FROM egress_rule AS r
          WHERE r.state = 'active'
            AND r.suffix IN (f.host, '*', host_tail(f.host, 1), host_tail(f.host, 2), host_tail(f.host, 3),

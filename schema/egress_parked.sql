@@ -101,6 +101,7 @@ SELECT r.pairing_id, r.host, r.endpoints, r.identity
 -- One of them: a connection to a Host that is dialled, parked there, serving a connection of the Host's, or waits
 -- until it may be dialled again. The row comes first.
 CREATE TABLE egress_parked (
+    id         INTEGER PRIMARY KEY,
     pairing_id INTEGER NOT NULL REFERENCES pairing (id),
     slot       INTEGER NOT NULL CHECK (slot BETWEEN 0 AND 63),
     state      TEXT    NOT NULL DEFAULT 'dialling'
@@ -112,9 +113,9 @@ CREATE TABLE egress_parked (
     endpoint   TEXT    CHECK (length(endpoint) <= 300),        -- that is dialled, or was reached last
     code       TEXT    CHECK (length(code) <= 64),             -- why it was lost or not made
     why        TEXT    CHECK (length(why) <= 512),
-    PRIMARY KEY (pairing_id, slot),
+    UNIQUE (pairing_id, slot),
     CHECK ((state = 'waiting') = (next_at IS NOT NULL))
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 CREATE TRIGGER egress_parked_born BEFORE INSERT ON egress_parked
 BEGIN

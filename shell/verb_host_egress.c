@@ -30,7 +30,7 @@ egress_option(void *ctx, int val, const char *arg)
 		return 0;
 	}
 	return input_number(arg, &wish->port) == 0 && wish->port >= 1 && wish->port <= 65535 ? 0
-											      : -1;
+											     : -1;
 }
 
 static int
@@ -50,8 +50,9 @@ change(struct cli *cli, const char *box, const struct wish *wish)
 	if (cli->mode == CLI_TABLE && wish->off)
 		printf("Closed.\n");
 	else if (cli->mode == CLI_TABLE)
-		printf("What uses the proxy 127.0.0.1:%d goes out of %s, as far as it was granted:\n"
-		       "    curl -x socks5h://127.0.0.1:%d https://example.org/\n",
+		printf(
+		    "What uses the proxy 127.0.0.1:%d goes out of %s, as far as it was granted:\n"
+		    "    curl -x socks5h://127.0.0.1:%d https://example.org/\n",
 		    (int)wish->port, box, (int)wish->port);
 	return 0;
 }
@@ -62,7 +63,7 @@ change(struct cli *cli, const char *box, const struct wish *wish)
  * usage: bastion host egress [--json]
  *        bastion host egress BOX --port PORT | --off
  *
- * Reach the internet through a machine that is paired with this Host over a network: from then on a
+ * Reach the internet through a machine that is paired with this Host over a network. From then on a
  * proxy (HTTP, CONNECT and SOCKS5) is on PORT of 127.0.0.1, for the user of the daemon and root.
  * What comes in there goes out of the box, by its rules and grants: a person there approves
  * bastion on BOX egress:reach HOST PORT (with --uses, --for and bounds, as any op), or lets a rule
@@ -91,6 +92,7 @@ verb_host_egress(struct cli *cli, int argc, char **argv)
 	    (rows = cli_show(cli, store_sql(cli->db, LIST))) == -1)
 		return cli_refuse(cli);
 	if (rows == 0 && cli->mode == CLI_TABLE)
-		printf("No box has a port here. Give it one: bastion host egress BOX --port 3128\n");
+		printf(
+		    "No box has a port here. Give it one: bastion host egress BOX --port 3128\n");
 	return 0;
 }

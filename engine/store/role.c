@@ -130,6 +130,7 @@ static const struct {
     {"token", INS | UPD, BIT(ROLE_PERSON)},
     {"token_host", INS, BIT(ROLE_PERSON)},
     {"egress_flow", INS | UPD | DEL, BIT(ROLE_EGRESS)},
+    {"egress_use", DEL, BIT(ROLE_EGRESS)}, /* with its connection */
     {"own_address", INS | DEL, BIT(ROLE_EGRESS)},
     {"process", INS, OURS},
     {"lease", INS, OURS},

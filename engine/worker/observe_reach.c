@@ -1,4 +1,5 @@
-/* observe_reach.c: what a Host may reach through this machine: the words; schema/egress_parked.sql answers. */
+/* observe_reach.c: what a Host may reach through this machine: the words; schema/egress_parked.sql
+ * answers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -12,9 +12,9 @@
 #include "net/egress/conn.h"
 #include "net/egress/inspect.h"
 
-#define READ_SIZE    65536
-#define LINGER_MOST  (1 << 20) /* bytes that a refused client may still send */
-#define TOUCH_MS     1000      /* how exactly it is known when something moved */
+#define READ_SIZE   65536
+#define LINGER_MOST (1 << 20) /* bytes that a refused client may still send */
+#define TOUCH_MS    1000      /* how exactly it is known when something moved */
 
 enum { SOCKS_VERSION = 5, SOCKS_CONNECT = 1, SOCKS_IPV4 = 1, SOCKS_NAME = 3, SOCKS_IPV6 = 4 };
 enum { SOCKS_OK = 0, SOCKS_FAILED = 1, SOCKS_REFUSED = 2, SOCKS_NO_COMMAND = 7 };

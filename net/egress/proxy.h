@@ -87,8 +87,8 @@ void proxy_take(struct proxy *proxy, int fd, enum proxy_speaks speaks, const str
  * ended, after PROXY_TAKEN where its destination was reached.
  */
 #define PROXY_TAKEN "t"
-void proxy_take_told(struct proxy *proxy, int fd, enum proxy_speaks speaks,
-    const struct proxy_who *who, int told);
+void proxy_take_told(
+    struct proxy *proxy, int fd, enum proxy_speaks speaks, const struct proxy_who *who, int told);
 
 /**
  * proxy_catch(proxy, fd, who, to):

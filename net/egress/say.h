@@ -1,4 +1,5 @@
-/* say.h: what is said to a client that is refused: one line, for its header, its body and a person. */
+/* say.h: what is said to a client that is refused: one line, for its header, its body and a person.
+ */
 #ifndef NET_EGRESS_SAY_H
 #define NET_EGRESS_SAY_H
 

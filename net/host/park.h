@@ -1,5 +1,5 @@
-/* park.h: connections that a box dials to its Hosts and parks there, each for one connection of the Host's to
- * the internet. */
+/* park.h: connections that a box dials to its Hosts and parks there, each for one connection of the
+ * Host's to the internet. */
 #ifndef NET_HOST_PARK_H
 #define NET_HOST_PARK_H
 

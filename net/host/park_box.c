@@ -1,4 +1,5 @@
-/* park_box.c: the box's end of parked connections: dialled, parked, handed to the lane, and again. */
+/* park_box.c: the box's end of parked connections: dialled, parked, handed to the lane, and again.
+ */
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <errno.h>
@@ -43,7 +44,7 @@ static const char *const states[] = {"dialling", "parked", "serving", "waiting"}
 /* How a connection stands, as its row has it. */
 struct standing {
 	enum state state;
-	int64_t wait;           /* of WAITING: how long */
+	int64_t wait;            /* of WAITING: how long */
 	unsigned taken, refused; /* since the last row */
 	char endpoint[ENDPOINT_MAX + 1];
 	struct refusal why; /* empty code: nothing is wrong */
@@ -230,7 +231,8 @@ slot_over(struct slot *s)
 		return;
 	}
 	s->now.refused++;
-	refusal_set(&why, "egress.denied", "what the Host asked for last was refused, or not reached");
+	refusal_set(
+	    &why, "egress.denied", "what the Host asked for last was refused, or not reached");
 	slot_wait(s, &why);
 }
 
@@ -288,7 +290,8 @@ on_taken(void *ctx, int plain, struct tls_peer *peer, struct refusal *r)
 
 	/* Who is at the other end the handshake has shown: the authority that was pinned. */
 	tls_peer_free(peer);
-	if (loop_add(s->park->parks->net->env->loop, plain, EPOLLIN | EPOLLRDHUP, on_parked, s) == -1) {
+	if (loop_add(s->park->parks->net->env->loop, plain, EPOLLIN | EPOLLRDHUP, on_parked, s) ==
+	    -1) {
 		close(plain);
 		return refusal_set(r, "http.memory", "no memory for a connection");
 	}
@@ -381,20 +384,19 @@ slot_refused(struct slot *s)
 	slot_close(s);
 	s->now = (struct standing){.state = DIALLING};
 	s->changed = false;
-	s->timer = loop_after(
-	    net->env->loop, store_setting(net->env->db, "parked.retry_ms"), on_anew, s);
+	s->timer =
+	    loop_after(net->env->loop, store_setting(net->env->db, "parked.retry_ms"), on_anew, s);
 }
 
 /* The row says so: what it authorises begins. */
 static void
 slot_stands(struct slot *s)
 {
-	if (s->job.run == begin_run ||
-	    (s->writing.state == DIALLING && s->now.state == DIALLING))
+	if (s->job.run == begin_run || (s->writing.state == DIALLING && s->now.state == DIALLING))
 		slot_dial(s);
 	else if (s->writing.state == WAITING)
-		s->timer = loop_after(
-		    s->park->parks->net->env->loop, s->writing.wait, on_waited, s);
+		s->timer =
+		    loop_after(s->park->parks->net->env->loop, s->writing.wait, on_waited, s);
 }
 
 static void

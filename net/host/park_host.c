@@ -1,4 +1,5 @@
-/* park_host.c: the Host's end of parked connections: ports of this machine, and what goes out of boxes. */
+/* park_host.c: the Host's end of parked connections: ports of this machine, and what goes out of
+ * boxes. */
 #include <sys/epoll.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
@@ -50,11 +51,11 @@ struct bay {
 	struct berths *berths;
 	int64_t id;
 	struct counts now, writing, written;
-	bool busy;    /* the job is with the committer */
+	bool busy;     /* the job is with the committer */
 	bool counting; /* there is something to be told, at the end of this turn */
-	int port, fd; /* 0, -1: it has none */
-	int failed;   /* the port that was said to be none; 0: none was */
-	bool found;   /* seen in this look */
+	int port, fd;  /* 0, -1: it has none */
+	int failed;    /* the port that was said to be none; 0: none was */
+	bool found;    /* seen in this look */
 };
 
 struct client;
@@ -135,13 +136,13 @@ bay_count(struct bay *b)
 	const struct client *c;
 
 	memset(&b->now, 0, sizeof(b->now));
-	TAILQ_FOREACH(berth, &b->berths->parked, entry)
-	if (berth->bay == b) {
-		b->now.parked += berth->state == PARKED;
-		b->now.busy += berth->state == BUSY;
+	for (berth = TAILQ_FIRST(&b->berths->parked); berth != NULL;
+	     berth = TAILQ_NEXT(berth, entry)) {
+		b->now.parked += berth->bay == b && berth->state == PARKED;
+		b->now.busy += berth->bay == b && berth->state == BUSY;
 	}
-	TAILQ_FOREACH(c, &b->berths->clients, entry)
-	b->now.waiting += c->bay == b && c->berth == NULL;
+	for (c = TAILQ_FIRST(&b->berths->clients); c != NULL; c = TAILQ_NEXT(c, entry))
+		b->now.waiting += c->bay == b && c->berth == NULL;
 	bay_write(b);
 }
 
@@ -337,12 +338,12 @@ bay_match(struct bay *b)
 	struct berth *berth;
 	struct client *c;
 
-	TAILQ_FOREACH(c, &b->berths->clients, entry)
-	if (c->bay == b && c->berth == NULL)
-		break;
-	TAILQ_FOREACH(berth, &b->berths->parked, entry)
-	if (berth->bay == b && berth->state == PARKED)
-		break;
+	c = TAILQ_FIRST(&b->berths->clients);
+	while (c != NULL && (c->bay != b || c->berth != NULL))
+		c = TAILQ_NEXT(c, entry);
+	berth = TAILQ_FIRST(&b->berths->parked);
+	while (berth != NULL && (berth->bay != b || berth->state != PARKED))
+		berth = TAILQ_NEXT(berth, entry);
 	if (c != NULL && berth != NULL)
 		client_join(c, berth);
 }
@@ -359,8 +360,8 @@ on_waited(void *ctx)
 
 	c->timer = 0;
 	if (c->bay->now.busy > 0)
-		refusal_set(&why, "parked.busy",
-		    "every connection that the box has parked here is in use");
+		refusal_set(
+		    &why, "parked.busy", "every connection that the box has parked here is in use");
 	else
 		refusal_set(&why, "parked.none", "the box has parked no connection here");
 	client_refuse(c, &why);
@@ -384,8 +385,8 @@ client_new(struct bay *b, int fd)
 	int64_t waiting = 0;
 	int one = 1;
 
-	TAILQ_FOREACH(other, &berths->clients, entry)
-	waiting += other->berth == NULL;
+	for (other = TAILQ_FIRST(&berths->clients); other != NULL; other = TAILQ_NEXT(other, entry))
+		waiting += other->berth == NULL;
 	if (waiting >= store_setting(env->db, "parked.queue") ||
 	    (c = calloc(1, sizeof(*c))) == NULL) {
 		close(fd);
@@ -417,8 +418,7 @@ on_port(void *ctx, uint32_t events)
 	(void)events;
 	for (i = 0; i < ACCEPTS; i++) {
 		len = sizeof(from);
-		fd = accept4(
-		    b->fd, (struct sockaddr *)&from, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		fd = accept4(b->fd, (struct sockaddr *)&from, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd == -1)
 			return;
 		len = sizeof(at);
@@ -463,8 +463,9 @@ port_open(struct bay *b, int port)
 		return;
 	}
 	if (b->failed != port)
-		fprintf(stderr, "bastion: net: cannot listen on 127.0.0.1:%d for box %" PRId64 ": %s\n",
-		    port, b->id, strerror(errno));
+		fprintf(stderr,
+		    "bastion: net: cannot listen on 127.0.0.1:%d for box %" PRId64 ": %s\n", port,
+		    b->id, strerror(errno));
 	b->failed = port;
 	if (fd != -1)
 		close(fd);
@@ -558,8 +559,7 @@ on_ended(void *ctx)
 	if (berth->client != NULL)
 		client_free(berth->client);
 	if (berth->upgraded != NULL)
-		loop_del(
-		    berth->bay->berths->net->env->loop, http_upgraded_fd(berth->upgraded));
+		loop_del(berth->bay->berths->net->env->loop, http_upgraded_fd(berth->upgraded));
 	berth_free(berth);
 }
 
@@ -585,8 +585,9 @@ berths_of(const struct bay *b)
 	const struct berth *berth;
 	unsigned n = 0;
 
-	TAILQ_FOREACH(berth, &b->berths->parked, entry)
-	n += berth->bay == b;
+	for (berth = TAILQ_FIRST(&b->berths->parked); berth != NULL;
+	     berth = TAILQ_NEXT(berth, entry))
+		n += berth->bay == b;
 	return n;
 }
 

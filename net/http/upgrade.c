@@ -258,9 +258,8 @@ on_dialled(void *ctx, struct http_call *call, const struct refusal *refusal)
 struct upgrade *
 upgrade_start(struct loop *loop, const struct upgrade_config *config, struct refusal *r)
 {
-	struct http_request request = {.connect_ms = config->connect_ms,
-	    .total_ms = config->connect_ms,
-	    .done = on_dialled};
+	struct http_request request = {
+	    .connect_ms = config->connect_ms, .total_ms = config->connect_ms, .done = on_dialled};
 	char url[512];
 	struct upgrade *u;
 

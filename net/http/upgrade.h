@@ -1,4 +1,5 @@
-/* upgrade.h: a connection that is dialled, put under TLS, and becomes something else (RFC 9110 §7.8). */
+/* upgrade.h: a connection that is dialled, put under TLS, and becomes something else (RFC 9110
+ * §7.8). */
 #ifndef NET_HTTP_UPGRADE_H
 #define NET_HTTP_UPGRADE_H
 
@@ -23,17 +24,17 @@ struct upgrade_config {
 	int (*head)(void *ctx, char *head, size_t size, struct refusal *r);
 
 	/*
-	 * The server has said 101.  The callee owns ${plain} from now on, a non-blocking socket in no
-	 * loop, and ${peer}, for tls_peer_free; not a byte behind the 101 was read.  Return 0; or -1
-	 * with ${r} and both given up, to end the connection.
+	 * The server has said 101.  The callee owns ${plain} from now on, a non-blocking socket in
+	 * no loop, and ${peer}, for tls_peer_free; not a byte behind the 101 was read.  Return 0;
+	 * or -1 with ${r} and both given up, to end the connection.
 	 */
 	int (*taken)(void *ctx, int plain, struct tls_peer *peer, struct refusal *r);
 
 	/*
 	 * The connection is gone and its handle with it, called once and last, but not by
 	 * upgrade_drop.  ${why} is NULL where an orderly end came after the 101; else as from
-	 * http_start and tls_connect, reverse.refused where the server did not upgrade, http.timeout,
-	 * or what a hook said.
+	 * http_start and tls_connect, reverse.refused where the server did not upgrade,
+	 * http.timeout, or what a hook said.
 	 */
 	void (*gone)(void *ctx, const struct refusal *why);
 	void *ctx;

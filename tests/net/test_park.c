@@ -1,4 +1,5 @@
-/* test_park.c: a Host reaches the internet through its box: real daemons, in a network of their own. */
+/* test_park.c: a Host reaches the internet through its box: real daemons, in a network of their
+ * own. */
 #include <sys/socket.h>
 
 #include <arpa/inet.h>
@@ -10,6 +11,7 @@
 
 #include <cmocka.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +23,7 @@
 
 #define TEXT_MAX 65536
 #define SLOTS    4
+#define STREAM   (256UL << 20) /* more than all the sockets on the way take */
 
 static struct driver d;
 static struct said said;
@@ -88,7 +91,7 @@ begin(void)
  */
 
 static int
-dial(void)
+try_dial(void)
 {
 	const struct sockaddr_in at = {.sin_family = AF_INET,
 	    .sin_port = htons((uint16_t)proxy),
@@ -99,7 +102,18 @@ dial(void)
 	assert_int_not_equal(fd, -1);
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-	assert_int_equal(connect(fd, (const struct sockaddr *)&at, sizeof(at)), 0);
+	if (connect(fd, (const struct sockaddr *)&at, sizeof(at)) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static int
+dial(void)
+{
+	int fd = try_dial();
+
+	assert_int_not_equal(fd, -1);
 	return fd;
 }
 
@@ -154,8 +168,8 @@ taken(void)
 static void
 until_parked(int n)
 {
-	driver_until(&d, DRIVER_BOX, n,
-	    "SELECT count(*) FROM egress_parked WHERE state = 'parked'");
+	driver_until(
+	    &d, DRIVER_BOX, n, "SELECT count(*) FROM egress_parked WHERE state = 'parked'");
 	driver_until(&d, DRIVER_HOST, n, "SELECT coalesce((SELECT parked FROM box_parked), 0)");
 }
 
@@ -177,8 +191,8 @@ nothing_is_parked_unasked(void **state)
 	begin();
 	refused_with(tunnel(), "[parked.none]; a person at the box grants it: bastion on BOX");
 	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM egress_parked"), 0);
-	assert_int_equal(
-	    driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM pairing_serves WHERE lane = 'egress'"),
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT count(*) FROM pairing_serves WHERE lane = 'egress'"),
 	    0);
 }
 
@@ -188,14 +202,12 @@ beats_say_what_is_served(void **state)
 {
 	(void)state;
 	begin();
-	driver_until(&d, DRIVER_HOST, 1,
-	    "SELECT count(*) FROM boxes WHERE serves = 'ops'");
+	driver_until(&d, DRIVER_HOST, 1, "SELECT count(*) FROM boxes WHERE serves = 'ops'");
 	driver_grant(&d, "egress:reach", NETNS_SITE, number, "1000", "1h");
 	until_parked(SLOTS);
-	driver_until(&d, DRIVER_HOST, 1,
-	    "SELECT count(*) FROM boxes WHERE serves = 'ops, egress'");
+	driver_until(&d, DRIVER_HOST, 1, "SELECT count(*) FROM boxes WHERE serves = 'egress, ops'");
 	driver_does(&said, NULL, "host", "boxes", "--json", NULL);
-	assert_non_null(strstr(said.out, "\"serves\":\"ops, egress\""));
+	assert_non_null(strstr(said.out, "\"serves\":\"egress, ops\""));
 }
 
 /* A tunnel carries both ways, each end by itself, and its row names the Host and its use. */
@@ -230,10 +242,10 @@ a_tunnel_goes_through(void **state)
 	    "SELECT count(*) FROM egress_log WHERE state = 'done' AND who = 'host conductor'"
 	    " AND what = '%s' AND up = 5 AND down = 8",
 	    where);
+	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM grant_use"), used + 1);
 	assert_int_equal(
-	    driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM grant_use"), used + 1);
-	assert_int_equal(driver_value(&d, DRIVER_BOX,
-			     "SELECT count(*) FROM op_run WHERE op = 'egress:reach' AND state = 'done'"),
+	    driver_value(&d, DRIVER_BOX,
+		"SELECT count(*) FROM op_run WHERE op = 'egress:reach' AND state = 'done'"),
 	    used + 1);
 	driver_does(&said, NULL, "egress", "tail", NULL);
 	assert_non_null(strstr(said.out, "host conductor"));
@@ -279,8 +291,8 @@ four_carry_forty(void **state)
 
 	(void)state;
 	begin();
-	before = driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM egress_flow WHERE dialled = '"
-	    NETNS_SITE "'");
+	before = driver_value(
+	    &d, DRIVER_BOX, "SELECT count(*) FROM egress_flow WHERE dialled = '" NETNS_SITE "'");
 	began = driver_now();
 	for (i = 0; i < 40; i++) {
 		client = tunnel();
@@ -299,6 +311,238 @@ four_carry_forty(void **state)
 	until_parked(SLOTS);
 }
 
+/* The resident memory of an actor of the box, in KiB. */
+static long
+resident(const char *actor)
+{
+	char path[64], line[128];
+	long kib = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)driver_actor(&d, DRIVER_BOX, actor));
+	assert_non_null(f = fopen(path, "re"));
+	while (fgets(line, sizeof(line), f) != NULL)
+		if (strncmp(line, "VmRSS:", 6) == 0)
+			kib = strtol(line + 6, NULL, 10);
+	fclose(f);
+	return kib;
+}
+
+/* The byte at ${at} of what is sent. */
+static char
+piece(size_t at)
+{
+	return (char)(at % 251);
+}
+
+/* Send until ${fd} takes no more for a while.  Return how much it took. */
+static size_t
+fill(int fd)
+{
+	char bytes[65536];
+	struct pollfd p = {.fd = fd, .events = POLLOUT};
+	size_t sent = 0, i;
+	ssize_t n;
+
+	while (sent < STREAM && poll(&p, 1, 500) == 1) {
+		for (i = 0; i < sizeof(bytes); i++)
+			bytes[i] = piece(sent + i);
+		if ((n = send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL | MSG_DONTWAIT)) > 0)
+			sent += (size_t)n;
+	}
+	return sent;
+}
+
+/* EG-119, EG-120: what nobody reads is not kept: the program is held up instead.  All of it arrives
+ * in order, in whatever pieces it is read, and its end as an end. */
+static void
+a_stream_is_not_kept(void **state)
+{
+	long net, egress;
+	size_t sent, got = 0, i;
+	int client, server;
+	ssize_t n;
+
+	(void)state;
+	begin();
+	client = tunnel();
+	server = taken();
+	hear(client, "\r\n\r\n");
+	net = resident("net");
+	egress = resident("egress");
+	sent = fill(client);
+	assert_true(sent < STREAM);
+	assert_true(resident("net") - net < 8192);
+	assert_true(resident("egress") - egress < 8192);
+	shutdown(client, SHUT_WR);
+	while ((n = recv(server, out, got % 2 == 0 ? 7 : sizeof(out), 0)) > 0)
+		for (i = 0; i < (size_t)n; i++)
+			if (out[i] != piece(got++))
+				fail_msg("byte %zu is another", got - 1);
+	assert_int_equal(n, 0);
+	assert_int_equal(got, sent);
+	close(server);
+	assert_int_equal(hear(client, NULL), 0);
+	close(client);
+	until_parked(SLOTS);
+}
+
+/* EG-116: a Host whose every connection comes to nothing has four to sixteen of them in two
+ * seconds, whatever it does, and reaches nobody. */
+static void
+refused_ones_wait(void **state)
+{
+	static const char sum[] = "SELECT sum(refused) FROM egress_parked";
+	static const char reached[] = "SELECT count(*) FROM egress_flow WHERE dialled IS NOT NULL";
+	int64_t until, before, dialled;
+	int i, fd;
+
+	(void)state;
+	begin();
+	before = driver_value(&d, DRIVER_BOX, sum);
+	dialled = driver_value(&d, DRIVER_BOX, reached);
+	until = driver_now() + 2000;
+	for (i = 0; driver_now() < until; i++) {
+		fd = dial();
+		say(fd,
+		    i % 2 == 0 ? "CONNECT 127.0.0.1:80 HTTP/1.1\r\n\r\n" : "NOT-A-REQUEST\r\n\r\n");
+		hear(fd, NULL);
+		close(fd);
+	}
+	until_parked(SLOTS);
+	before = driver_value(&d, DRIVER_BOX, sum) - before;
+	print_message("%d asked, %" PRId64 " got to the box\n", i, before);
+	assert_in_range(before, 4, 16);
+	assert_int_equal(driver_value(&d, DRIVER_BOX, reached), dialled);
+}
+
+/* Rows hold what waits to its time, and what is parked to those who may. */
+static void
+rows_hold_what_is_parked(void **state)
+{
+	static const struct {
+		const char *code, *sql;
+	} all[] = {{"parked.early", "UPDATE egress_parked SET state = 'dialling' WHERE slot = 0"},
+	    {"parked.early", "UPDATE egress_parked SET state = 'waiting', next_at = now_ms() + 900"
+			     " WHERE slot = 0"},
+	    {"parked.transition", "UPDATE egress_parked SET taken = -1 WHERE slot = 0"},
+	    {"parked.transition", "UPDATE egress_parked SET slot = 9 WHERE slot = 0"},
+	    {"parked.slots", "INSERT INTO egress_parked (pairing_id, slot, changed_at)"
+			     " VALUES (1, 4, now_ms())"},
+	    {"parked.unserved", "INSERT INTO egress_parked (pairing_id, slot, changed_at)"
+				" VALUES (2, 0, now_ms())"},
+	    {"parked.transition", "INSERT INTO egress_parked (pairing_id, slot, state, changed_at)"
+				  " VALUES (1, 4, 'parked', now_ms())"}};
+	struct store *db;
+	struct stmt *q;
+	size_t i;
+
+	(void)state;
+	begin();
+	db = driver_open(&d, DRIVER_BOX, ROLE_NET, NULL);
+	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		assert_int_equal(store_begin(db), 0);
+		assert_non_null(q = store_sql(db, all[i].sql));
+		if (stmt_run(q) == 0)
+			fail_msg("passes: %s", all[i].sql);
+		assert_string_equal(store_refusal(db)->code, all[i].code);
+		store_rollback(db);
+	}
+	store_close(db);
+}
+
+/* What the lane's actor carried ends with it; what is parked stays, and serves the next one. */
+static void
+the_lane_may_die(void **state)
+{
+	int client, server;
+
+	(void)state;
+	begin();
+	client = tunnel();
+	server = taken();
+	hear(client, "\r\n\r\n");
+	kill(driver_actor(&d, DRIVER_BOX, "egress"), SIGKILL);
+	assert_int_equal(hear(client, NULL), 0);
+	assert_int_equal(hear(server, NULL), 0);
+	close(client);
+	close(server);
+	driver_until(&d, DRIVER_BOX, 0, "SELECT count(*) FROM live_flows");
+	until_parked(SLOTS);
+	driver_until(&d, DRIVER_BOX, 1,
+	    "SELECT count(*) FROM actor_run WHERE actor = 'egress' AND state = 'running'");
+	client = tunnel();
+	server = taken();
+	hear(client, "\r\n\r\n");
+	close(client);
+	close(server);
+	until_parked(SLOTS);
+}
+
+/* EG-118: once the grant is taken back nothing is parked, what was carried ends, and the Host is
+ * told that it is not served any more; all at once. */
+static void
+a_revoke_ends_it(void **state)
+{
+	int client, server;
+	int64_t began;
+
+	(void)state;
+	begin();
+	client = tunnel();
+	server = taken();
+	hear(client, "\r\n\r\n");
+	began = driver_now();
+	driver_does(&said, NULL, "grants", "drop", "--all", NULL);
+	assert_int_equal(hear(client, NULL), 0);
+	assert_int_equal(hear(server, NULL), 0);
+	driver_until(&d, DRIVER_BOX, 0, "SELECT count(*) FROM egress_parked");
+	assert_true(driver_now() - began < 10000);
+	close(client);
+	close(server);
+	driver_until(&d, DRIVER_HOST, 1, "SELECT count(*) FROM boxes WHERE serves = 'ops'");
+	driver_until(&d, DRIVER_HOST, 0, "SELECT parked + busy FROM box_parked");
+	driver_until(&d, DRIVER_BOX, 1,
+	    "SELECT count(*) FROM egress_flow WHERE state = 'failed' AND code = 'egress.denied'");
+	refused_with(tunnel(), "[parked.none]");
+}
+
+/* A rule that names the Host is a person's word as well, on a port that moved; and unpairing ends
+ * all of it. */
+static void
+an_end_of_the_pairing_ends_it(void **state)
+{
+	char at[8];
+	int client, server;
+
+	(void)state;
+	begin();
+	driver_grant(&d, "egress:reach", NETNS_SITE, "9", "1", "1h");
+	driver_does(&said, NULL, "egress", "allow", NETNS_SITE, "--host", "conductor", NULL);
+	until_parked(SLOTS);
+	proxy = driver_port();
+	snprintf(at, sizeof(at), "%d", proxy);
+	driver_does(&said, NULL, "host", "egress", d.box, "--port", at, NULL);
+	driver_until(&d, DRIVER_HOST, proxy, "SELECT port FROM egress_ports");
+	driver_until(&d, DRIVER_HOST, 1,
+	    "SELECT count(*) FROM audit WHERE entity = 'egress_port' AND body ->> '$.port' = %d",
+	    proxy);
+	client = -1;
+	while (client == -1)
+		client = try_dial();
+	close(client);
+	client = tunnel();
+	server = taken();
+	hear(client, "\r\n\r\n");
+	driver_does(&said, "y\n", "unpair", "conductor", NULL);
+	assert_int_equal(hear(client, NULL), 0);
+	assert_int_equal(hear(server, NULL), 0);
+	close(client);
+	close(server);
+	driver_until(&d, DRIVER_BOX, 0, "SELECT count(*) FROM egress_parked");
+	driver_until(&d, DRIVER_BOX, 0, "SELECT count(*) FROM live_flows");
+}
+
 int
 main(void)
 {
@@ -308,6 +552,12 @@ main(void)
 	    cmocka_unit_test(a_tunnel_goes_through),
 	    cmocka_unit_test(socks_goes_through),
 	    cmocka_unit_test(four_carry_forty),
+	    cmocka_unit_test(a_stream_is_not_kept),
+	    cmocka_unit_test(refused_ones_wait),
+	    cmocka_unit_test(rows_hold_what_is_parked),
+	    cmocka_unit_test(the_lane_may_die),
+	    cmocka_unit_test(a_revoke_ends_it),
+	    cmocka_unit_test(an_end_of_the_pairing_ends_it),
 	};
 
 	isolated = netns_enter();
