@@ -16,7 +16,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('parked.slots', 4, 'rows', 1, 64, 'connections that a box keeps parked with each Host, those in use among them'),
     ('parked.wait_ms', 10000, 'ms', 0, 600000, 'how long a connection to the port of a box waits for a parked one');
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
-    ('egress.ungranted', 126, 403, 'ask for it on the Host: bastion on BOX egress:reach HOST PORT'),
+    ('egress.ungranted', 126, 403, 'ask for it on the Host: bastion on BOX egress:reach HOST PORT --anew'),
     ('parked.busy', 75, 503, 'try again, or have the box keep more: bastion settings set parked.slots'),
     ('parked.early', 1, 500, 'this is a fault in bastion: please report it'),
     ('parked.fixed', 126, 409, 'see bastion host egress'),
