@@ -26,7 +26,12 @@ BEGIN
                   OR json_type(NEW.beat, '$.enforcing') IS NOT 'object'
                   OR coalesce(json_type(NEW.beat, '$.endpoint_save_pending'), '') NOT IN ('true', 'false')
                   OR json_type(NEW.beat, '$.orders') IS NOT 'array'
+                  OR coalesce(json_type(NEW.beat, '$.serves'), 'array') <> 'array'
+                  OR json_array_length(NEW.beat, '$.serves') > 16
                 ELSE 1 END;
+    SELECT RAISE(ABORT, 'beat.form|a lane in this beat is none')
+     WHERE EXISTS (SELECT 1 FROM json_each(NEW.beat, '$.serves')
+                    WHERE type <> 'text' OR value GLOB '*[^a-z_]*' OR length(value) NOT BETWEEN 1 AND 32);
     SELECT RAISE(ABORT, 'beat.form|a result in this beat is none')
      WHERE json_array_length(NEW.beat, '$.orders') > (SELECT high FROM setting WHERE name = 'order.batch')
         OR EXISTS (SELECT 1 FROM json_each(NEW.beat, '$.orders') AS o
@@ -98,7 +103,10 @@ SELECT s.id AS pairing_id,
                               FROM untold_result WHERE pairing_id = s.id ORDER BY id
                              LIMIT (SELECT value FROM setting WHERE name = 'order.batch'))
                      WHERE long <= (SELECT low / 2 FROM setting WHERE name = 'beat.bytes'))),
-                  coalesce((SELECT said FROM agent_beat), '{}')) AS body
+                  json_patch(coalesce((SELECT said FROM agent_beat), '{}'),
+                             iif(s.transport = 'unix', '{}', json_object('serves',
+                                 (SELECT json_group_array(lane)
+                                    FROM (SELECT lane FROM pairing_serves WHERE pairing_id = s.id ORDER BY lane)))))) AS body
   FROM pairing_status AS s JOIN box AS b
  WHERE s.active;
 

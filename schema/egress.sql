@@ -163,7 +163,9 @@ CREATE INDEX egress_flow_refused ON egress_flow (ended_at) WHERE state = 'refuse
 -- tails: host_tail is the last so many labels, NULL where there are not more than that, or of an address.)
 CREATE VIEW egress_ruling AS
 SELECT f.id,
-       (SELECT CASE WHEN max(r.verdict = 'deny') THEN 'denied' WHEN count(*) = 0 THEN 'unknown' END
+       (SELECT CASE WHEN max(r.verdict = 'deny') THEN 'denied'
+                    WHEN count(*) = 0 AND NOT EXISTS (SELECT 1 FROM egress_held_by_grant WHERE flow_id = f.id)
+                    THEN 'unknown' END
           FROM egress_rule AS r
          WHERE r.state = 'active'
            AND r.suffix IN (f.host, '*', host_tail(f.host, 1), host_tail(f.host, 2), host_tail(f.host, 3),
@@ -234,9 +236,8 @@ BEGIN
     SELECT CASE
            WHEN (SELECT active FROM pairing_status WHERE id = NEW.pairing_id) IS NOT 1
            THEN RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
-           WHEN NOT EXISTS (SELECT 1 FROM pairing_status AS p, json_each(p.caps) AS c
-                             WHERE p.id = NEW.pairing_id AND c.value = 'egress')
-           THEN RAISE(ABORT, 'egress.capability|this Host has no capability egress here')
+           WHEN NOT EXISTS (SELECT 1 FROM egress_hosts WHERE pairing_id = NEW.pairing_id)
+           THEN RAISE(ABORT, 'egress.capability|this Host has no capability egress here, and no grant')
            END;
 END;
 
@@ -274,6 +275,8 @@ WHEN NEW.state = 'asked'
                     AND uid = coalesce(NEW.uid, -1) AND pairing_id = coalesce(NEW.pairing_id, -1)
                     AND run_id = coalesce(NEW.run_id, -1))
 BEGIN
+    INSERT INTO egress_flow_asks (id, pairing_id, host, port)
+    SELECT NEW.id, NEW.pairing_id, NEW.host, NEW.port WHERE NEW.pairing_id IS NOT NULL;
     SELECT CASE held
            WHEN 'denied' THEN RAISE(ABORT, 'egress.denied|a rule denies this')
            WHEN 'unknown' THEN RAISE(ABORT, 'egress.unknown|no rule allows this')
@@ -347,6 +350,8 @@ END;
 
 CREATE TRIGGER egress_flow_vetted INSTEAD OF INSERT ON egress_flow_unjudged
 BEGIN
+    INSERT INTO egress_flow_asks (id, pairing_id, host, port)
+    SELECT NEW.id, NEW.pairing_id, NEW.host, NEW.port WHERE NEW.pairing_id IS NOT NULL;
     SELECT CASE held
            WHEN 'denied' THEN RAISE(ABORT, 'egress.denied|a rule denies this')
            WHEN 'unknown' THEN RAISE(ABORT, 'egress.unknown|no rule allows this')
@@ -365,9 +370,11 @@ BEGIN
            THEN RAISE(ABORT, 'egress.internal|that is no public address')
            END
       FROM egress_vetting WHERE id = NEW.id;
+    -- (What a grant allows is judged each time: it is used up, and runs out.)
     INSERT INTO egress_way (host, port, uid, pairing_id, run_id, addresses)
-    VALUES (NEW.host, NEW.port, coalesce(NEW.uid, -1), coalesce(NEW.pairing_id, -1),
-            coalesce(NEW.run_id, -1), NEW.addresses);
+    SELECT NEW.host, NEW.port, coalesce(NEW.uid, -1), coalesce(NEW.pairing_id, -1),
+           coalesce(NEW.run_id, -1), NEW.addresses
+     WHERE NEW.pairing_id IS NULL OR NOT EXISTS (SELECT 1 FROM egress_use WHERE flow_id = NEW.id);
     DELETE FROM egress_way
      WHERE id <= (SELECT max(id) FROM egress_way) - (SELECT value FROM setting WHERE name = 'egress.ways');
 END;

@@ -32,6 +32,7 @@ CREATE TABLE grant (
 CREATE INDEX grant_usable ON grant (pairing_id, op, args) WHERE state = 'active';
 CREATE INDEX grant_bounded ON grant (pairing_id, op) WHERE state = 'active' AND bounds IS NOT NULL;
 CREATE INDEX grant_due ON grant (expires_at) WHERE state = 'active';
+CREATE INDEX grant_of_egress ON grant (pairing_id, ended_at) WHERE op = 'egress:reach';
 CREATE INDEX grant_by_factor ON grant (factor_id) WHERE state = 'active';
 
 CREATE TRIGGER grant_on_a_persons_word BEFORE INSERT ON grant

@@ -318,5 +318,7 @@ SELECT b.id, b.name, b.state,
             WHEN now_ms() - b.heard_at < 120000 THEN max((now_ms() - b.heard_at) / 1000, 0) || ' s ago'
             WHEN now_ms() - b.heard_at < 7200000 THEN (now_ms() - b.heard_at) / 60000 || ' min ago'
             WHEN now_ms() - b.heard_at < 172800000 THEN (now_ms() - b.heard_at) / 3600000 || ' h ago'
-            ELSE (now_ms() - b.heard_at) / 86400000 || ' d ago' END AS heard
+            ELSE (now_ms() - b.heard_at) / 86400000 || ' d ago' END AS heard,
+       (SELECT (SELECT group_concat(value, ', ') FROM json_each(h.beat, '$.serves'))
+          FROM host_beat AS h WHERE h.box_id = b.id) AS serves   -- lanes, as it says; NULL: it does not say
   FROM host_box AS b LEFT JOIN box_witness AS w ON w.box_id = b.id;

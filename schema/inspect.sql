@@ -110,7 +110,11 @@ CREATE INDEX egress_request_refused ON egress_request (ended_at) WHERE state = '
 -- that says most decides whether a token goes along.
 CREATE VIEW egress_request_ruling AS
 SELECT q.id, q.flow_id, q.host = f.host AND q.port = f.port AS same,
-       (SELECT CASE WHEN max(r.verdict = 'deny') THEN 'denied' WHEN count(*) = 0 THEN 'unknown'
+       (SELECT CASE WHEN max(r.verdict = 'deny') THEN 'denied'
+                    WHEN count(*) = 0
+                    THEN CASE WHEN NOT EXISTS (SELECT 1 FROM egress_held_by_grant
+                                           WHERE flow_id = f.id AND q.host = f.host AND q.port = f.port)
+                         THEN 'unknown' WHEN q.websocket THEN 'websocket' END
                     WHEN NOT max(CASE WHEN EXISTS (SELECT 1 FROM egress_within WHERE rule_id = r.id)
                                       THEN EXISTS (SELECT 1 FROM egress_within AS w
                                                     WHERE w.rule_id = r.id AND w.method IN ('*', q.method)

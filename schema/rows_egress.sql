@@ -102,7 +102,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('egress.answer', 1, 502, 'look at what the server answers, without the lane'),
     ('egress.authority', 2, 400, 'write HOST:PORT, an IPv6 address in brackets, without user and password'),
     ('egress.busy', 75, 503, 'close connections, or raise the settings egress.live and egress.live_each'),
-    ('egress.capability', 126, 403, 'have the anchor approve this Host for egress'),
+    ('egress.capability', 126, 403, 'have the anchor approve this Host for egress, or ask for a grant: bastion on BOX egress:reach HOST PORT'),
     ('egress.denied', 126, 403, 'see bastion egress ls for the rule'),
     ('egress.dial', 1, 502, 'check that the server answers, then try again'),
     ('egress.exists', 126, 409, 'see bastion egress ls'),

@@ -36,6 +36,9 @@ static const char AUTHORITY[] =
     "   AND (SELECT value FROM setting WHERE name = 'egress.inspect') > 0";
 static const char LIVE[] = "SELECT id, who, surface, what, state, up, down, took_ms, asked_at"
 			   "  FROM live_flows ORDER BY up + down DESC, took_ms DESC LIMIT :n";
+static const char PARKED[] =
+    "SELECT host, slot, state, taken, refused, endpoint, changed_at, next_at, code"
+    "  FROM egress_parks ORDER BY host, slot";
 static const char PREVIOUS[] = "SELECT coalesce(max(id), 0) FROM egress_flow";
 static const char SINCE[] =
     "SELECT strftime('%H:%M:%S', asked_at / 1000, 'unixepoch', 'localtime'), who, surface, what,"
@@ -442,11 +445,15 @@ check(struct cli *cli, const char *what, const struct options *o)
  *
  * usage: bastion egress [ls] [--json]
  *        bastion egress allow | deny WHAT[:PORT] [--user USER | --host HOST] [--json]
- *        bastion egress allow WHAT[:PORT] [--method METHOD] [--path PATH] [--token NAME]
- * [--websocket] … bastion egress within | requests [-n N] [--json] bastion egress inspect [off |
- * rules | all | ca] bastion egress forget ID | WHAT [--json] bastion egress check HOST[:PORT]
- * [--user USER] [--json] bastion egress tail [-n N] [--follow] [--json] bastion egress top [-n N]
- * [--json]
+ *        bastion egress allow WHAT[:PORT] [--method METHOD] [--path PATH]
+ *                             [--token NAME] [--websocket] …
+ *        bastion egress within | requests [-n N] [--json]
+ *        bastion egress inspect [off | rules | all | ca]
+ *        bastion egress forget ID | WHAT [--json]
+ *        bastion egress check HOST[:PORT] [--user USER] [--json]
+ *        bastion egress tail [-n N] [--follow] [--json]
+ *        bastion egress top [-n N] [--json]
+ *        bastion egress parked [--json]
  *
  * Who may reach what through the internet lane. WHAT is a name with all names below it, an address,
  * or * for everything public; a deny wins over every allow, and what no rule allows is refused. A
@@ -464,6 +471,10 @@ check(struct cli *cli, const char *what, const struct options *o)
  * The lane is the socket egress.sock (HTTP, CONNECT, SOCKS5), and where the settings
  * egress.http_port and egress.socks_port name ports, those of the loopback address. tail lists the
  * last connections, top those that are open, by how much they have carried.
+ *
+ * A Host uses it over connections that this machine dials and parks with it, where a rule names the
+ * Host or a person granted egress:reach; each connection of the Host's is one use. parked lists
+ * them: what each is at, how many connections it took and how many came to nothing.
  */
 int
 verb_egress(struct cli *cli, int argc, char **argv)
@@ -491,6 +502,8 @@ verb_egress(struct cli *cli, int argc, char **argv)
 		return o.follow ? follow(cli) : show(cli, LAST, o.n, "Nothing was asked for yet.");
 	if (words == 1 && strcmp(what, "top") == 0)
 		return show(cli, LIVE, o.n, "Nothing is connected.");
+	if (words == 1 && strcmp(what, "parked") == 0)
+		return show(cli, PARKED, 0, "No connection is parked with a Host.");
 	if (words == 2 && (strcmp(what, "allow") == 0 || strcmp(what, "deny") == 0))
 		return rule(cli, what, argv[first + 1], &o);
 	if (words <= 2 && strcmp(what, "inspect") == 0)

@@ -5,11 +5,11 @@
 #include "shell/cli.h"
 
 static const char BOXES[] =
-    "SELECT id, name, status, heard, paired_at, asks, audit, lane FROM boxes"
+    "SELECT id, name, status, heard, paired_at, asks, audit, serves, lane FROM boxes"
     " WHERE state = 'active' OR :all ORDER BY name, id";
 
 static const char RAW[] =
-    "SELECT id, name, state, status, paired_at, heard_at, asks, audit, lane FROM boxes"
+    "SELECT id, name, state, status, paired_at, heard_at, asks, audit, serves, lane FROM boxes"
     " WHERE state = 'active' OR :all ORDER BY name, id";
 
 static int
@@ -32,7 +32,9 @@ boxes_option(void *ctx, int val, const char *arg)
  * status is heard, silent (it has not answered for the setting box.silent_ms), not heard yet,
  * rolled back, forked or gone; heard says how long ago it answered last. Each
  * shows with every answer that its audit goes on from what it has shown before; audit says whether
- * it does. One that was rolled back or forked has another database than it had: find out why.
+ * it does. serves names what the machine says that it does for this Host: ops, and egress while it
+ * has connections parked here (bastion host egress). One that was rolled back or forked has another
+ * database than it had: find out why.
  */
 int
 verb_host_boxes(struct cli *cli, int argc, char **argv)

@@ -163,7 +163,8 @@ scratch_grant(struct scratch *s, const char *op, const char *args, int uses, int
 	snprintf(sql, sizeof(sql),
 	    "INSERT INTO approval (nonce, kind, box_name, pairing_id, host_name, op, args, uses, ttl_ms,"
 	    "   asked_at, expires_at)"
-	    " SELECT v.nonce, 'op', v.box, 1, 'laptop', '%s', '%s', %d, %lld,"
+	    " SELECT v.nonce, (SELECT iif(class IN ('observe', 'action'), 'op', class) FROM op"
+	    "  WHERE name = '%s'), v.box, 1, 'laptop', '%s', '%s', %d, %lld,"
 	    "   now_ms(), now_ms() + 3600000"
 	    " FROM (SELECT substr((SELECT lower(hex(sha256(count(*) || 'n'))) FROM approval), 1, 32) AS nonce,"
 	    "   (SELECT name FROM box) AS box) AS v;"
@@ -174,7 +175,7 @@ scratch_grant(struct scratch *s, const char *op, const char *args, int uses, int
 	    " SELECT pairing_id, kind, op, args, uses, decided_at, decided_at + ttl_ms, factor_id, id,"
 	    "   seal_sign('grant', json_array('grant', pairing_id, kind, op, args, uses, decided_at,"
 	    "     decided_at + ttl_ms, factor_id, id)) FROM approval WHERE state = 'approved';",
-	    op, args, uses, (long long)ttl_ms);
+	    op, op, args, uses, (long long)ttl_ms);
 	if (scratch_sql(s, sql) != 0)
 		fail_msg("%s", s->error);
 	return scratch_value(s, "SELECT max(id) FROM grant");

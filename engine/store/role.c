@@ -46,6 +46,9 @@ static const struct {
     {"host_address", INS | DEL, BIT(ROLE_PERSON)},
     {"box_line", INS | UPD, BIT(ROLE_NET)},
     {"pairing_line", INS | UPD | DEL, BIT(ROLE_NET)},
+    {"egress_parked", INS | UPD | DEL, BIT(ROLE_NET)},
+    {"egress_port", INS | DEL, BIT(ROLE_PERSON)},
+    {"box_parked", INS | UPD | DEL, BIT(ROLE_NET)},
     {"pairing_socket", INS | UPD, BIT(ROLE_PERSON)},
     {"beat_request", DEL, BIT(ROLE_LINK)},
     {"call", INS, BIT(ROLE_NET)},
@@ -127,6 +130,7 @@ static const struct {
     {"token", INS | UPD, BIT(ROLE_PERSON)},
     {"token_host", INS, BIT(ROLE_PERSON)},
     {"egress_flow", INS | UPD | DEL, BIT(ROLE_EGRESS)},
+    {"egress_use", DEL, BIT(ROLE_EGRESS)}, /* with its connection */
     {"own_address", INS | DEL, BIT(ROLE_EGRESS)},
     {"process", INS, OURS},
     {"lease", INS, OURS},

@@ -104,6 +104,7 @@ extern const struct observe_op observe_processes;
 extern const struct observe_op observe_kernel;
 extern const struct observe_op observe_grants;
 extern const struct observe_op observe_grant_drop;
+extern const struct observe_op observe_reach;
 
 /**
  * observe_at(i):

@@ -12,17 +12,15 @@
 #include "net/egress/conn.h"
 #include "net/egress/inspect.h"
 
-#define READ_SIZE    65536
-#define LINGER_MOST  (1 << 20) /* bytes that a refused client may still send */
-#define TOUCH_MS     1000      /* how exactly it is known when something moved */
-#define REFUSAL_TEXT (REFUSAL_WHY_MAX + REFUSAL_CODE_MAX + 160)
+#define READ_SIZE   65536
+#define LINGER_MOST (1 << 20) /* bytes that a refused client may still send */
+#define TOUCH_MS    1000      /* how exactly it is known when something moved */
 
 enum { SOCKS_VERSION = 5, SOCKS_CONNECT = 1, SOCKS_IPV4 = 1, SOCKS_NAME = 3, SOCKS_IPV6 = 4 };
 enum { SOCKS_OK = 0, SOCKS_FAILED = 1, SOCKS_REFUSED = 2, SOCKS_NO_COMMAND = 7 };
 
 static const char ESTABLISHED[] = "HTTP/1.1 200 Connection established\r\n\r\n";
 static const char BROKEN_BODY[] = "the chunked body of the request is none";
-static const char REFUSAL_ROW[] = "SELECT http_status, advice FROM refusal WHERE code = :code";
 
 static _Thread_local char buffer[READ_SIZE];
 
@@ -61,9 +59,22 @@ client_close(struct conn *c)
 	c->client = -1;
 }
 
+/* Whoever handed it over hears whether it went anywhere. */
+static void
+conn_tell(struct conn *c)
+{
+	if (c->told == -1)
+		return;
+	/* Without a word it went nowhere; nobody may be there to hear it. */
+	if (c->dialled[0] != '\0')
+		(void)send(c->told, PROXY_TAKEN, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	close(c->told);
+}
+
 static void
 conn_free(struct conn *c)
 {
+	conn_tell(c);
 	proxy_gone(c);
 	head_free(&c->head);
 	head_answer_free(&c->answer);
@@ -161,59 +172,10 @@ conn_established(const struct conn *c)
 		client_say(c, ESTABLISHED, sizeof(ESTABLISHED) - 1);
 }
 
-static size_t
-http_write(int status, const char *text, char answer[CONN_ANSWER_MAX])
-{
-	static const struct {
-		int status;
-		const char *reason;
-	} reasons[] = {{400, "Bad Request"}, {403, "Forbidden"}, {502, "Bad Gateway"},
-	    {503, "Service Unavailable"}, {504, "Gateway Timeout"}};
-	const char *reason = "Refused";
-	size_t i;
-
-	for (i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
-		if (reasons[i].status == status)
-			reason = reasons[i].reason;
-	return (size_t)snprintf(answer, CONN_ANSWER_MAX,
-	    "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %zu\r\n"
-	    "Connection: close\r\n%s%s%s\r\n%s\n",
-	    status, reason, strlen(text) + 1,
-	    status == 502 ? "" : "X-Bastion-Refused: ", status == 502 ? "" : text,
-	    status == 502 ? "" : "\r\n", text);
-}
-
-/* One line for the header, the body and a person. */
-static int
-refusal_text(const struct conn *c, const struct refusal *refusal, char *text, size_t size)
-{
-	struct stmt *q = store_sql(c->proxy->config.db, REFUSAL_ROW);
-	int status = 500;
-	char *at;
-
-	snprintf(text, size, "%s [%s]", refusal->why, refusal->code);
-	if (q != NULL) {
-		stmt_text(q, ":code", refusal->code);
-		if (stmt_step(q) == 1) {
-			status = (int)stmt_get_int(q, 0);
-			snprintf(text, size, "%s [%s]; %s", refusal->why, refusal->code,
-			    stmt_get_text(q, 1));
-			stmt_done(q);
-		}
-	}
-	for (at = text; *at != '\0'; at++)
-		if (*at == '\r' || *at == '\n')
-			*at = ' ';
-	return status;
-}
-
 size_t
 conn_answer(const struct conn *c, const struct refusal *refusal, char out[CONN_ANSWER_MAX])
 {
-	char text[REFUSAL_TEXT];
-	int status = refusal_text(c, refusal, text, sizeof(text));
-
-	return http_write(status, text, out);
+	return say_http(c->proxy->config.db, refusal, out);
 }
 
 /* The owner of the lane, where it wants to know. */
@@ -221,12 +183,12 @@ static void
 refusal_tell(const struct conn *c, const struct refusal *refusal)
 {
 	const struct proxy_config *config = &c->proxy->config;
-	char text[REFUSAL_TEXT];
+	char text[SAY_TEXT_MAX];
 	const char *advice;
 
 	if (config->refused == NULL || c->surface == NULL || c->to.host.text[0] == '\0')
 		return;
-	refusal_text(c, refusal, text, sizeof(text));
+	say_text(config->db, refusal, text);
 	advice = strstr(text, "]; ");
 	config->refused(config->ctx, &c->to, refusal, advice != NULL ? advice + 3 : "");
 }
@@ -235,14 +197,14 @@ static void
 conn_say(const struct conn *c, const struct refusal *refusal)
 {
 	static const struct linger at_once = {.l_onoff = 1};
-	char text[REFUSAL_TEXT], answer[CONN_ANSWER_MAX];
-	int status = refusal_text(c, refusal, text, sizeof(text));
+	char text[SAY_TEXT_MAX], answer[CONN_ANSWER_MAX];
+	int status = say_text(c->proxy->config.db, refusal, text);
 
 	/* Who knows of no lane hears that the connection failed; on the port of HTTP, also why. */
 	if (c->caught && c->to.port != 80)
 		setsockopt(c->client, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
 	else if (!c->socks)
-		client_say(c, answer, http_write(status, text, answer));
+		client_say(c, answer, conn_answer(c, refusal, answer));
 	else
 		socks_say(c, status == 400 || status == 403 ? SOCKS_REFUSED : SOCKS_FAILED);
 }
@@ -915,7 +877,7 @@ conn_new(struct proxy *proxy, int fd, enum proxy_speaks speaks, struct proxy_use
 	c->proxy = proxy;
 	c->user = user;
 	c->client = fd;
-	c->server = -1;
+	c->server = c->told = -1;
 	c->speaks = speaks;
 	c->since = proxy->now = loop_now();
 	c->up.pipe[0] = c->up.pipe[1] = c->down.pipe[0] = c->down.pipe[1] = -1;

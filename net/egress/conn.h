@@ -3,6 +3,7 @@
 #define NET_EGRESS_CONN_H
 
 #include "engine/store/committer.h"
+#include "net/egress/say.h"
 #include "net/egress/dial.h"
 #include "net/egress/head.h"
 #include "net/egress/proxy.h"
@@ -67,7 +68,7 @@ struct proxy {
 	uint64_t timer, calm, gathering, ringing;
 	struct conn *ends; /* whose rows are to be ended */
 	int64_t gather_ms;
-	char rules[64];              /* what was applied last to what is under way */
+	char rules[96];              /* what was applied last to what is under way */
 	int64_t now;                 /* of the events at hand, on loop_now's clock */
 	int64_t report_ms, reported; /* on proxy->now's clock */
 	uint64_t answers;            /* that a person gave */
@@ -81,6 +82,7 @@ struct conn {
 	struct proxy *proxy;
 	struct proxy_user *user;
 	int client, server;
+	int told; /* where whoever handed it over hears of its end; -1: nobody */
 	enum phase phase;
 	enum patience patience;
 	enum proxy_speaks speaks;
@@ -149,7 +151,7 @@ void conn_refuse(struct conn *conn, const struct refusal *refusal);
  * conn_answer(conn, refusal, out, size):
  * Write what is said to a client over HTTP.  Return its length.
  */
-#define CONN_ANSWER_MAX (REFUSAL_WHY_MAX * 4)
+#define CONN_ANSWER_MAX SAY_HTTP_MAX
 size_t conn_answer(
     const struct conn *conn, const struct refusal *refusal, char out[CONN_ANSWER_MAX]);
 

@@ -1,12 +1,26 @@
 /* egress.c: the actor: a lane, and where it listens. */
 #include <malloc.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "engine/actor/loop.h"
 #include "net/egress/egress.h"
+#include "net/egress/handed.h"
 #include "net/egress/proxy.h"
 
+/* What the actor holds. */
+struct egress {
+	struct proxy *proxy;
+	struct handed *handed; /* NULL: Hosts are not served */
+};
+
 #define KEPT (16 << 20) /* bytes of free memory that stay with the process */
+
+static struct proxy *
+proxy_of(const struct actor_env *env)
+{
+	return ((struct egress *)env->ctx)->proxy;
+}
 
 /* A port that cannot be had is said; the socket and the other port are served all the same. */
 static void
@@ -15,7 +29,7 @@ serve_port(struct actor_env *env, const char *setting, enum proxy_speaks speaks)
 	int64_t port = store_setting(env->db, setting);
 	struct refusal no;
 
-	if (port != 0 && proxy_listen_tcp(env->ctx, (uint16_t)port, speaks, &no) == -1)
+	if (port != 0 && proxy_listen_tcp(proxy_of(env), (uint16_t)port, speaks, &no) == -1)
 		fprintf(stderr, "bastion: egress: %s (%s %d)\n", no.why, setting, (int)port);
 }
 
@@ -27,10 +41,20 @@ serve_socket(struct actor_env *env)
 
 	if (home_ask(env->home, directory, &no) == 0) {
 		snprintf(path, sizeof(path), "%s/%s", directory, EGRESS_SOCKET);
-		if (proxy_listen_unix(env->ctx, path, PROXY_BOTH, &no) == 0)
+		if (proxy_listen_unix(proxy_of(env), path, PROXY_BOTH, &no) == 0)
 			return;
 	}
 	fprintf(stderr, "bastion: egress: users have no socket: %s: %s\n", no.code, no.why);
+}
+
+/* Hosts are served by connections that the actor net dialled, which knows their certificates. */
+static void
+serve_hosts(struct egress *e, struct actor_env *env)
+{
+	struct refusal no;
+
+	if ((e->handed = handed_listen(e->proxy, env->loop, env->home, &no)) == NULL)
+		fprintf(stderr, "bastion: egress: Hosts are not served: %s: %s\n", no.code, no.why);
 }
 
 static int
@@ -41,6 +65,7 @@ egress_start(struct actor_env *env, struct refusal *r)
 	    .db = env->db,
 	    .keys = &env->keys,
 	    .tokens = env->wire};
+	struct egress *e;
 
 	/*
 	 * Two threads take and give back small pieces all the time: an arena for each, that keeps
@@ -49,8 +74,11 @@ egress_start(struct actor_env *env, struct refusal *r)
 	mallopt(M_ARENA_MAX, 2);
 	mallopt(M_TRIM_THRESHOLD, KEPT);
 	mallopt(M_TOP_PAD, KEPT / 4);
-	if ((env->ctx = proxy_new(&config, r)) == NULL)
+	if ((e = env->ctx = calloc(1, sizeof(*e))) == NULL)
+		return refusal_set(r, "store.failed", "out of memory");
+	if ((e->proxy = proxy_new(&config, r)) == NULL)
 		return -1;
+	serve_hosts(e, env);
 	serve_socket(env);
 	serve_port(env, "egress.http_port", PROXY_HTTP);
 	serve_port(env, "egress.socks_port", PROXY_SOCKS);
@@ -60,7 +88,7 @@ egress_start(struct actor_env *env, struct refusal *r)
 static void
 egress_wake(struct actor_env *env)
 {
-	proxy_wake(env->ctx);
+	proxy_wake(proxy_of(env));
 }
 
 static void
@@ -72,13 +100,23 @@ egress_over(void *ctx)
 static void
 egress_drain(struct actor_env *env)
 {
-	proxy_drain(env->ctx, egress_over, env->loop);
+	struct egress *e = env->ctx;
+
+	handed_free(e->handed);
+	e->handed = NULL;
+	proxy_drain(e->proxy, egress_over, env->loop);
 }
 
 static void
 egress_stop(struct actor_env *env)
 {
-	proxy_free(env->ctx);
+	struct egress *e = env->ctx;
+
+	if (e == NULL)
+		return;
+	handed_free(e->handed);
+	proxy_free(e->proxy);
+	free(e);
 	env->ctx = NULL;
 }
 

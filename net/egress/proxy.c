@@ -37,7 +37,8 @@ static const char REPORT[] =
 /* What changes when a rule or the state of a pairing does; and what is held by them then. */
 static const char RULES[] =
     "SELECT (SELECT count(*) || ' ' || coalesce(max(dropped_at), 0) FROM egress_rule) || ' ' ||"
-    "  (SELECT count(*) FROM pairing_status WHERE active)";
+    "  (SELECT count(*) FROM pairing_status WHERE active) || ' ' ||"
+    "  (SELECT n || ' ' || last FROM egress_grants_mark)";
 static const char HELD[] =
     "SELECT r.id FROM egress_flow AS f JOIN egress_ruling AS r ON r.id = f.id"
     " WHERE f.ended_at IS NULL AND (r.held IS NOT NULL OR (f.pairing_id IS NOT NULL"
@@ -292,6 +293,18 @@ void
 proxy_take(struct proxy *proxy, int fd, enum proxy_speaks speaks, const struct proxy_who *who)
 {
 	take(proxy, fd, speaks, who);
+}
+
+void
+proxy_take_told(
+    struct proxy *proxy, int fd, enum proxy_speaks speaks, const struct proxy_who *who, int told)
+{
+	struct conn *c = take(proxy, fd, speaks, who);
+
+	if (c != NULL)
+		c->told = told;
+	else
+		close(told);
 }
 
 void

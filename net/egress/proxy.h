@@ -82,6 +82,15 @@ int proxy_listen_fd(struct proxy *proxy, int fd, enum proxy_speaks speaks,
 void proxy_take(struct proxy *proxy, int fd, enum proxy_speaks speaks, const struct proxy_who *who);
 
 /**
+ * proxy_take_told(proxy, fd, speaks, who, told):
+ * As proxy_take; ${told}, a socket that is the lane's as well, is closed when the connection has
+ * ended, after PROXY_TAKEN where its destination was reached.
+ */
+#define PROXY_TAKEN "t"
+void proxy_take_told(
+    struct proxy *proxy, int fd, enum proxy_speaks speaks, const struct proxy_who *who, int told);
+
+/**
  * proxy_catch(proxy, fd, who, to):
  * Carry the connected, non-blocking ${fd} of ${who}, which is the lane's from now on, to ${to},
  * where it wanted to go by itself.

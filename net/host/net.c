@@ -16,6 +16,7 @@
 #include "net/host/mcp_http.h"
 #include "net/host/net.h"
 #include "net/host/openapi.h"
+#include "net/host/park.h"
 #include "net/host/peers.h"
 #include "net/host/port.h"
 #include "net/host/remote_port.h"
@@ -51,6 +52,8 @@ const struct http_route net_routes[] = {
 	"a box asks for its next certificate"},
     {"GET", "/v1/line", SURFACE_PEER, 0, line_take,
 	"a box that dials in gives this connection to be asked on"},
+    {"GET", PARK_PATH, SURFACE_PEER, 0, berths_take,
+	"a box parks this connection, for one of the Host's to the internet"},
     {"GET", "/v1/boxes/{box}/{what}", SURFACE_LINES, 0, line_relay,
 	"ask a box that dialled in, as on its lane"},
     {"POST", "/v1/boxes/{box}/{what}", SURFACE_LINES, 65536, line_relay,
@@ -259,14 +262,18 @@ net_stop(struct actor_env *env)
 		return;
 	mcp_http_end(net);
 	dials_end(net);
+	parks_end(net);
 	line_end(net);
+	berths_end(net);
 	port_end(net);
 	http_server_free(net->server);
 	http_server_free(net->asks);
 	remote_end(net);
 	committer_stop(net->committer);
 	dials_free(net);
+	parks_free(net);
 	line_free(net);
+	berths_free(net);
 	free(net->paired);
 	free(net);
 	env->ctx = NULL;
@@ -290,6 +297,7 @@ net_start(struct actor_env *env, struct refusal *r)
 	if (net->committer != NULL &&
 	    (net->server = http_server_new(env->loop, &config, r)) != NULL &&
 	    (env->home->role == HOME_HOST ? line_start(net, r) : dials_start(net, r)) == 0 &&
+	    (env->home->role == HOME_HOST ? berths_start(net, r) : parks_start(net, r)) == 0 &&
 	    net_listen(net, r) == 0 && mcp_http_start(net, r) == 0) {
 		/* Without a place for their socket users cannot ask; the box serves all the same.
 		 */
@@ -312,6 +320,8 @@ net_wake(struct actor_env *env)
 	renew_wake(env->ctx);
 	peers_wake(env->ctx);
 	dials_wake(env->ctx);
+	parks_wake(env->ctx);
+	berths_wake(env->ctx);
 	port_wake(env->ctx);
 	remote_wake(env->ctx);
 }
@@ -339,6 +349,8 @@ net_drain(struct actor_env *env)
 	lane_drain(net);
 	mcp_http_end(net);
 	dials_drain(net);
+	parks_end(net);
+	berths_end(net);
 	port_end(net);
 	net->serving = 1 + (net->asks != NULL);
 	if (net->asks != NULL)

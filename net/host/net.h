@@ -43,6 +43,8 @@ struct net {
 	int64_t nheld;
 	struct lines *lines;      /* that boxes made (line_host.c); NULL on a box */
 	struct dials *dials;      /* that this box makes (line_box.c); NULL on a Host */
+	struct parks *parks;      /* what this box parks with Hosts (park_box.c); NULL on a Host */
+	struct berths *berths;    /* what boxes parked here (park_host.c); NULL on a box */
 	struct renewal *renewals; /* boxes that wait for a certificate (renew_host.c) */
 	char *paired;             /* whose connections under TLS may stay (peers.c) */
 	struct mcp_http *mcp;     /* agents (mcp_http.c); NULL: not yet, or no more */

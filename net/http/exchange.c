@@ -296,6 +296,29 @@ upgraded(void *ctx, struct MHD_Connection *mhd, void *request, const char *extra
 	http_upgraded_close(u);
 }
 
+/* Is ${word} an element of the comma-separated ${list}, whatever its case? */
+static bool
+has_word(const char *list, const char *word)
+{
+	size_t len;
+
+	for (; list != NULL && *list != '\0'; list += len + strspn(list + len, ",")) {
+		list += strspn(list, " \t");
+		len = strcspn(list, ", \t");
+		if (len == strlen(word) && strncasecmp(list, word, len) == 0)
+			return true;
+		len = strcspn(list, ",");
+	}
+	return false;
+}
+
+bool
+http_asks_upgrade(const struct http_exchange *x, const char *protocol)
+{
+	return has_word(http_header(x, "Connection"), "Upgrade") &&
+	       has_word(http_header(x, "Upgrade"), protocol);
+}
+
 void
 http_upgrade(struct http_exchange *x, const char *protocol,
     void (*taken)(void *ctx, struct http_upgraded *upgraded), void (*ended)(void *ctx), void *ctx)

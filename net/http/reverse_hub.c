@@ -232,22 +232,6 @@ on_ended(void *ctx)
 	tell(hub, box);
 }
 
-/* Is ${word} an element of the comma-separated ${list}, whatever its case? */
-static bool
-has_word(const char *list, const char *word)
-{
-	size_t len;
-
-	for (; list != NULL && *list != '\0'; list += len + strspn(list + len, ",")) {
-		list += strspn(list, " \t");
-		len = strcspn(list, ", \t");
-		if (len == strlen(word) && strncasecmp(list, word, len) == 0)
-			return true;
-		len = strcspn(list, ",");
-	}
-	return false;
-}
-
 /*
  * How often ${x}'s box needs a sign of life: it gives up after a time of its own, within which a
  * sign may be lost and another one be late.  Return -1 where it does not say, or is too hasty.
@@ -293,8 +277,7 @@ reverse_hub_take(struct reverse_hub *hub, int64_t box, struct http_exchange *x)
 	struct refusal r;
 	struct link *l;
 
-	if (ping_ms == -1 || !has_word(http_header(x, "Connection"), "Upgrade") ||
-	    !has_word(http_header(x, "Upgrade"), REVERSE_PROTOCOL)) {
+	if (ping_ms == -1 || !http_asks_upgrade(x, REVERSE_PROTOCOL)) {
 		refusal_set(&r, "reverse.upgrade",
 		    "this path is for Upgrade: " REVERSE_PROTOCOL ", with " REVERSE_IDLE
 		    ": milliseconds, at least %d",

@@ -316,6 +316,12 @@ void http_stream_end(struct http_exchange *x);
 struct http_upgraded;
 
 /**
+ * http_asks_upgrade(x, protocol):
+ * Return whether the request's Connection and Upgrade ask for ${protocol}.
+ */
+bool http_asks_upgrade(const struct http_exchange *x, const char *protocol);
+
+/**
  * http_upgrade(x, protocol, taken, ended, ctx):
  * Answer 101 (RFC 9110 §7.8) and end HTTP on the connection, on which ${protocol} is spoken from
  * then on.  ${taken}(${ctx}, upgraded) is called from the loop once the answer is sent; from then

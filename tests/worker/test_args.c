@@ -156,6 +156,10 @@ certs(void **state)
 {
 	static const struct seed seeds[] = {
 	    {"observe:cert", {"443", "box-a.example"}, {"443", "box-a.example"}, NULL},
+	    {"egress:reach", {"Example.COM.", "443"}, {"example.com", "443"}, NULL},
+	    {"egress:reach", {"[::1]", "443"}, {NULL}, "egress.authority"},
+	    {"egress:reach", {"example.com", "0443"}, {NULL}, "egress.authority"},
+	    {"egress:reach", {"example.com", "65536"}, {NULL}, "egress.authority"},
 	    {"observe:cert", {"443"}, {"443", NULL}, NULL},
 	    {"observe:cert", {"8443", "192.0.2.10"}, {"8443", "192.0.2.10"}, NULL},
 	    {"observe:cert", {"443", "A.EXAMPLE"}, {"443", "a.example"}, NULL},
@@ -219,8 +223,10 @@ table_is_known(void **state)
 	for (i = 0; (op = observe_at(i)) != NULL; i++) {
 		assert_ptr_equal(observe_find(op->name), op);
 		assert_non_null(op->check);
-		/* What a Host asks about its own grants is answered in the database. */
-		assert_int_equal(op->run != NULL, strncmp(op->name, "grant:", 6) != 0);
+		/* What a Host asks about its own grants, and what it may reach, is answered in the
+		 * database. */
+		assert_int_equal(op->run != NULL,
+		    strncmp(op->name, "grant:", 6) != 0 && strcmp(op->name, "egress:reach") != 0);
 		assert_true(op->args_min <= op->args_max && op->args_max <= OBSERVE_ARGS_MAX);
 	}
 	assert_true(i >= 4);

@@ -1,0 +1,210 @@
+/* handed.c: descriptors that come over a unix socket, each with the Host that it is of. */
+#include <sys/epoll.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "net/egress/handed.h"
+#include "net/egress/who.h"
+#include "net/http/unixsock.h"
+
+#define BACKLOG 256
+#define COMING  256 /* that have connected and not said anything yet */
+
+/* Whoever has connected, until it said for whom. */
+struct giver {
+	struct handed *handed;
+	int fd;
+	TAILQ_ENTRY(giver) entry;
+};
+
+struct handed {
+	struct proxy *proxy;
+	struct loop *loop;
+	struct unixsock sock;
+	size_t n;
+	TAILQ_HEAD(givers, giver) givers;
+};
+
+static void
+giver_free(struct giver *g)
+{
+	TAILQ_REMOVE(&g->handed->givers, g, entry);
+	g->handed->n--;
+	loop_del(g->handed->loop, g->fd);
+	free(g);
+}
+
+/* Return the one descriptor that came with ${message}, or -1 with all of them closed. */
+static int
+descriptor_of(struct msghdr *message)
+{
+	struct cmsghdr *c = CMSG_FIRSTHDR(message);
+	int fd = -1;
+
+	if (c == NULL || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
+	    c->cmsg_len != CMSG_LEN(sizeof(fd)))
+		return -1;
+	memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+	return fd;
+}
+
+static void
+on_giver(void *ctx, uint32_t events)
+{
+	struct giver *g = ctx;
+	struct handed *handed = g->handed;
+	int64_t pairing = 0;
+	struct iovec what = {&pairing, sizeof(pairing)};
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct msghdr message = {.msg_iov = &what,
+	    .msg_iovlen = 1,
+	    .msg_control = control.bytes,
+	    .msg_controllen = sizeof(control.bytes)};
+	struct proxy_who who = {.host = true};
+	int told = g->fd, fd = -1;
+	ssize_t n;
+
+	(void)events;
+	/* (A message of two descriptors has no room: the kernel closes what does not fit.) */
+	n = recvmsg(told, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	giver_free(g);
+	if (n > 0)
+		fd = descriptor_of(&message);
+	who.id = pairing;
+	if (fd != -1 && n == (ssize_t)sizeof(pairing) && pairing > 0 &&
+	    fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK) == 0) {
+		proxy_take_told(handed->proxy, fd, PROXY_BOTH, &who, told);
+		return;
+	}
+	if (fd != -1)
+		close(fd);
+	close(told);
+}
+
+static void
+giver_new(struct handed *handed, int fd)
+{
+	struct giver *g;
+	uid_t uid;
+
+	/* Who may speak for a Host is an actor of ours: nobody else, and not root by itself. */
+	if (handed->n >= COMING || who_unix(fd, &uid) != 0 || uid != geteuid() ||
+	    (g = calloc(1, sizeof(*g))) == NULL) {
+		close(fd);
+		return;
+	}
+	g->handed = handed;
+	g->fd = fd;
+	TAILQ_INSERT_TAIL(&handed->givers, g, entry);
+	handed->n++;
+	if (loop_add(handed->loop, fd, EPOLLIN, on_giver, g) == 0)
+		return;
+	giver_free(g);
+	close(fd);
+}
+
+static void
+on_listener(void *ctx, uint32_t events)
+{
+	struct handed *handed = ctx;
+	int fd;
+
+	(void)events;
+	if ((fd = accept4(handed->sock.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) != -1)
+		giver_new(handed, fd);
+}
+
+struct handed *
+handed_listen(struct proxy *proxy, struct loop *loop, const struct home *home, struct refusal *r)
+{
+	char path[HOME_RUN_MAX + sizeof(HANDED_SOCKET) + 1];
+	struct handed *handed;
+
+	if ((handed = calloc(1, sizeof(*handed))) == NULL) {
+		refusal_set(r, "http.memory", "there is no memory for a listener");
+		return NULL;
+	}
+	handed->proxy = proxy;
+	handed->loop = loop;
+	TAILQ_INIT(&handed->givers);
+	snprintf(path, sizeof(path), "%s/%s", home->run, HANDED_SOCKET);
+	if (unixsock_bind(&handed->sock, path, 0600, r) != 0 ||
+	    unixsock_publish(&handed->sock, BACKLOG, r) != 0) {
+		free(handed);
+		return NULL;
+	}
+	if (loop_add(loop, handed->sock.fd, EPOLLIN, on_listener, handed) == 0)
+		return handed;
+	refusal_errno(r, "socket.bind", "cannot listen for connections of Hosts");
+	unixsock_close(&handed->sock);
+	free(handed);
+	return NULL;
+}
+
+void
+handed_free(struct handed *handed)
+{
+	struct giver *g;
+	int fd;
+
+	if (handed == NULL)
+		return;
+	while ((g = TAILQ_FIRST(&handed->givers)) != NULL) {
+		fd = g->fd;
+		giver_free(g);
+		close(fd);
+	}
+	loop_del(handed->loop, handed->sock.fd);
+	unixsock_close(&handed->sock);
+	free(handed);
+}
+
+static int
+say(int to, int fd, int64_t pairing)
+{
+	struct iovec what = {&pairing, sizeof(pairing)};
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {.bytes = {0}};
+	struct msghdr message = {.msg_iov = &what,
+	    .msg_iovlen = 1,
+	    .msg_control = control.bytes,
+	    .msg_controllen = sizeof(control.bytes)};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(fd));
+	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+	return sendmsg(to, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof(pairing) ? 0
+											      : -1;
+}
+
+int
+handed_give(const struct home *home, int fd, int64_t pairing, struct refusal *r)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int to = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	size_t len = strlen(home->run) + sizeof(HANDED_SOCKET) + 1;
+
+	if (len <= sizeof(at.sun_path))
+		snprintf(at.sun_path, sizeof(at.sun_path), "%s/%s", home->run, HANDED_SOCKET);
+	if (to != -1 && len <= sizeof(at.sun_path) &&
+	    connect(to, (const struct sockaddr *)&at, sizeof(at)) == 0 && say(to, fd, pairing) == 0)
+		return to;
+	refusal_errno(r, "parked.lane", "the internet lane of this machine does not answer");
+	if (to != -1)
+		close(to);
+	return -1;
+}
