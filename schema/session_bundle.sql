@@ -81,8 +81,8 @@ END;
 -- Its session: whether that may begin there is for the rules of sessions (session_remote.sql).
 CREATE TRIGGER remote_bundle_begins AFTER INSERT ON remote_bundle
 BEGIN
-    INSERT INTO session (name, argv, cwd, by_uid, input, max_attempts, queued_at, not_before)
-    SELECT session, argv, folder, by_uid, 1, 1, NEW.asked_at, NEW.asked_at
+    INSERT INTO session (id, name, argv, cwd, by_uid, input, max_attempts, queued_at, not_before)
+    SELECT (SELECT id FROM next_session_number), session, argv, folder, by_uid, 1, 1, NEW.asked_at, NEW.asked_at
       FROM remote_bundle_run WHERE id = NEW.id;
     UPDATE remote_bundle SET session_id = (SELECT id FROM session WHERE name = 'bundle-' || NEW.id)
      WHERE id = NEW.id;

@@ -250,7 +250,8 @@ attach_run(struct attach *a)
 		is_raw = a->view.raw = tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0;
 		type_size(a);
 	}
-	rc = find_beginning(a) != 0 ? -1 : follow(a, signals);
+	/* Where a daemon has shown its beginning, behind that. */
+	rc = a->view.seq == 0 && find_beginning(a) != 0 ? -1 : follow(a, signals);
 	if (is_raw)
 		tcsetattr(STDIN_FILENO, TCSANOW, &before);
 	if (keys)

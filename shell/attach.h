@@ -27,4 +27,14 @@ struct attach {
  */
 int attach_run(struct attach *a);
 
+/**
+ * attach_first(cli, name, view, id):
+ * Show the first row of the session ${name} in ${view}, as the daemon of our database has it at
+ * hand: to open that takes longer than a person waits for a line.  Store the number of the session
+ * in ${*id}, whose rows go on behind ${view}->seq; 0 where no daemon answers at once, and nothing
+ * was shown.  ${cli} is left as it was, with nothing open.  Return 0, or -1 with ${cli}'s refusal
+ * where standard output cannot be written.
+ */
+int attach_first(struct cli *cli, const char *name, struct session_view *view, int64_t *id);
+
 #endif

@@ -14,21 +14,16 @@
 #include "shell/remote.h"
 #include "shell/remote_bundle.h"
 #include "shell/remote_session.h"
-#include "shell/session_view.h"
+#include "shell/session_frame.h"
 #include "shell/text.h"
 
 #define NAME_BYTES 128
 #define BODY_MAX   65536   /* as the other machine takes it */
 #define FRAME_MAX  1048576 /* of 131072 bytes, each at worst six characters, and its members */
 #define ERROR_MAX  8192
-#define DEPTH      32
 #define AGAIN_MS   200
 #define AGAIN_CAP  5000
 
-static const char FRAME[] =
-    "SELECT :f ->> '$.seq', :f ->> '$.kind', :f ->> '$.line', :f ->> '$.lines',"
-    " :f ->> '$.text', :f ->> '$.base64', :f ->> '$.x', :f ->> '$.state',"
-    " :f ->> '$.reason'";
 static const char MEMBER[] =
     "SELECT :f ->> '$.name', coalesce(:f ->> '$.lines', 0), coalesce(:f ->> '$.last_seq', 0)";
 static const char EACH[] =
@@ -41,7 +36,7 @@ struct far {
 	struct cli *cli;
 	const struct remote_session *s;
 	struct remote_login login;
-	sqlite3 *json;
+	struct session_frames frames;
 	char name[NAME_BYTES + 1];
 	struct session_view view;
 	int64_t until; /* the last row to show; -1: none is the last */
@@ -49,26 +44,15 @@ struct far {
 	size_t len;
 	char error[ERROR_MAX]; /* the body of a refusal */
 	size_t error_len;
-	bool over, failed;
-	int code;
-	char state[16], reason[32];
+	bool failed;
+	int code; /* of a refusal */
 };
 
 /* ${sql} over the JSON ${text}, which passed the check; NULL where it cannot be. */
 static sqlite3_stmt *
 query(struct far *far, const char *sql, const char *text, size_t len)
 {
-	sqlite3_stmt *q;
-
-	if ((far->json == NULL && sqlite3_open(":memory:", &far->json) != SQLITE_OK) ||
-	    http_json_check(text, len, DEPTH, &far->cli->refusal) != 0 ||
-	    sqlite3_prepare_v2(far->json, sql, -1, &q, NULL) != SQLITE_OK)
-		return NULL;
-	sqlite3_bind_text(q, 1, text, (int)len, SQLITE_STATIC);
-	if (sqlite3_step(q) == SQLITE_ROW)
-		return q;
-	sqlite3_finalize(q);
-	return NULL;
+	return session_frame_query(&far->frames, sql, text, len, &far->cli->refusal);
 }
 
 static const char *
@@ -77,58 +61,6 @@ column(sqlite3_stmt *q, int i)
 	const unsigned char *text = sqlite3_column_text(q, i);
 
 	return text == NULL ? "" : (const char *)text;
-}
-
-static int
-row_show(struct far *far, sqlite3_stmt *q)
-{
-	struct session_row row = {.seq = sqlite3_column_int64(q, 0),
-	    .line = sqlite3_column_int64(q, 2),
-	    .lines = sqlite3_column_int64(q, 3),
-	    .data = column(q, 4),
-	    .len = (size_t)sqlite3_column_bytes(q, 4)};
-	const char *coded = column(q, 5);
-	char *data = NULL;
-	size_t n;
-	int rc;
-
-	if (row.seq <= far->view.seq)
-		return -1; /* rows come in order */
-	snprintf(row.kind, sizeof(row.kind), "%s", column(q, 1));
-	if (coded[0] != '\0') {
-		n = strlen(coded);
-		if ((data = malloc(n)) == NULL ||
-		    sodium_base642bin((unsigned char *)data, n, coded, n, NULL, &row.len, NULL,
-			sodium_base64_VARIANT_ORIGINAL) != 0) {
-			free(data);
-			return -1;
-		}
-		row.data = data;
-	}
-	rc = session_view_row(&far->view, &row);
-	free(data);
-	return rc;
-}
-
-/* A whole frame. */
-static int
-frame_show(struct far *far)
-{
-	sqlite3_stmt *q = query(far, FRAME, far->frame, far->len);
-	int rc = 0;
-
-	if (q == NULL)
-		return -1;
-	if (sqlite3_column_type(q, 6) == SQLITE_INTEGER) {
-		far->over = true;
-		far->code = sqlite3_column_int(q, 6) & 0xff;
-		snprintf(far->state, sizeof(far->state), "%s", column(q, 7));
-		snprintf(far->reason, sizeof(far->reason), "%s", column(q, 8));
-	} else {
-		rc = row_show(far, q);
-	}
-	sqlite3_finalize(q);
-	return rc;
 }
 
 /* A piece of the stream, or of a refusal. */
@@ -154,7 +86,8 @@ on_piece(void *ctx, struct http_call *call, const char *data, size_t len)
 			continue;
 		}
 		far->frame[far->len] = '\0';
-		if (frame_show(far) != 0)
+		if (session_frame_show(
+			&far->frames, &far->view, far->frame, far->len, &far->cli->refusal) != 0)
 			return far->failed = true, -1;
 		far->len = 0;
 		if (far->view.seq == far->until)
@@ -167,14 +100,14 @@ on_piece(void *ctx, struct http_call *call, const char *data, size_t len)
 static int
 stream(struct far *far)
 {
-	char path[NAME_BYTES + 64];
+	char path[NAME_BYTES + 96];
 	const struct remote_request request = {
 	    .method = "GET", .path = path, .chunk = on_piece, .ctx = far};
 	struct http_answer answer;
 	int rc;
 
-	snprintf(
-	    path, sizeof(path), "/v1/sessions/%s/output?after=%" PRId64, far->name, far->view.seq);
+	snprintf(path, sizeof(path), "/v1/sessions/%s/output?after=%" PRId64 "&id=%" PRId64,
+	    far->name, far->view.seq, far->frames.id);
 	far->len = far->error_len = 0;
 	far->error[0] = '\0';
 	rc = remote_ask(&far->login, &request, &answer, &far->cli->refusal);
@@ -193,7 +126,7 @@ stream(struct far *far)
 	}
 	/* A daemon that ends says so with 503, or ends the answer early. */
 	if (answer.status == 200)
-		return far->over ? 0 : 1;
+		return far->frames.over ? 0 : 1;
 	if (answer.status == 503)
 		return 1;
 	return far->code = remote_refuse(far->cli, far->error), -1;
@@ -230,10 +163,11 @@ follow(struct far *far)
 	}
 	if (rc == -1 || far->view.seq == far->until)
 		return far->code;
-	if (strcmp(far->state, "done") != 0)
+	if (strcmp(far->frames.state, "done") != 0)
 		fprintf(stderr, "bastion: session: %s on %s is %s%s%s\n", far->name,
-		    far->login.name, far->state, far->reason[0] == '\0' ? "" : ": ", far->reason);
-	return far->code;
+		    far->login.name, far->frames.state, far->frames.reason[0] == '\0' ? "" : ": ",
+		    far->frames.reason);
+	return far->frames.code;
 }
 
 /* Ask, and take the answer for free() in ${text}.  Return 0, or the exit code of a refusal. */
@@ -502,7 +436,7 @@ remote_session(struct cli *cli, const struct remote_session *s)
 	far->view = (struct session_view){.name = far->name, .machine = far->login.name};
 	rc = remote_login_load(s->remote, &far->login, &cli->refusal) == 0 ? act(far)
 									   : cli_refuse(cli);
-	sqlite3_close(far->json);
+	session_frame_drop(&far->frames);
 	free(far->frame);
 	sodium_memzero(far, sizeof(*far));
 	free(far);

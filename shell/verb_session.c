@@ -31,6 +31,7 @@ static const char TRIES[] =
     "SELECT n, state, outcome, exit_code, term_signal AS signal, launched_at, ended_at, why,"
     "  sandbox_run_id AS sandbox FROM attempt WHERE session_id = :id ORDER BY n";
 static const char FIND[] = "SELECT id, lines, terminal, input FROM session WHERE name = :name";
+static const char KNOWN[] = "SELECT id, lines, terminal, input FROM session WHERE id = :id";
 static const char NAMED[] = "SELECT name FROM session WHERE id = :id";
 static const char REMOVE[] = "DELETE FROM session WHERE id = :id";
 static const char ENDED[] =
@@ -111,14 +112,10 @@ take_option(void *ctx, int val, const char *arg)
 }
 
 static int
-find(struct cli *cli, const char *name, struct found *f)
+found(struct cli *cli, struct stmt *q, struct found *f)
 {
-	struct stmt *q;
 	int n;
 
-	if ((q = store_sql(cli->db, FIND)) == NULL)
-		return -1;
-	stmt_text(q, ":name", name);
 	if ((n = stmt_step(q)) != 1)
 		return n == -1 ? -1
 			       : refusal_set(&cli->refusal, "session.unknown",
@@ -127,6 +124,29 @@ find(struct cli *cli, const char *name, struct found *f)
 	    stmt_get_int(q, 3) == 1};
 	stmt_done(q);
 	return 0;
+}
+
+static int
+find(struct cli *cli, const char *name, struct found *f)
+{
+	struct stmt *q;
+
+	if ((q = store_sql(cli->db, FIND)) == NULL)
+		return -1;
+	stmt_text(q, ":name", name);
+	return found(cli, q, f);
+}
+
+/* Its name may be another's by now. */
+static int
+find_known(struct cli *cli, int64_t id, struct found *f)
+{
+	struct stmt *q;
+
+	if ((q = store_sql(cli->db, KNOWN)) == NULL)
+		return -1;
+	stmt_int(q, ":id", id);
+	return found(cli, q, f);
 }
 
 static int
@@ -169,14 +189,18 @@ ended(struct cli *cli, const char *name, int64_t id)
 }
 
 static int
-look(struct cli *cli, const char *name, const struct found *f, const struct options *o, bool follow)
+look(struct cli *cli, const struct session_view *view, const struct found *f,
+    const struct options *o, bool follow)
 {
+	const char *name = view->name;
 	struct attach a = {.cli = cli,
 	    .id = f->id,
-	    .view = {.name = name, .from = o->tail > 0 ? f->lines - o->tail + 1 : o->from},
+	    .view = *view,
 	    .follow = follow,
 	    .typing = follow && (f->terminal || f->input)};
 
+	if (o->tail > 0)
+		a.view.from = f->lines - o->tail + 1;
 	if (attach_run(&a) != 0)
 		return cli_refuse(cli);
 	if (a.left) {
@@ -263,7 +287,7 @@ run(struct cli *cli, const struct options *o, bool command, char **argv)
 		return 0;
 	}
 	f = (struct found){.id = id, .terminal = o->terminal, .input = o->input};
-	return look(cli, name, &f, o, true);
+	return look(cli, &(struct session_view){.name = name}, &f, o, true);
 }
 
 static int
@@ -297,11 +321,16 @@ show(struct cli *cli, const char *name)
 static int
 open_and_look(struct cli *cli, const struct options *o, const char *name, bool follow)
 {
+	struct session_view view = {.name = name, .from = o->from};
 	struct found f;
+	int64_t id = 0;
 
-	if (cli_open(cli, follow ? ROLE_PERSON : ROLE_READER) != 0 || find(cli, name, &f) != 0)
+	if (o->from <= 1 && o->tail == 0 && attach_first(cli, name, &view, &id) != 0)
 		return cli_refuse(cli);
-	return look(cli, name, &f, o, follow);
+	if (cli_open(cli, follow ? ROLE_PERSON : ROLE_READER) != 0 ||
+	    (id != 0 ? find_known(cli, id, &f) : find(cli, name, &f)) != 0)
+		return cli_refuse(cli);
+	return look(cli, &view, &f, o, follow);
 }
 
 static int

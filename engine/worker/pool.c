@@ -104,9 +104,12 @@ struct stream {
 	bool held;              /* it waits until some of it is committed */
 };
 
+struct claim;
+
 struct attempt {
 	struct attempt *next, **self;
 	struct pool *pool;
+	struct claim *claim; /* its row is there, or about to be; it is not started yet */
 	int64_t id, session, n;
 	struct launched p;
 	struct identity who; /* once it was let run; else all zero */
@@ -132,6 +135,8 @@ complain(struct pool *pool, const char *what)
 	fprintf(stderr, "bastion: worker: %s: %s\n", what, store_refusal(pool->env->db)->why);
 }
 
+static void claim_free(struct claim *c);
+
 static void
 attempt_free(struct attempt *a)
 {
@@ -150,6 +155,7 @@ attempt_free(struct attempt *a)
 	lines_free(&a->out.lines);
 	lines_free(&a->err.lines);
 	free(a->input);
+	claim_free(a->claim);
 	free(a);
 }
 
@@ -489,6 +495,12 @@ not_started_keep(struct attempt *a)
 	return stmt_run_one(q);
 }
 
+static void claims_take(struct pool *pool);
+static void claims_start(struct pool *pool);
+static void claims_drop(struct pool *pool);
+
+/* With it whoever waits for its place: between the two no place is idle, and one commit serves
+ * both. */
 static int
 over_keep(struct attempt *a)
 {
@@ -500,7 +512,11 @@ over_keep(struct attempt *a)
 				       : attempt_take(a, true) != 0 || input_keep(a) != 0 ||
 					     end_keep(a) != 0 || note_keep(a) != 0)
 		return store_rollback(db);
-	return store_commit(db);
+	claims_take(a->pool);
+	if (store_commit(db) == 0)
+		return 0;
+	claims_drop(a->pool);
+	return -1;
 }
 
 static bool
@@ -571,6 +587,7 @@ attempt_over(struct attempt *a)
 		return;
 	}
 	attempt_free(a);
+	claims_start(pool);
 	if (pool->attempts == NULL)
 		pool->idle(pool->ctx);
 	pool_wake(pool);
@@ -690,14 +707,15 @@ not_started(struct attempt *a, const struct refusal *r)
  * by who comes after us where we die, and a power loss leaves no process to be known by it.
  */
 static int
-mark_running(struct attempt *a, pid_t pid, const struct sandbox_report *report)
+mark_running(struct attempt *a, const struct identity *who, const struct sandbox_report *report)
 {
 	struct store *db = a->pool->env->db;
 	struct stmt *q;
 	int64_t process;
 
-	if (identity_of(pid, &a->who) != 0)
+	if (who->pid == 0)
 		return refusal_set(store_refusal(db), "store.failed", "the process cannot be seen");
+	a->who = *who;
 	if (store_begin_soft(db) != 0)
 		return -1;
 	if ((process = process_id(db, &a->who, geteuid())) == -1 ||
@@ -740,12 +758,14 @@ reported(void *ctx, uint32_t events)
 	struct attempt *a = ctx;
 	struct pool *pool = a->pool;
 	struct loop *loop = pool->env->loop;
+	struct identity who = {.pid = 0};
 	struct refusal r = {0};
 
 	(void)events;
 	switch (launch_report(&a->p, &r)) {
 	case 1:
-		if (mark_running(a, a->p.pid, NULL) != 0) {
+		(void)identity_of(a->p.pid, &who);
+		if (mark_running(a, &who, NULL) != 0) {
 			not_started(a, store_refusal(pool->env->db));
 			return;
 		}
@@ -775,7 +795,7 @@ reported(void *ctx, uint32_t events)
 static void
 box_placed(struct attempt *a, const struct runner_event *event)
 {
-	if (mark_running(a, event->report.pid, &event->report) != 0) {
+	if (mark_running(a, &event->who, &event->report) != 0) {
 		complain(a->pool, "the start of a session could not be kept");
 		attempt_end(a);
 		a->refusal = *store_refusal(a->pool->env->db);
@@ -943,27 +963,62 @@ attempt_new(struct pool *pool)
 	return a;
 }
 
-/* The rows that authorise the attempt, and its sandbox, durable before there is a process. */
+/* What of the row a session is started from. */
+struct claim {
+	char name[129], *cwd;
+	bool boxed;
+	struct launch_plan plan;
+	struct sandbox_ask ask;
+	char nonce[SANDBOX_NONCE_SIZE];
+	struct words words;
+};
+
+static struct claim *
+claim_new(void)
+{
+	struct claim *c;
+
+	if ((c = calloc(1, sizeof(*c))) == NULL)
+		return NULL;
+	c->plan =
+	    (struct launch_plan){.argv = c->words.argv, .env = c->words.env, .mark = c->words.mark};
+	profile_begin(&c->words.profile);
+	return c;
+}
+
+static void
+claim_free(struct claim *c)
+{
+	int i;
+
+	if (c == NULL)
+		return;
+	profile_free(&c->words.profile);
+	for (i = 0; c->words.argv[i] != NULL; i++)
+		free(c->words.argv[i]);
+	free(c->cwd);
+	free(c);
+}
+
+/* The rows that authorise the attempt, and its sandbox: into the transaction that is open. */
 static int
-claim_row(struct attempt *a, const struct sandbox_ask *box, char nonce[SANDBOX_NONCE_SIZE])
+claim_row(struct attempt *a, struct claim *c)
 {
 	struct store *db = a->pool->env->db;
 	struct stmt *q;
 
-	if (store_begin(db) != 0)
-		return -1;
-	if ((box != NULL && sandbox_run_insert(db, box, nonce, &a->box) != 0) ||
+	if ((c->boxed && sandbox_run_insert(db, &c->ask, c->nonce, &a->box) != 0) ||
 	    (q = store_sql(db, CLAIM)) == NULL)
-		return store_rollback(db);
+		return -1;
 	stmt_int(q, ":session", a->session);
 	stmt_int(q, ":n", a->n);
 	stmt_int(q, ":box", a->box);
 	/* Where our daemon died, another may serve already: its own worker takes what waits. */
 	stmt_int(q, ":instance", a->pool->env->instance_id);
 	if (stmt_run_one(q) != 0)
-		return store_rollback(db);
+		return -1;
 	a->id = store_last_id(db);
-	return store_commit(db);
+	return 0;
 }
 
 /* The streams are ours. */
@@ -1025,18 +1080,11 @@ box_start(struct attempt *a, struct profile *profile, const struct launch_plan *
 		attempt_opened(a);
 }
 
-/* What of the row a session is started from. */
-struct claim {
-	char name[129], *cwd;
-	bool boxed;
-	struct launch_plan plan;
-	struct sandbox_ask ask;
-};
-
 static int
-claim_read(struct attempt *a, struct stmt *q, struct words *w, struct claim *c)
+claim_read(struct attempt *a, struct stmt *q, struct claim *c)
 {
 	struct store *db = a->pool->env->db;
+	struct words *w = &c->words;
 	char *paths = NULL;
 	int rc = -1;
 
@@ -1071,19 +1119,16 @@ claim_read(struct attempt *a, struct stmt *q, struct words *w, struct claim *c)
 	return rc;
 }
 
-/* Take the session whose turn it is, if there is a place.  Return 1, 0 without one, -1. */
+/* Into the transaction that is open: the session whose turn it is, if there is a place.  Return 1,
+ * 0 without one, -1. */
 static int
 claim_one(struct pool *pool)
 {
-	static struct words w; /* large */
-	struct store *db = pool->env->db;
-	struct claim c = {.plan = {.argv = w.argv, .env = w.env, .mark = w.mark}};
-	char nonce[SANDBOX_NONCE_SIZE];
 	struct attempt *a;
 	struct stmt *q;
-	int n, i;
+	int n;
 
-	if ((q = store_sql(db, NEXT)) == NULL)
+	if ((q = store_sql(pool->env->db, NEXT)) == NULL)
 		return -1;
 	if ((n = stmt_step(q)) != 1)
 		return n;
@@ -1091,27 +1136,116 @@ claim_one(struct pool *pool)
 		stmt_done(q);
 		return -1;
 	}
-	w.argv[0] = NULL;
-	profile_begin(&w.profile);
-	if (claim_read(a, q, &w, &c) != 0 || claim_row(a, c.boxed ? &c.ask : NULL, nonce) != 0) {
+	if ((a->claim = claim_new()) == NULL) {
+		stmt_done(q);
 		attempt_free(a);
-		n = -1;
-	} else {
-		environment(&w, &c.plan, c.name, a->n);
-		if (c.boxed) {
-			environment_box(&w, nonce);
-			box_start(a, &w.profile, &c.plan);
-		} else {
-			environment_mark(&w);
-			attempt_start(a, &c.plan);
-		}
-		n = 1;
+		return -1;
 	}
-	profile_free(&w.profile);
-	for (i = 0; w.argv[i] != NULL; i++)
-		free(w.argv[i]);
-	free(c.cwd);
-	return n;
+	if (claim_read(a, q, a->claim) == 0 && claim_row(a, a->claim) == 0)
+		return 1;
+	attempt_free(a);
+	return -1;
+}
+
+/* Whoever may start, into the transaction that is open, which goes on whatever becomes of this. */
+static void
+claims_take(struct pool *pool)
+{
+	struct store *db = pool->env->db;
+	int n = 1;
+
+	while (n == 1 && !pool->draining && !pool->waking) {
+		if (store_savepoint(db) != 0)
+			return;
+		if ((n = claim_one(pool)) == -1) {
+			complain(pool, "a session could not be taken");
+			store_undo(db);
+		} else {
+			store_release(db);
+		}
+	}
+}
+
+/* They were not kept. */
+static void
+claims_drop(struct pool *pool)
+{
+	struct attempt *a, *next;
+
+	for (a = pool->attempts; a != NULL; a = next) {
+		next = a->next;
+		if (a->claim != NULL)
+			attempt_free(a);
+	}
+}
+
+static void
+claim_start(struct attempt *a)
+{
+	struct claim *c = a->claim;
+
+	a->claim = NULL;
+	environment(&c->words, &c->plan, c->name, a->n);
+	if (c->boxed) {
+		environment_box(&c->words, c->nonce);
+		box_start(a, &c->words.profile, &c->plan);
+	} else {
+		environment_mark(&c->words);
+		attempt_start(a, &c->plan);
+	}
+	claim_free(c);
+}
+
+static struct attempt *
+claimed(struct pool *pool)
+{
+	struct attempt *a, *oldest = NULL;
+
+	for (a = pool->attempts; a != NULL; a = a->next)
+		if (a->claim != NULL)
+			oldest = a; /* new ones are put before it */
+	return oldest;
+}
+
+/* Their rows are durable.  One that cannot start ends at once: what then comes is taken later. */
+static void
+claims_start(struct pool *pool)
+{
+	bool waking = pool->waking;
+	struct attempt *a;
+
+	pool->waking = true;
+	while ((a = claimed(pool)) != NULL)
+		claim_start(a);
+	pool->waking = waking;
+}
+
+/* Whoever may start does.  Return whether somebody did. */
+static bool
+claims(struct pool *pool)
+{
+	struct store *db = pool->env->db;
+	struct stmt *q;
+
+	if (pool->draining || (q = store_sql(db, NEXT)) == NULL)
+		return false;
+	if (stmt_step(q) != 1)
+		return false;
+	stmt_done(q);
+	if (store_begin(db) != 0)
+		return false;
+	claims_take(pool);
+	if (claimed(pool) == NULL) {
+		store_rollback(db);
+		return false;
+	}
+	if (store_commit(db) != 0) {
+		claims_drop(pool);
+		complain(pool, "sessions could not be taken");
+		return false;
+	}
+	claims_start(pool);
+	return true;
 }
 
 /*
@@ -1293,12 +1427,11 @@ due_later(struct pool *pool)
 	pool->due = ms > 0 ? loop_after(pool->env->loop, ms, due, pool) : 0;
 }
 
-/* What is asked of those that run, and whoever may start. */
+/* What is asked of those that run. */
 static void
-wake_once(struct pool *pool)
+asked(struct pool *pool)
 {
 	struct attempt *a;
-	int n = 1;
 
 	for (a = pool->attempts; a != NULL; a = a->next) {
 		if (!a->cancelled && !a->ended && cancel_asked(a)) {
@@ -1308,10 +1441,6 @@ wake_once(struct pool *pool)
 		if (a->begun)
 			input_next(a);
 	}
-	while (n == 1 && !pool->draining)
-		n = claim_one(pool);
-	if (n == -1)
-		complain(pool, "a session could not be taken");
 }
 
 void
@@ -1321,8 +1450,10 @@ pool_wake(struct pool *pool)
 	if (pool->waking)
 		return;
 	pool->waking = true;
-	wake_once(pool);
+	asked(pool);
 	pool->waking = false;
+	while (claims(pool))
+		;
 	if (!pool->draining)
 		due_later(pool);
 }

@@ -300,6 +300,7 @@ runner_event(struct runner *r, struct runner_event *event)
 	event->status = e.status;
 	event->refusal = e.refusal;
 	event->report = e.report;
+	event->who = e.who;
 	return rc;
 }
 

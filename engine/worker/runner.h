@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "engine/refusal.h"
+#include "engine/actor/identity.h"
 #include "engine/worker/observe.h"
 #include "engine/worker/sandbox.h"
 
@@ -34,6 +35,7 @@ struct runner_event {
 	int status;
 	struct refusal refusal;
 	struct sandbox_report report;
+	struct identity who; /* of its first process, which may have ended; all zero: not seen */
 	int effect_fd[SANDBOX_EFFECTS]; /* the caller's to close */
 	size_t effect_count;
 };

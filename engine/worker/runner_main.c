@@ -61,6 +61,7 @@ struct run {
 	uint32_t say;        /* an event that the worker has not taken yet, or 0 */
 	struct sandbox *box; /* where it is one; box->status_fd is -1 once it started */
 	bool placed;         /* it started, which the worker has not taken yet */
+	struct identity who; /* of a sandbox's first process: it may be gone when it is asked for */
 };
 
 struct zygote {
@@ -336,7 +337,7 @@ static void
 say_placed(struct zygote *z, struct run *run)
 {
 	struct runner_wire_event e = {
-	    .kind = WIRE_STARTED, .id = run->id, .report = run->box->report};
+	    .kind = WIRE_STARTED, .id = run->id, .report = run->box->report, .who = run->who};
 
 	run->placed = !tell(z, &e, run->box->effect_fd, run->box->effect_count);
 }
@@ -540,6 +541,7 @@ start_box(struct zygote *z, const struct runner_wire_request *q, const int *fds,
 	    .kill_ms = q->limits.kill_ms,
 	    .box = box,
 	};
+	(void)identity_of(run->pid, &run->who); /* before it can be reaped */
 }
 
 /* A sandbox that is being made said something. */

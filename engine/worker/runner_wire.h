@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "engine/actor/identity.h"
 #include "engine/worker/observe.h"
 #include "engine/worker/sandbox.h"
 
@@ -42,6 +43,7 @@ struct runner_wire_event {
 	uint64_t id;
 	struct refusal refusal;       /* of a sandbox that was refused */
 	struct sandbox_report report; /* of one that started */
+	struct identity who;          /* of its first process */
 };
 
 /**

@@ -1,9 +1,11 @@
 /* sessions.c: from requests to rows of sessions, and from their rows to answers. */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "engine/state/session.h"
 #include "net/host/remote_port.h"
@@ -55,16 +57,17 @@ static const char SHOW[] =
     " FROM session AS s JOIN sessions AS v ON v.id = s.id WHERE s.id = :id";
 
 static const char FRAMES[] =
-    "SELECT seq, iif(text IS NULL, json_object('seq', seq, 'kind', kind, 'line', line, 'lines', lines,"
-    "   'more', more, 'at', at, 'base64', base64(data)),"
-    "  json_object('seq', seq, 'kind', kind, 'line', line, 'lines', lines, 'more', more, 'at', at,"
-    "   'text', text))"
+    "SELECT seq, iif(text IS NULL, json_object('id', session_id, 'seq', seq, 'kind', kind,"
+    "   'line', line, 'lines', lines, 'more', more, 'at', at, 'base64', base64(data)),"
+    "  json_object('id', session_id, 'seq', seq, 'kind', kind, 'line', line, 'lines', lines,"
+    "   'more', more, 'at', at, 'text', text))"
     " FROM (SELECT *, utf8(data) AS text FROM session_output WHERE session_id = :id AND seq > :seq"
     "        ORDER BY seq)";
 
 static const char ENDED[] =
     "SELECT last_seq, json_object('x', iif(state = 'done', 0, coalesce(nullif(exit_code, 0), 1)),"
-    " 'state', state, 'reason', end_reason) FROM session WHERE id = :id AND finished_at IS NOT NULL";
+    " 'state', state, 'reason', end_reason, 'id', id)"
+    " FROM session WHERE id = :id AND finished_at IS NOT NULL";
 
 static const struct watch_rows OUTPUT = {FRAMES, ENDED};
 
@@ -260,21 +263,57 @@ sessions_show(struct http_exchange *x, void *ctx)
 	return net_answer(net, x, q);
 }
 
+/* The number ${name} of the query, ${none} where it is not said, or -1. */
+static int64_t
+number(const struct http_exchange *x, const char *name, int64_t none)
+{
+	const char *text = http_query(x, name);
+	long long n;
+
+	if (text == NULL)
+		return none;
+	if (text[0] == '\0' || text[strspn(text, "0123456789")] != '\0')
+		return -1;
+	errno = 0;
+	n = strtoll(text, NULL, 10);
+	return errno == 0 ? n : -1;
+}
+
+/* Whether whoever asks does so for another database file than this one. */
+static bool
+asks_elsewhere(const struct net *net, const struct http_exchange *x)
+{
+	const char *file = http_query(x, "file");
+	char ours[SESSION_FILE_MAX];
+	struct stat st;
+
+	if (file == NULL)
+		return false;
+	if (fstatat(net->env->home->fd, "bastion.db", &st, AT_SYMLINK_NOFOLLOW) != 0)
+		return true;
+	snprintf(ours, sizeof(ours), SESSION_FILE, (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
+	return strcmp(file, ours) != 0;
+}
+
 int
 sessions_output(struct http_exchange *x, void *ctx)
 {
-	const char *after = http_query(x, "after");
 	struct net *net = ctx;
-	int64_t id, seq = 0;
+	int64_t id, seq = number(x, "after", 0), most = number(x, "most", 0);
+	int64_t known = number(x, "id", 0);
 
-	errno = 0;
-	if (after != NULL)
-		seq = after[0] == '\0' || after[strspn(after, "0123456789")] != '\0'
-			  ? -1
-			  : strtoll(after, NULL, 10);
-	if (seq < 0 || errno != 0)
-		return refuse(net, x, "usage.wrong", "the number of a row is digits");
-	if ((id = named(net, x, "attach")) != 0)
+	if (seq < 0 || most < 0 || known < 0)
+		return refuse(net, x, "usage.wrong", "after, most and id are digits");
+	if (asks_elsewhere(net, x))
+		return refuse(net, x, "session.unknown", "this daemon serves another database");
+	if ((id = named(net, x, "attach")) == 0)
+		return 0;
+	if (known != 0 && known != id)
+		return refuse(net, x, "session.unknown",
+		    "the session that had this name is gone, and another has it");
+	if (most > 0)
+		watch_some(net, x, &OUTPUT, id, seq, most);
+	else
 		watch_begin(net, x, &OUTPUT, id, seq, NULL);
 	return 0;
 }

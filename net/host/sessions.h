@@ -8,6 +8,10 @@
 #define SESSIONS_BODY_MAX 196608 /* of an ask; the words of a command are 131072 bytes at most */
 #define SESSIONS_INPUT    65536  /* of one piece of input */
 
+/* A database file as ?file= names it: device and inode (uintmax_t). */
+#define SESSION_FILE     "%jx-%jx"
+#define SESSION_FILE_MAX 40
+
 /**
  * sessions_new(x, net):
  * POST /v1/sessions: queue {"name","worker","argv":[…],"cwd","terminal","input","attempts"}, as the
@@ -25,8 +29,10 @@ int sessions_show(struct http_exchange *x, void *net);
 /**
  * sessions_output(x, net):
  * GET /v1/sessions/{name}/output?after=SEQ: its rows behind SEQ as they are committed, each a line
- * {"seq","kind","line","lines","more","at","text"} ("base64" instead where the bytes are no UTF-8),
- * and at its end {"x":code,"state":…}.  A gap in seq is what is not kept any more.
+ * {"id","seq","kind","line","lines","more","at","text"} ("base64" instead where the bytes are no
+ * UTF-8), and at its end {"x":code,"state":…,"id"}.  A gap in seq is what is not kept any more.
+ * With most=N N rows at most of those that are there now.  With id=ID refused where that name is
+ * another session's by now; with file=DEVICE-INODE, where the database is another file.
  */
 int sessions_output(struct http_exchange *x, void *net);
 

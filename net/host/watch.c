@@ -11,8 +11,9 @@ struct watch {
 	struct http_exchange *x;
 	const struct watch_rows *rows;
 	int64_t id, seq; /* the last frame that was sent whole */
+	int64_t left;    /* frames that may be sent yet */
 	size_t sent;     /* bytes of the one after it */
-	bool paused;
+	bool some, paused;
 };
 
 static void
@@ -66,22 +67,27 @@ watch_ended(struct watch *w, int64_t *last, char **end)
 	return *end != NULL;
 }
 
-static void
+/* Return whether all that is there, or may be sent, was sent. */
+static bool
 watch_frames(struct watch *w)
 {
 	struct stmt *q;
-	int n = 0;
+	int n = 1;
 
+	if (w->left == 0)
+		return true;
 	if ((q = store_sql(w->net->env->db, w->rows->frames)) == NULL)
-		return;
+		return false;
 	stmt_int(q, ":id", w->id);
 	stmt_int(q, ":seq", w->seq);
-	while ((n = stmt_step(q)) == 1 && watch_line(w, stmt_get_text(q, 1))) {
+	while (w->left > 0 && (n = stmt_step(q)) == 1 && watch_line(w, stmt_get_text(q, 1))) {
 		w->seq = stmt_get_int(q, 0);
 		w->sent = 0;
+		w->left--;
 	}
 	if (n == 1)
 		stmt_done(q);
+	return n == 0 || w->left == 0;
 }
 
 static void
@@ -89,10 +95,9 @@ watch_send(struct watch *w)
 {
 	int64_t last = 0;
 	char *end = NULL;
-	bool ended = watch_ended(w, &last, &end);
+	bool ended = watch_ended(w, &last, &end), all = watch_frames(w);
 
-	watch_frames(w);
-	if (ended && w->seq >= last && watch_line(w, end)) {
+	if (ended && w->seq >= last ? watch_line(w, end) : w->some && all) {
 		http_stream_end(w->x);
 		watch_free(w);
 	}
@@ -116,8 +121,13 @@ watch_new(struct net *net, struct http_exchange *x, const struct watch_rows *row
 
 	if ((w = calloc(1, sizeof(*w))) == NULL)
 		return NULL;
-	*w = (struct watch){
-	    .net = net, .x = x, .rows = rows, .id = id, .seq = after, .next = net->watches};
+	*w = (struct watch){.net = net,
+	    .x = x,
+	    .rows = rows,
+	    .id = id,
+	    .seq = after,
+	    .left = INT64_MAX,
+	    .next = net->watches};
 	w->self = &net->watches;
 	if (w->next != NULL)
 		w->next->self = &w->next;
@@ -143,6 +153,23 @@ watch_begin(struct net *net, struct http_exchange *x, const struct watch_rows *r
 	if (first != NULL)
 		http_stream_write(x, first, strlen(first));
 	watch_send(w);
+}
+
+void
+watch_some(struct net *net, struct http_exchange *x, const struct watch_rows *rows, int64_t id,
+    int64_t after, int64_t most)
+{
+	struct refusal r = {.code = "store.failed", .why = "out of memory"};
+	struct watch *w;
+
+	if ((w = watch_new(net, x, rows, id, after)) == NULL) {
+		net_refuse(net, x, &r, NULL);
+		return;
+	}
+	w->some = true;
+	w->left = most;
+	if (http_stream_begin(x, 200, "application/x-ndjson") == 0)
+		watch_send(w);
 }
 
 void

@@ -22,6 +22,14 @@ void watch_begin(struct net *net, struct http_exchange *x, const struct watch_ro
     int64_t id, int64_t after, const char *first);
 
 /**
+ * watch_some(net, x, rows, id, after, most):
+ * As watch_begin, but of those that are there now, ${most} at most: nothing is waited for.  The end
+ * comes where it is known and no frame is left before it.
+ */
+void watch_some(struct net *net, struct http_exchange *x, const struct watch_rows *rows, int64_t id,
+    int64_t after, int64_t most);
+
+/**
  * watch_go_on(net, x, rows, id):
  * As watch_begin from the first frame on, for an answer that was begun already.
  */

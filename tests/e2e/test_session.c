@@ -271,6 +271,41 @@ places_are_bounded(void **state)
 	    2);
 }
 
+/* Forty of nothing, all asked for at once. */
+static void
+forty_asked(void)
+{
+	static const char sql[] =
+	    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40)"
+	    " INSERT INTO session (name, argv, cwd, by_uid, max_attempts, queued_at, not_before)"
+	    " SELECT 'f' || i, '[\"true\"]', '/', %u, 1, now_ms(), now_ms() FROM n";
+	struct store *db = driver_open(&d, DRIVER_BOX, ROLE_PERSON, NULL);
+	char text[sizeof(sql) + 16];
+
+	snprintf(text, sizeof(text), sql, (unsigned)getuid());
+	assert_int_equal(store_begin(db), 0);
+	assert_int_equal(store_exec(db, text), 0);
+	assert_int_equal(store_commit(db), 0);
+	store_close(db);
+}
+
+/* Whoever waits has a place in the instant in which another gives it back, and nobody is lost. */
+static void
+no_place_is_idle(void **state)
+{
+	(void)state;
+	driver_does(&said, NULL, "settings", "set", "session.slots", "4", NULL);
+	forty_asked();
+	driver_until(&d, DRIVER_BOX, 40, "SELECT count(*) FROM session WHERE finished_at > 0");
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM session WHERE state = 'done'"), 40);
+	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM attempt"), 40);
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT count(*) FROM attempt AS a WHERE id > 4 AND NOT EXISTS"
+			     " (SELECT 1 FROM attempt AS b WHERE b.ended_at = a.launched_at)"),
+	    0);
+}
+
 /* PO-13, KI-01, KI-04, RF-20: its end takes everything that it started, also what ignores the
  * polite word.
  */
@@ -505,6 +540,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(crashes_are_tried_again, make, drop),
 	    cmocka_unit_test_setup_teardown(what_cannot_start_says_why, make, drop),
 	    cmocka_unit_test_setup_teardown(places_are_bounded, make, drop),
+	    cmocka_unit_test_setup_teardown(no_place_is_idle, make, drop),
 	    cmocka_unit_test_setup_teardown(cancelling_ends_all, make, drop),
 	    cmocka_unit_test_setup_teardown(every_byte_is_kept, make, drop),
 	    cmocka_unit_test_setup_teardown(a_grandchild_holds_nobody_up, make, drop),

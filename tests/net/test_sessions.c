@@ -7,16 +7,20 @@
 #include <cmocka.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "net/host/sessions.h"
 #include "tests/driver.h"
 #include "tests/wire.h"
 
 static struct driver d;
+static struct said said;
 static struct wire_answer answer;
 static char control[512];
 
@@ -78,11 +82,11 @@ a_stream_is_its_rows(void **state)
 	says("\"name\":\"a\"");
 	assert_int_equal(ask("GET", "/v1/sessions/a/output", NULL), 200);
 	assert_true(answer.whole);
-	says("\"seq\":1,\"kind\":\"out\",\"line\":1,\"lines\":1,\"more\":0,");
+	says("{\"id\":1,\"seq\":1,\"kind\":\"out\",\"line\":1,\"lines\":1,\"more\":0,");
 	says("\"text\":\"one\\n\"}");
 	says("\"kind\":\"err\"");
 	says("\"base64\":\"/wo=\"}");
-	says("{\"x\":5,\"state\":\"failed\",\"reason\":\"attempts\"}\n");
+	says("{\"x\":5,\"state\":\"failed\",\"reason\":\"attempts\",\"id\":1}\n");
 	assert_int_equal(ask("GET", "/v1/sessions/a/output?after=1", NULL), 200);
 	assert_null(strstr(answer.body, "\"seq\":1,"));
 	says("\"seq\":2,");
@@ -279,6 +283,72 @@ a_reader_may_go(void **state)
 	says("{\"x\":0,");
 }
 
+/* What is there now, so many rows, and nothing is waited for; of this database and no other. */
+static void
+some_rows_come_at_once(void **state)
+{
+	char target[128], path[sizeof(d.state[0]) + 16];
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(
+	    ask("POST", "/v1/sessions",
+		"{\"name\":\"m\",\"cwd\":\"/\",\"argv\":[\"sh\",\"-c\",\"echo one; sleep 0.3; echo two;"
+		" read x\"],\"input\":true}"),
+	    200);
+	assert_int_equal(ask("GET", "/v1/sessions/m/output?most=5", NULL), 200);
+	assert_true(answer.whole); /* though it runs */
+	driver_until(&d, DRIVER_BOX, 2, "SELECT lines FROM session WHERE name = 'm'");
+	assert_int_equal(ask("GET", "/v1/sessions/m/output?most=1", NULL), 200);
+	assert_true(answer.whole);
+	says("\"text\":\"one\\n\"}\n");
+	assert_null(strstr(answer.body, "two"));
+	assert_int_equal(ask("GET", "/v1/sessions/m/output?most=9&after=1", NULL), 200);
+	says("\"seq\":2,");
+	assert_null(strstr(answer.body, "one"));
+	assert_null(strstr(answer.body, "\"x\":"));
+	assert_int_equal(ask("POST", "/v1/sessions/m/input", "x\n"), 202);
+	assert_int_equal(ask("GET", "/v1/sessions/m/output", NULL), 200);
+	assert_int_equal(ask("GET", "/v1/sessions/m/output?most=9", NULL), 200);
+	says("{\"x\":0,");
+	assert_int_equal(ask("GET", "/v1/sessions/m/output?most=1", NULL), 200);
+	assert_null(strstr(answer.body, "\"x\":"));
+	snprintf(path, sizeof(path), "%s/bastion.db", d.state[DRIVER_BOX]);
+	assert_int_equal(stat(path, &st), 0);
+	snprintf(target, sizeof(target), "/v1/sessions/m/output?most=1&file=" SESSION_FILE,
+	    (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
+	assert_int_equal(ask("GET", target, NULL), 200);
+	snprintf(target, sizeof(target), "/v1/sessions/m/output?most=1&file=" SESSION_FILE,
+	    (uintmax_t)st.st_dev, (uintmax_t)st.st_ino + 1);
+	refused("GET", target, NULL, 404, "session.unknown");
+	refused("GET", "/v1/sessions/m/output?most=x", NULL, 422, "usage.wrong");
+}
+
+/* RF-44: whoever looks again holds the number of a session: its name may be another's by then. */
+static void
+a_name_is_not_the_session(void **state)
+{
+	static const char body[] =
+	    "{\"name\":\"n\",\"cwd\":\"/\",\"argv\":[\"sh\",\"-c\",\"echo 1; echo 2\"]}";
+	char target[96];
+	int64_t first, second;
+
+	(void)state;
+	assert_int_equal(ask("POST", "/v1/sessions", body), 200);
+	assert_int_equal(ask("GET", "/v1/sessions/n/output", NULL), 200);
+	assert_int_equal(sscanf(answer.body, "{\"id\":%" SCNd64 ",\"seq\":1,", &first), 1);
+	driver_does(&said, NULL, "session", "rm", "n", NULL);
+	assert_int_equal(ask("POST", "/v1/sessions", body), 200);
+	assert_int_equal(ask("GET", "/v1/sessions/n/output", NULL), 200);
+	assert_int_equal(sscanf(answer.body, "{\"id\":%" SCNd64 ",\"seq\":1,", &second), 1);
+	assert_true(second != first);
+	snprintf(target, sizeof(target), "/v1/sessions/n/output?after=1&id=%" PRId64, first);
+	refused("GET", target, NULL, 404, "session.unknown");
+	snprintf(target, sizeof(target), "/v1/sessions/n/output?after=1&id=%" PRId64, second);
+	assert_int_equal(ask("GET", target, NULL), 200);
+	says("{\"x\":0,");
+}
+
 /* A Host runs nothing. */
 static void
 a_host_has_none(void **state)
@@ -303,6 +373,8 @@ main(void)
 	    cmocka_unit_test_setup_teardown(nothing_is_left_of_one_that_ended, make, drop),
 	    cmocka_unit_test_setup_teardown(what_is_no_ask_is_refused, make, drop),
 	    cmocka_unit_test_setup_teardown(a_reader_may_go, make, drop),
+	    cmocka_unit_test_setup_teardown(some_rows_come_at_once, make, drop),
+	    cmocka_unit_test_setup_teardown(a_name_is_not_the_session, make, drop),
 	    cmocka_unit_test_setup_teardown(a_host_has_none, make, drop),
 	};
 

@@ -325,6 +325,29 @@ the_oldest_make_place(void **state)
 	refused("session.live", "DELETE FROM session WHERE name = '%s'", "r3");
 }
 
+/* RF-44: who watches a session that is gone holds a number that no other gets. */
+static void
+numbers_are_given_once(void **state)
+{
+	static const char insert[] =
+	    "INSERT INTO session (id, name, argv, cwd, by_uid, max_attempts, queued_at, not_before)"
+	    " VALUES (%s, 'again', '[\"true\"]', '/', 0, 1, now_ms(), now_ms())";
+
+	(void)state;
+	ask("x1", 1);
+	ask("x2", 1);
+	sql("UPDATE session SET cancel_at = now_ms(); DELETE FROM session WHERE name = 'x1'");
+	assert_int_equal(value("SELECT id FROM next_session_number"), 3);
+	sql("DELETE FROM session");
+	assert_int_equal(value("SELECT id FROM next_session_number"), 3);
+	refused("session.fixed", insert, "2");
+	refused("session.fixed", insert, "1");
+	refused("session.fixed", "UPDATE session_number SET last = %s", "1");
+	refused("session.fixed", "DELETE FROM session_number%s", "");
+	sql(insert, "3");
+	assert_int_equal(value("SELECT id FROM next_session_number"), 4);
+}
+
 #define SAY                                                                                  \
 	"INSERT INTO session_output (session_id, seq, attempt, kind, line, lines, at, data)" \
 	" SELECT id, last_seq + 1, 1, 'out', lines + 1, 1, now_ms(), CAST(%s AS BLOB)"       \
@@ -362,14 +385,14 @@ static void
 input_is_gone_once_handed_on(void **state)
 {
 	static const char send[] = "INSERT INTO session_input (session_id, seq, kind, data, at)"
-				   " VALUES (1, %s, now_ms())";
+				   " VALUES ((SELECT id FROM session), %s, now_ms())";
 
 	(void)state;
 	ask("deaf", 1);
 	refused("session.deaf", send, "1, 'data', x'61'");
 	sql("UPDATE session SET cancel_at = now_ms(); DELETE FROM session;"
 	    "INSERT INTO session (id, name, input, argv, cwd, by_uid, max_attempts, queued_at,"
-	    "  not_before) VALUES (1, 'i', 1, '[\"cat\"]', '/', 0, 1, now_ms(), now_ms())");
+	    "  not_before) VALUES (2, 'i', 1, '[\"cat\"]', '/', 0, 1, now_ms(), now_ms())");
 	sql(send, "1, 'data', x'7365637265740a'");
 	refused("session.seq", send, "3, 'data', x'61'");
 	refused("session.input", send, "2, 'size', CAST('80x24' AS BLOB)");
@@ -475,6 +498,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(drain_and_loss, make, drop),
 	    cmocka_unit_test_setup_teardown(names, make, drop),
 	    cmocka_unit_test_setup_teardown(the_oldest_make_place, make, drop),
+	    cmocka_unit_test_setup_teardown(numbers_are_given_once, make, drop),
 	    cmocka_unit_test_setup_teardown(output_is_kept, make, drop),
 	    cmocka_unit_test_setup_teardown(input_is_gone_once_handed_on, make, drop),
 	    cmocka_unit_test_setup_teardown(a_worker_is_its_program, make, drop),

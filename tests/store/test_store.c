@@ -109,6 +109,7 @@ static const struct {
     {"run_port", {"P", "", ""}},
     {"worker", {"P", "", "P"}},
     {"session", {"PNW", "PNW", "P"}},
+    {"session_number", {"", "", ""}}, /* triggers do */
     {"schedule", {"P", "PW", "P"}},
     {"firing", {"PW", "", ""}},
     {"session_input", {"PN", "", ""}},

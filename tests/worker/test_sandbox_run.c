@@ -247,6 +247,25 @@ the_runner_runs_programs(void **state)
 	assert_string_equal(text, "hello\n4\n");
 }
 
+/* Who it was is told with its start: when that is read, a short one may be gone already. */
+static void
+the_runner_says_who(void **state)
+{
+	struct running *r = *state;
+	uint64_t id = runner_sh(r, "exit 0");
+	struct runner_event *e = next(r);
+	struct identity me;
+
+	assert_int_equal(e->id, id);
+	assert_int_equal(e->kind, RUNNER_STARTED);
+	assert_int_equal(identity_of(getpid(), &me), 0);
+	assert_int_equal(e->who.pid, e->report.pid);
+	assert_string_equal(e->who.boot_id, me.boot_id);
+	assert_true(e->who.start_ticks >= me.start_ticks);
+	expect(r, id, RUNNER_EXITED, 0);
+	assert_int_equal(identity_of(e->who.pid, &me), -1);
+}
+
 /* What cannot be is refused in words, also where it is the far end that finds out. */
 static void
 the_runner_refuses(void **state)
@@ -609,6 +628,7 @@ main(int argc, char **argv)
 	    cmocka_unit_test_setup_teardown(the_cap_counts_the_living, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(a_run_is_known_by_its_namespaces, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(the_runner_runs_programs, runner_up, runner_down),
+	    cmocka_unit_test_setup_teardown(the_runner_says_who, runner_up, runner_down),
 	    cmocka_unit_test_setup_teardown(the_runner_refuses, runner_up, runner_down),
 	    cmocka_unit_test_setup_teardown(the_runner_kills_all, runner_up, runner_down),
 	    cmocka_unit_test_setup_teardown(the_runner_runs_many, runner_up, runner_down),
