@@ -74,10 +74,21 @@ BEGIN
     VALUES ('management', 'mcp_token', NEW.id, NEW.state, '', json_object('label', NEW.label));
 END;
 
+-- What an op takes, one argument a row: of 0, each op of this machine; else what was added at that box.
+CREATE VIEW param_asked (of, op, position, name, type, needed, low, high, pattern, fallback, doc, choices) AS
+SELECT 0, p.op, p.position, p.name, p.type, p.needed, p.low, p.high, p.pattern, p.fallback,
+       p.doc || coalesce(' (like ' || a.pattern || ')', ''), a.choices
+  FROM op_param AS p LEFT JOIN added_op_param AS a ON a.op = p.op AND a.at = p.position - 1
+ UNION ALL
+SELECT o.box_id, o.op, p.key + 1, p.value ->> '$.name', p.value ->> '$.type', p.value ->> '$.needed',
+       p.value ->> '$.low', p.value ->> '$.high', NULL, NULL,
+       (p.value ->> '$.doc') || coalesce(' (like ' || (p.value ->> '$.like') || ')', ''), p.value -> '$.in'
+  FROM box_op AS o JOIN json_each(o.params) AS p;
+
 -- The JSON Schema of an op's arguments.
-CREATE VIEW op_input AS
-SELECT o.name AS op, json_patch(json_object('type', 'object', 'properties', json('{}'),
-                                            'additionalProperties', json('false')),
+CREATE VIEW op_input (of, op, schema) AS
+SELECT o.of, o.op, json_patch(json_object('type', 'object', 'properties', json('{}'),
+                                          'additionalProperties', json('false')),
        json_object(
            'properties', (SELECT json_group_object(p.name, json_patch('{}',
                 json_object('type', p.type, 'description', p.doc,
@@ -86,32 +97,33 @@ SELECT o.name AS op, json_patch(json_object('type', 'object', 'properties', json
                             'minimum', iif(p.type = 'integer', p.low, NULL),
                             'maximum', iif(p.type = 'integer', p.high, NULL),
                             'pattern', p.pattern,
+                            'enum', json(p.choices),
                             'default', iif(p.type = 'integer', CAST(p.fallback AS INTEGER),
                                            p.fallback))))
-               FROM op_param AS p WHERE p.op = o.name),
+               FROM param_asked AS p WHERE p.op = o.op AND p.of = o.of),
            'required', (SELECT iif(count(*) = 0, NULL, json_group_array(p.name))
-               FROM op_param AS p WHERE p.op = o.name AND p.needed))) AS schema
-  FROM op AS o;
+               FROM param_asked AS p WHERE p.op = o.op AND p.of = o.of AND p.needed)))
+  FROM (SELECT 0 AS of, name AS op FROM op UNION ALL SELECT box_id, op FROM box_op) AS o;
 
 -- What a Host offers to agents: each op of each box, by a name that MCP allows. A box offers none.
 CREATE VIEW mcp_tool AS
-SELECT b.name || '.' || replace(o.name, ':', '_') AS name, b.name AS box, o.name AS op,
+SELECT t.box || '.' || replace(t.op, ':', '_') AS name, t.box, t.op, t.of,
        json_patch(json_object(
-           'name', b.name || '.' || replace(o.name, ':', '_'),
-           'title', b.name || ': ' || o.summary,
-           'description', 'On the machine ' || b.name || ': ' || o.summary
-               || iif(o.class = 'own', '.', '. A person at ' || b.name
+           'name', t.box || '.' || replace(t.op, ':', '_'),
+           'title', t.box || ': ' || t.summary,
+           'description', iif(t.of = 0, 'On the machine ' || t.box || ': ' || t.summary,
+                              'An operation that was added on the machine ' || t.box || ', which describes it as "'
+                              || replace(t.summary, '"', '''') || '"')
+               || iif(t.class = 'own', '.', '. A person at ' || t.box
                       || ' approves each kind of ask first; the call waits for that.'),
-           'inputSchema', json(i.schema)),
+           'inputSchema', json((SELECT schema FROM op_input AS i WHERE i.of = t.of AND i.op = t.op))),
          json_object(
-           'outputSchema', json(r.schema),
+           'outputSchema', json((SELECT schema FROM op_result AS r WHERE r.op = t.op)),
            'annotations', json_object(
-               'title', b.name || ': ' || o.summary,
-               'readOnlyHint', json(iif(o.class = 'observe' OR o.name = 'grant:list', 'true', 'false')),
-               'destructiveHint', json(iif(o.class IN ('observe', 'own'), 'false', 'true')),
-               'idempotentHint', json(iif(o.class IN ('observe', 'own'), 'true', 'false')),
+               'title', t.box || ': ' || t.summary,
+               'readOnlyHint', json(iif(t.class = 'observe' OR t.op = 'grant:list', 'true', 'false')),
+               'destructiveHint', json(iif(t.class IN ('observe', 'own'), 'false', 'true')),
+               'idempotentHint', json(iif(t.class IN ('observe', 'own'), 'true', 'false')),
                'openWorldHint', json('false')))) AS tool
-  FROM host_box AS b CROSS JOIN op AS o
-  JOIN op_input AS i ON i.op = o.name
-  LEFT JOIN op_result AS r ON r.op = o.name
- WHERE b.state = 'active';
+  FROM box_ops AS t
+ WHERE t.op <> 'op:list';                                      -- these tools are what it says

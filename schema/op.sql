@@ -181,6 +181,12 @@ BEGIN
               FROM live_grants AS g JOIN grant AS own ON own.id = g.id
              WHERE own.pairing_id = NEW.pairing_id AND NEW.op = 'grant:list' ORDER BY g.id LIMIT 100)
     HAVING NEW.op = 'grant:list';
+    INSERT INTO op_output (op_run_id, seq, frame)
+    SELECT NEW.op_run_id, row_number() OVER (ORDER BY op), json_object('o', line)
+      FROM op_catalog WHERE NEW.op = 'op:list';
+    INSERT INTO op_output (op_run_id, seq, frame)
+    SELECT NEW.op_run_id, ops + 1, json_object('r', json_object('ops', ops, 'digest', digest))
+      FROM op_catalog_digest WHERE NEW.op = 'op:list';
     UPDATE op_run SET state = 'done', exit_code = 0, finished_at = now_ms() WHERE id = NEW.op_run_id;
 END;
 

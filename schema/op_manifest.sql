@@ -1,7 +1,7 @@
 -- op_manifest.sql: ops that a person adds: what runs, on what, on whose word; each run of one; runs that are taken back.
 
 -- A manifest is {"name": "run:NAME", "summary": text, "program": path, "interpreter": path or "none",
---   "params": [{"name", "type", "needed", "min", "max", "like", "doc"}, …], "reads": [path, …], "writes": [path, …],
+--   "params": [{"name", "type", "needed", "min", "max", "like", "in", "doc"}, …], "reads": [path, …], "writes": [path, …],
 --   "verbs": [[op, word, …], …], "time_ms": n}.
 -- With interpreter none the op is its verbs, and has no program. What was signed is what runs: the digests are of the files'
 -- bytes, and the row is under the machine's seal.
@@ -69,7 +69,7 @@ BEGIN
     SELECT RAISE(ABORT, 'manifest.sealed|the program, and its interpreter where it has one, is sealed by its digest, and nothing else is')
      WHERE (NEW.program_sha256 IS NULL) <> (NEW.manifest ->> '$.interpreter' IS 'none')
         OR (NEW.interpreter_sha256 IS NULL) <> (coalesce(NEW.manifest ->> '$.interpreter', 'none') = 'none');
-    SELECT RAISE(ABORT, 'manifest.params|params are at most 8 objects with name, type, needed, min, max, like and doc')
+    SELECT RAISE(ABORT, 'manifest.params|params are at most 8 objects with name, type, needed, min, max, like, in and doc')
      WHERE coalesce(json_type(NEW.manifest, '$.params'), 'array') <> 'array'
         OR json_array_length(NEW.manifest, '$.params') > 8
         OR EXISTS (SELECT 1 FROM json_each(NEW.manifest, '$.params') AS p
@@ -82,6 +82,10 @@ BEGIN
                                     WHEN 'min' THEN type = 'integer' AND value BETWEEN -9000000000000000 AND 9000000000000000
                                     WHEN 'max' THEN type = 'integer' AND value BETWEEN -9000000000000000 AND 9000000000000000
                                     WHEN 'like' THEN type = 'text' AND glob_valid(value)
+                                    WHEN 'in' THEN type = 'array' AND json_array_length(value) BETWEEN 1 AND 32
+                                                   AND NOT EXISTS (SELECT 1 FROM json_each(p.value, '$.in') AS w
+                                                       WHERE w.type <> 'text' OR length(w.value) NOT BETWEEN 1 AND 128
+                                                          OR w.value GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*')
                                     WHEN 'doc' THEN type = 'text' AND length(value) BETWEEN 1 AND 200
                                                     AND value NOT GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*'
                                     ELSE 0 END), 0) > 0 FROM json_each(p.value)) END);
@@ -89,7 +93,8 @@ BEGIN
      WHERE EXISTS (SELECT 1 FROM json_each(NEW.manifest, '$.params') AS p
             WHERE p.value ->> '$.name' IS NULL OR p.value ->> '$.type' IS NULL OR p.value ->> '$.doc' IS NULL
                OR (p.value ->> '$.type' = 'integer'
-                   AND (p.value ->> '$.min' IS NULL OR p.value ->> '$.max' IS NULL OR p.value ->> '$.like' IS NOT NULL))
+                   AND (p.value ->> '$.min' IS NULL OR p.value ->> '$.max' IS NULL OR p.value ->> '$.like' IS NOT NULL
+                     OR p.value ->> '$.in' IS NOT NULL))
                OR (p.value ->> '$.type' = 'string'
                    AND (coalesce(p.value ->> '$.min', 1) NOT BETWEEN 0 AND 4095
                      OR coalesce(p.value ->> '$.max', 4095) NOT BETWEEN 1 AND 4095))
@@ -203,10 +208,11 @@ SELECT m.name, m.id, m.manifest ->> '$.summary' AS summary, m.manifest ->> '$.pr
   FROM op_manifest AS m JOIN factor AS f ON f.id = m.factor_id WHERE m.state = 'active';
 
 -- Words that are not what the params say: their number, one that is no such text, number or pattern. A text that
--- begins with a dash could pose as an option of the program: only a pattern lets it in.
+-- begins with a dash could pose as an option of the program: only a pattern, or being named, lets it in.
 CREATE VIEW added_op_param AS
 SELECT m.name AS op, p.key AS at, p.value ->> '$.type' AS type, coalesce(p.value ->> '$.needed', 1) AS needed,
-       coalesce(p.value ->> '$.min', 1) AS low, coalesce(p.value ->> '$.max', 4095) AS high, p.value ->> '$.like' AS pattern
+       coalesce(p.value ->> '$.min', 1) AS low, coalesce(p.value ->> '$.max', 4095) AS high, p.value ->> '$.like' AS pattern,
+       p.value -> '$.in' AS choices
   FROM op_manifest AS m JOIN json_each(m.manifest, '$.params') AS p WHERE m.state = 'active';
 
 -- Words that are put to an added op, before they become a run or a question.
@@ -229,7 +235,8 @@ BEGIN
                                             OR bound_holds('max', p.high, a.value) IS NOT 1
                   ELSE length(a.value) NOT BETWEEN p.low AND p.high
                     OR a.value GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*'
-                    OR CASE WHEN p.pattern IS NULL THEN a.value GLOB '-*'
+                    OR (p.choices IS NOT NULL AND a.value NOT IN (SELECT value FROM json_each(p.choices)))
+                    OR CASE WHEN p.pattern IS NULL THEN p.choices IS NULL AND a.value GLOB '-*'
                             ELSE bound_holds('like', p.pattern, a.value) IS NOT 1 END END);
 END;
 

@@ -30,6 +30,7 @@ static const struct observe_op *const ops[] = {
     &observe_grants,
     &observe_grant_drop,
     &observe_reach,
+    &observe_op_list,
     &act_file_put,
     &act_file_move,
     &act_service_restart,

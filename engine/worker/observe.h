@@ -105,6 +105,7 @@ extern const struct observe_op observe_kernel;
 extern const struct observe_op observe_grants;
 extern const struct observe_op observe_grant_drop;
 extern const struct observe_op observe_reach;
+extern const struct observe_op observe_op_list;
 
 /**
  * observe_at(i):

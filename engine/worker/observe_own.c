@@ -1,4 +1,5 @@
-/* observe_own.c: what a Host asks about its own grants: the words; schema/op.sql answers. */
+/* observe_own.c: what a Host asks about its own grants, and about added ops: the words;
+ * schema/op.sql answers. */
 #include <stdio.h>
 #include <string.h>
 
@@ -36,4 +37,13 @@ const struct observe_op observe_grant_drop = {
     .args_min = 1,
     .args_max = 1,
     .check = check_grant,
+};
+
+const struct observe_op observe_op_list = {
+    .name = "op:list",
+    .usage = "",
+    .summary = "the ops that were added here, with what they take",
+    .args_min = 0,
+    .args_max = 0,
+    .check = observe_no_args,
 };

@@ -74,31 +74,37 @@ static const char TOOL[] =
     "SELECT box, op, coalesce(:m -> '$.params.arguments', '{}'),"
     "  iif(json_type(:m, '$.params._meta.progressToken') IN ('text', 'integer')"
     "      AND length(:m -> '$.params._meta.progressToken') <= :max,"
-    "      :m -> '$.params._meta.progressToken', NULL)"
+    "      :m -> '$.params._meta.progressToken', NULL), of"
     " FROM mcp_tool WHERE name = :m ->> '$.params.name'"
     "  AND coalesce(json_type(:m, '$.params.arguments'), 'object') = 'object'";
 
 /* The first thing that is wrong with the arguments; control characters never reach the text. */
 static const char WRONG_ARGS[] =
     "SELECT 'there is no argument ' || json_quote(substr(a.key, 1, 64)) FROM json_each(:args) AS a"
-    "  WHERE a.key NOT IN (SELECT name FROM op_param WHERE op = :op)"
-    " UNION ALL SELECT p.name || ' is needed: ' || p.doc FROM op_param AS p"
-    "  WHERE p.op = :op AND p.needed AND p.name NOT IN (SELECT key FROM json_each(:args))"
+    "  WHERE a.key NOT IN (SELECT name FROM param_asked WHERE of = :of AND op = :op)"
+    " UNION ALL SELECT p.name || ' is needed: ' || p.doc FROM param_asked AS p"
+    "  WHERE p.of = :of AND p.op = :op AND p.needed"
+    "    AND p.name NOT IN (SELECT key FROM json_each(:args))"
     " UNION ALL SELECT p.name || ' is ' || iif(p.type = 'string', 'a text of ', 'a whole number from ')"
     "    || p.low || ' to ' || p.high || iif(p.type = 'string', ' characters: ', ': ') || p.doc"
-    "  FROM op_param AS p JOIN json_each(:args) AS a ON a.key = p.name"
-    "  WHERE p.op = :op AND CASE p.type"
+    "  FROM param_asked AS p JOIN json_each(:args) AS a ON a.key = p.name"
+    "  WHERE p.of = :of AND p.op = :op AND CASE p.type"
     "    WHEN 'string' THEN a.type <> 'text' OR length(a.value) NOT BETWEEN p.low AND p.high"
     "    ELSE a.type <> 'integer' OR a.value NOT BETWEEN p.low AND p.high END"
+    " UNION ALL SELECT p.name || ' is one of ' || p.choices || ': ' || p.doc"
+    "  FROM param_asked AS p JOIN json_each(:args) AS a ON a.key = p.name"
+    "  WHERE p.of = :of AND p.op = :op AND p.choices IS NOT NULL"
+    "    AND a.value NOT IN (SELECT value FROM json_each(p.choices))"
     " LIMIT 1";
 
 /* Words in order, up to the last that was given. */
 static const char ASK[] =
     "SELECT json_object('box', :box, 'op', :op, 'args', (SELECT json_group_array(word) FROM"
     "    (SELECT coalesce(CAST(a.value AS TEXT), p.fallback) AS word"
-    "       FROM op_param AS p LEFT JOIN json_each(:args) AS a ON a.key = p.name"
-    "      WHERE p.op = :op AND p.position <= (SELECT max(position) FROM op_param"
-    "        WHERE op = :op AND name IN (SELECT key FROM json_each(:args)))"
+    "       FROM param_asked AS p LEFT JOIN json_each(:args) AS a ON a.key = p.name"
+    "      WHERE p.of = :of AND p.op = :op"
+    "        AND p.position <= (SELECT max(position) FROM param_asked"
+    "          WHERE of = :of AND op = :op AND name IN (SELECT key FROM json_each(:args)))"
     "      ORDER BY p.position)),"
     "  'anew', json(iif(:anew, 'true', 'false')),"
     "  'wait_ms', (SELECT value FROM setting WHERE name = 'mcp.wait_ms'))";
@@ -170,7 +176,8 @@ static const char CHANGED[] =
 /* A number that moves whenever the list of tools does. */
 static const char BOXES[] =
     "SELECT coalesce(max(id), 0) * 1000000"
-    " + (SELECT count(*) FROM host_box WHERE state = 'active') FROM host_box";
+    " + (SELECT count(*) FROM host_box WHERE state = 'active')"
+    " + (SELECT coalesce(sum(changes), 0) FROM box_catalog) * 1000000000000 FROM host_box";
 
 static const char URI[] =
     "SELECT :m ->> '$.params.uri' WHERE json_type(:m, '$.params.uri') = 'text'";
@@ -205,6 +212,7 @@ struct mcp_call {
 	void *ctx;
 	char *id, *token;       /* JSON; no token: no progress is wanted */
 	char *box, *op, *args;  /* what is asked; ${args} is the JSON object of the arguments */
+	int64_t of;             /* whose op it is: of param_asked */
 	int64_t ask;            /* its row; 0: not made yet */
 	int64_t question, told; /* what it waits for; progress that was sent */
 	bool anew;
@@ -378,6 +386,7 @@ call_ask(struct mcp_call *call)
 	if ((q = store_sql(mcp->db, ASK)) != NULL) {
 		stmt_text(q, ":box", call->box);
 		stmt_text(q, ":op", call->op);
+		stmt_int(q, ":of", call->of);
 		stmt_text(q, ":args", call->args);
 		stmt_int(q, ":anew", call->anew);
 	}
@@ -533,6 +542,7 @@ call_new(const struct request *r, struct stmt *q)
 	call->op = strdup(stmt_get_text(q, 1));
 	call->args = strdup(stmt_get_text(q, 2));
 	call->token = stmt_is_null(q, 3) ? NULL : strdup(stmt_get_text(q, 3));
+	call->of = stmt_get_int(q, 4);
 	if (call->id != NULL && call->box != NULL && call->op != NULL && call->args != NULL)
 		return call;
 	call_free(call);
@@ -550,6 +560,7 @@ wrong_args(struct mcp *mcp, struct mcp_call *call)
 		return NULL;
 	stmt_text(q, ":args", call->args);
 	stmt_text(q, ":op", call->op);
+	stmt_int(q, ":of", call->of);
 	if ((why = mcp_text(q)) == NULL)
 		return NULL;
 	if ((q = store_sql(mcp->db, REFUSED)) != NULL) {

@@ -30,7 +30,13 @@ static const struct view {
     {"bastion://ops", "ops", "Operations", "the op catalog, with the arguments of each", true, true,
 	"SELECT json_group_array(json_object('name', o.name, 'class', o.class, 'usage', o.usage,"
 	" 'summary', o.summary, 'input', json(i.schema))) FROM op AS o JOIN op_input AS i"
-	" ON i.op = o.name"},
+	" ON i.op = o.name AND i.of = 0 WHERE o.name NOT GLOB 'run:*'"
+	" OR o.name IN (SELECT name FROM added_ops WHERE holds = 'yes')"},
+    {"bastion://added", "added", "Added operations", "what persons added at each machine", false,
+	true,
+	"SELECT json_group_array(json_object('box', b.box, 'name', b.op, 'usage', b.usage,"
+	" 'summary', b.summary, 'input', json(i.schema))) FROM box_ops AS b JOIN op_input AS i"
+	" ON i.op = b.op AND i.of = b.of WHERE b.of <> 0"},
     {"bastion://grants", "grants", "Grants", "what Hosts may do on this machine now", true, false,
 	"SELECT json_group_array(json_object('id', id, 'host', host, 'op', op, 'args', json(args),"
 	" 'uses', uses, 'used', used, 'created_at', created_at, 'expires_at', expires_at,"

@@ -9,11 +9,13 @@
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -130,11 +132,56 @@ stop(void **state)
 	return 0;
 }
 
-/* Let the SDK's client do all that it does, and approve what it waits for. */
+static void
+put(const char *name, const char *text)
+{
+	char path[256];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", d.dir, name);
+	assert_non_null(f = fopen(path, "we"));
+	fputs(text, f);
+	assert_int_equal(fclose(f), 0);
+}
+
+/* An op that runs until a gate is opened. */
+static void
+gate_add(void)
+{
+	char text[1024], path[256], code[8];
+
+	snprintf(path, sizeof(path), "%s/gate", d.dir);
+	mkdir(path, 0755);
+	snprintf(path, sizeof(path), "%s/gate/open", d.dir);
+	unlink(path);
+	snprintf(
+	    text, sizeof(text), "while [ ! -e %s ]; do sleep 0.05; done\necho passed $1\n", path);
+	put("gate.sh", text);
+	snprintf(text, sizeof(text),
+	    "{\"name\":\"run:gate\",\"summary\":\"go through\",\"program\":\"%s/gate.sh\","
+	    "\"interpreter\":\"/bin/sh\",\"reads\":[\"%s/gate\"],\"params\":[{\"name\":\"word\","
+	    "\"type\":\"string\",\"in\":[\"one\",\"two\"],\"doc\":\"which\"}]}",
+	    d.dir, d.dir);
+	put("gate.json", text);
+	snprintf(path, sizeof(path), "%s/gate.json", d.dir);
+	driver_does(&said, driver_code(&d, code), "op", "add", path, NULL);
+}
+
+/* It goes, while it runs. */
+static void
+gate_drop(void)
+{
+	driver_until(&d, DRIVER_BOX, 1,
+	    "SELECT count(*) FROM op_run WHERE op = 'run:gate' AND state = 'running'");
+	driver_does(&said, NULL, "op", "rm", "run:gate", NULL);
+}
+
+/* Let the SDK's client do all that it does, approve what it waits for, and do what it asks for. */
 static void
 sdk_does(const char *const *words)
 {
 	char line[1024], all[8192] = "";
+	bool gate = false;
 	struct peer p;
 
 	setenv("PEERS", PEERS, 1);
@@ -143,13 +190,22 @@ sdk_does(const char *const *words)
 		strncat(all, line, sizeof(all) - strlen(all) - 1);
 		if (strncmp(line, "waits: ", 7) == 0)
 			driver_approve(&d, driver_question(&d));
+		if (strncmp(line, "waits: ", 7) == 0 && gate)
+			gate_drop();
+		if (strcmp(line, "open\n") == 0)
+			put("gate/open", "");
+		if (strcmp(line, "add\n") == 0) {
+			gate_add();
+			gate = true;
+		}
 	}
 	if (peer_over(&p) != 0 || strstr(all, "ended\n") == NULL)
 		fail_msg("%s", all);
 	driver_until(
 	    &d, DRIVER_HOST, 0, "SELECT count(*) FROM call WHERE state IN ('asked', 'sent')");
 	driver_until(&d, DRIVER_HOST, 1,
-	    "SELECT code = 'call.cancelled' FROM call ORDER BY id DESC LIMIT 1");
+	    "SELECT code = 'call.cancelled' FROM call WHERE op = 'observe:folders'"
+	    " ORDER BY id DESC LIMIT 1");
 }
 
 /* ME-1: the SDK's client, over standard input and output. */

@@ -238,6 +238,23 @@ an_op_is_its_verbs(void **state)
 	    3);
 }
 
+/* Its Host learns what was added, and says so to whoever asks; what is taken back is gone there. */
+static void
+a_host_knows_what_was_added(void **state)
+{
+	(void)state;
+	driver_until(&d, DRIVER_HOST, 2, "SELECT count(*) FROM box_op WHERE op <> 'run:slow'");
+	driver_does(&said, NULL, "host", "ops", d.box, "--json", NULL);
+	says("\"op\":\"run:site\",\"usage\":\"BRANCH NOTES\",\"class\":\"action\",\"added\":1");
+	says("\"op\":\"observe:load\"");
+	driver_refused(&said, 2, "box.gone", NULL, "host", "ops", "nowhere", NULL);
+	driver_does(&said, NULL, "on", d.box, "op:list", "--json", NULL);
+	says("run:verbs");
+	driver_does(&said, NULL, "op", "rm", "run:verbs", NULL);
+	driver_until(&d, DRIVER_HOST, 0, "SELECT count(*) FROM box_op WHERE op = 'run:verbs'");
+	driver_refused(&said, 2, "op.unknown", NULL, "on", d.box, "run:verbs", "hello", NULL);
+}
+
 /* What the box writes to the system log, in the form of its rows. */
 static int64_t
 logged(const char *text)
@@ -291,6 +308,7 @@ begin(void **state)
 	(void)state;
 	driver_make(&d);
 	driver_first_day(&d);
+	driver_does(&said, NULL, "settings", "set", "factor.steps", "10", NULL);
 	snprintf(site, sizeof(site), "%s/site", d.dir);
 	snprintf(notes, sizeof(notes), "%s/notes", d.dir);
 	snprintf(program, sizeof(program), "%s/program", d.dir);
@@ -319,6 +337,7 @@ main(void)
 	    cmocka_unit_test(the_policy_holds_a_program),
 	    cmocka_unit_test(only_what_was_signed_runs),
 	    cmocka_unit_test(an_op_is_its_verbs),
+	    cmocka_unit_test(a_host_knows_what_was_added),
 	    cmocka_unit_test(a_run_is_taken_back),
 	    cmocka_unit_test(a_command_runs_as_root),
 	};

@@ -1,6 +1,7 @@
 // peer.mjs stdio PROGRAM BOX | http URL TOKEN-FILE BOX: the official SDK's client against ours, as an agent uses it.
 // Prints a line for each thing that was seen to work, and ends with 1 at the first that was not. The second call
-// waits for a person: whoever runs this approves when "waits" is printed.
+// waits for a person: whoever runs this approves when "waits" is printed, adds the op run:gate at "add", and drops it
+// when the call after that runs.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -11,6 +12,7 @@ const load = (name) => import(require.resolve(`@modelcontextprotocol/sdk/${name}
 const { Client } = await load('client/index.js');
 const { StdioClientTransport } = await load('client/stdio.js');
 const { StreamableHTTPClientTransport } = await load('client/streamableHttp.js');
+const { ToolListChangedNotificationSchema } = await load('types.js');
 
 const [kind, where, ...rest] = process.argv.slice(2);
 const box = rest.at(-1);
@@ -86,6 +88,38 @@ await assert.rejects(
 );
 await client.ping();
 say('took one back');
+
+// An op that a person adds at the box is a tool then; a call of it outlives its removal.
+let changed;
+const change = () => new Promise((done) => (changed = done));
+client.setNotificationHandler(ToolListChangedNotificationSchema, () => changed?.());
+const comes = change();
+say('add');
+await comes;
+const gate = `${box}.run_gate`;
+const added = (await client.listTools()).tools.find((tool) => tool.name === gate);
+assert.deepEqual(added.inputSchema.properties.word.enum, ['one', 'two']);
+assert.deepEqual(added.inputSchema.required, ['word']);
+assert.ok(added.annotations.destructiveHint && !added.annotations.readOnlyHint);
+assert.ok((await client.callTool({ name: gate, arguments: { word: 'three' } })).isError);
+const goes = change();
+let waits = false;
+const opened = client.callTool({ name: gate, arguments: { word: 'two' } }, undefined, {
+	timeout: 10000,
+	resetTimeoutOnProgress: true,
+	onprogress: ({ message }) => {
+		if (!waits) say(`waits: ${message}`);
+		waits = true;
+	},
+});
+await goes;
+assert.ok(!(await client.listTools()).tools.some((tool) => tool.name === gate));
+say('open');
+const through = await opened;
+assert.ok(!through.isError, JSON.stringify(through));
+assert.ok(through.content[0].text.includes('passed two'));
+await assert.rejects(client.callTool({ name: gate, arguments: { word: 'two' } }), { code: -32602 });
+say('came through an op that went');
 
 if (kind === 'http') await wire.terminateSession();
 await client.close();

@@ -392,7 +392,8 @@ tools_come_in_pages(void **state)
 		snprintf(cursor, sizeof(cursor), "%s", at(answer, "$.result.nextCursor"));
 		snprintf(text, sizeof(text), RPC("1", "tools/list", "{\"cursor\":\"%s\"}"), cursor);
 	} while (cursor[0] != '\0');
-	assert_int_equal(tools, 2 * scratch_value(&s, "SELECT count(*) FROM op"));
+	assert_int_equal(
+	    tools, 2 * scratch_value(&s, "SELECT count(*) FROM op WHERE name <> 'op:list'"));
 	assert_int_equal(pages, (tools + 2) / 3);
 	fails(RPC("1", "tools/list", "{\"cursor\":\"no\"}"), "-32602");
 	fails(RPC("1", "tools/list", "{\"cursor\":7}"), "-32602");
@@ -738,6 +739,196 @@ new_tools_are_told(void **state)
 }
 
 /*
+ * Ops that were added at a box.
+ */
+
+/* The box vm beats, and tells that its list of added ops is ${lines}, SQL of a text. */
+static void
+beat(const char *lines)
+{
+	char text[16384];
+
+	snprintf(text, sizeof(text),
+	    "INSERT INTO host_beat (box_id, beat, at) VALUES (1, json_object('name', 'vm', 'version',"
+	    " '1', 'platform', 'l', 'state', 'active', 'enforcing', json('{}'),"
+	    " 'endpoint_save_pending', json('false'), 'orders', json('[]'), 'catalog',"
+	    " lower(hex(sha256(%s)))), now_ms())",
+	    lines);
+	sql(text);
+}
+
+/* The Host has asked for it, and the box answers with ${lines}, SQL of texts, as if they were of
+ * the digest of ${all}. */
+static void
+list_answers(const char *lines, const char *all)
+{
+	char text[32768];
+
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM call WHERE state = 'asked'"
+					   " AND op = 'op:list' AND args = '[]' AND NOT anew"),
+	    1);
+	snprintf(text, sizeof(text),
+	    "UPDATE call SET state = 'sent', sent_at = now_ms() WHERE state = 'asked';"
+	    "WITH l (seq, text) AS (SELECT row_number() OVER (), column1 FROM (VALUES %s))"
+	    " INSERT INTO call_output SELECT (SELECT max(id) FROM call), seq,"
+	    "   json_object('o', text) FROM l;"
+	    "INSERT INTO call_output SELECT id, last_seq + 1, json_object('r', json_object('ops',"
+	    "   last_seq, 'digest', lower(hex(sha256(%s))))) FROM call WHERE state = 'sent';" DONE(
+		0),
+	    lines, all);
+	sql(text);
+}
+
+#define PARAM(more) \
+	"{\"name\":\"a\",\"type\":\"string\",\"needed\":true,\"low\":1,\"high\":9" more "}"
+#define SITE                                                                                   \
+	"'{\"op\":\"run:site\",\"summary\":\"build \\\"it\",\"params\":[{\"name\":\"branch\"," \
+	"\"type\":\"string\",\"needed\":true,\"low\":1,\"high\":8,\"in\":[\"one\",\"two\"],"   \
+	"\"doc\":\"what\"},{\"name\":\"notes\",\"type\":\"string\",\"needed\":true,\"low\":1," \
+	"\"high\":99,\"like\":\"/**\",\"doc\":\"from where\"},{\"name\":\"times\",\"type\":"   \
+	"\"integer\",\"needed\":false,\"low\":1,\"high\":5,\"doc\":\"how often\"}]}'||char(10)"
+#define PLAIN "'{\"op\":\"run:plain\",\"summary\":\"do it\",\"params\":[]}'||char(10)"
+
+static const char *
+tool_of(const char *path)
+{
+	char where[96];
+	int n;
+
+	take(RPC("1", "tools/list", "{}"));
+	for (n = 0;; n++) {
+		snprintf(where, sizeof(where), "$.result.tools[%d].name", n);
+		if (at(answer, where)[0] == '\0')
+			return "";
+		if (strcmp(at(answer, where), "vm.run_site") == 0)
+			break;
+	}
+	snprintf(where, sizeof(where), "$.result.tools[%d].%s", n, path);
+	return at(answer, where);
+}
+
+/* MP-19: an op that was added at a box is a tool: its schema is what its manifest says, its words
+ * are asked in order, and agents are told when it comes and goes.  What runs then is answered. */
+static void
+added_ops_are_tools(void **state)
+{
+	(void)state;
+	assert_string_equal(tool_of("name"), "");
+	beat(SITE);
+	list_answers("(" SITE ")", SITE);
+	mcp_wake(mcp);
+	assert_non_null(strstr(said, "list_changed"));
+	assert_string_equal(tool_of("inputSchema.required"), "[\"branch\",\"notes\"]");
+	assert_string_equal(tool_of("inputSchema.additionalProperties"), "0");
+	assert_string_equal(tool_of("inputSchema.properties.branch.enum"), "[\"one\",\"two\"]");
+	assert_string_equal(tool_of("inputSchema.properties.branch.maxLength"), "8");
+	assert_string_equal(
+	    tool_of("inputSchema.properties.notes.description"), "from where (like /**)");
+	assert_string_equal(tool_of("inputSchema.properties.times.type"), "integer");
+	assert_string_equal(tool_of("inputSchema.properties.times.maximum"), "5");
+	assert_string_equal(tool_of("annotations.readOnlyHint"), "0");
+	assert_string_equal(tool_of("annotations.destructiveHint"), "1");
+	assert_non_null(strstr(tool_of("description"), "describes it as \"build 'it\""));
+
+	take(RPC("2", "tools/call",
+	    "{\"name\":\"vm.run_site\",\"arguments\":{\"branch\":\"no\",\"notes\":\"/n\"}}"));
+	assert_non_null(strstr(at(answer, "$.result.content[0].text"), "branch is one of"));
+	assert_int_equal(asks, 0);
+	assert_int_equal(
+	    take(RPC("3", "tools/call",
+		"{\"name\":\"vm.run_site\",\"arguments\":{\"times\":2,\"notes\":\"/n\","
+		"\"branch\":\"two\"}}")),
+	    MCP_CALL);
+	assert_string_equal(at(body, "$.op"), "run:site");
+	assert_string_equal(at(body, "$.args"), "[\"two\",\"/n\",\"2\"]");
+
+	/* It goes while it runs. */
+	row_make("");
+	said[0] = '\0';
+	beat("''");
+	mcp_wake(mcp);
+	assert_non_null(strstr(said, "list_changed"));
+	assert_string_equal(tool_of("name"), "");
+	fails(RPC("4", "tools/call",
+		  "{\"name\":\"vm.run_site\",\"arguments\":{\"branch\":\"one\",\"notes\":\"/n\"}}"),
+	    "-32602");
+	sql(FRAME(1, "{\"r\":{\"applied\":1}}") DONE(0));
+	mcp_wake(mcp);
+	assert_non_null(strstr(said, "\"structuredContent\":{\"applied\":1}"));
+	assert_int_equal(ended, 1);
+}
+
+/* MP-20: a list of added ops is the word of a box that may be hostile: what is not in the form is
+ * left out, hides no other op, and reaches no model; what has another digest than was said, or is
+ * too much, is not taken at all; and a box cannot have itself asked all the time. */
+static void
+a_hostile_catalog_is_held(void **state)
+{
+#define ODD(op, summary, params) \
+	"('{\"op\":\"" op "\",\"summary\":\"" summary "\",\"params\":[" params "]}'||char(10)),"
+#define WITH(more) ODD("run:odd", "x", PARAM(more))
+	static const char odd[] = ODD("observe:folders", "x", "") ODD("run:../x", "x", "") ODD(
+	    "run:odd", "", "") ODD("run:odd", "a\\u001b[2J", "") ODD("run:odd", "a\\u202eb",
+	    "") ODD("run:odd", "a\\u200bb", "") ODD("run:odd", "a\\u0000b", "") ODD("run:odd",
+	    "a\\u009bb", "") ODD("run:odd", "a\\udb40\\udc41b", "") ODD("run:odd", "a\\nb",
+	    "") ODD("run:odd", "x", "7") ODD("run:odd", "x",
+	    PARAM("")) WITH(",\"doc\":\"\\u2028\"") WITH(",\"doc\":\"d\",\"like\":\"[\"")
+	    WITH(",\"doc\":\"d\",\"in\":[]") WITH(",\"doc\":\"d\",\"in\":[7]") WITH(
+		",\"doc\":\"d\"},{\"name\":\"a\",\"type\":\"string\","
+		"\"needed\":true,\"low\":1,\"high\":9,\"doc\":\"d\"") "('no JSON'),('[1]'),(" PLAIN
+								      "),(" PLAIN ")";
+	static char all[16384];
+
+	(void)state;
+	/* The digest is of all that was said. */
+	snprintf(all, sizeof(all), "(SELECT group_concat(column1, '') FROM (VALUES %s))", odd);
+	beat(all);
+	list_answers(odd, all);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM box_op"), 1);
+	assert_int_equal(scratch_value(&s, "SELECT left_out FROM box_catalog"), 20);
+	take(RPC("1", "tools/list", "{}"));
+	assert_non_null(strstr(answer, "vm.run_plain"));
+	assert_null(strstr(answer, "run_odd"));
+
+	/* Not all the time, whatever it beats. */
+	sql("UPDATE box_catalog SET due_at = now_ms() + 60000");
+	beat(SITE);
+	beat(PLAIN);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM call"), 1);
+	sql("UPDATE box_catalog SET due_at = 0");
+	/* Another digest than it said: what was there before stays, and it is asked seldom. */
+	beat(SITE);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT now_ms() - due_at BETWEEN 9 * 5000 - 5000 AND 9 * 5000"
+			      " FROM box_catalog"),
+	    1);
+	list_answers("(" SITE ")", PLAIN);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM box_op WHERE op = 'run:plain'"), 1);
+	assert_int_equal(scratch_value(&s, "SELECT why GLOB '*digest*' FROM box_catalog"), 1);
+	beat(SITE);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM call"), 2);
+	/* Too many. */
+	sql("UPDATE setting SET value = 1 WHERE name = 'catalog.ops';"
+	    "UPDATE box_catalog SET due_at = 0");
+	beat("'x'");
+	sql("UPDATE call SET state = 'sent', sent_at = now_ms() WHERE state = 'asked'");
+	sql(FRAME(1, "{\"o\":\"x\"}") FRAME(2, "{\"o\":\"x\"}"));
+	scratch_refused(&s, "catalog.size",
+	    "INSERT INTO call_output SELECT max(id), 3, '{\"o\":\"x\"}'"
+	    " FROM call");
+	sql("UPDATE call SET state = 'failed', finished_at = now_ms(), code = 'catalog.size',"
+	    " why = 'too much' WHERE state = 'sent'");
+	assert_int_equal(scratch_value(&s, "SELECT why = 'too much' FROM box_catalog"), 1);
+	/* What a beat says of it is a digest, or is not heard. */
+	sql("INSERT INTO host_beat (box_id, beat, at) SELECT box_id, json_set(beat, '$.catalog', 7),"
+	    " now_ms() FROM host_beat");
+	/* A box that is gone has none. */
+	sql("UPDATE host_box SET state = 'gone', gone_at = now_ms()");
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM box_op, box_catalog"), 0);
+}
+
+/*
  * Resources.
  */
 
@@ -771,7 +962,7 @@ resources_are_read(void **state)
 		assert_true(strchr("[{", at(answer, "$.result.contents[0].text")[0]) != NULL);
 		assert_null(strcasestr(answer, "e1e2e3e4"));
 	}
-	assert_int_equal(n, 5);
+	assert_int_equal(n, 6);
 	take(RPC("1", "resources/templates/list", "{}"));
 	assert_string_equal(
 	    at(answer, "$.result.resourceTemplates[0].uriTemplate"), "bastion://calls/{id}");
@@ -860,6 +1051,8 @@ main(void)
 	    BEGUN(calls_are_bounded),
 	    BEGUN(a_long_text_is_cut),
 	    BEGUN(new_tools_are_told),
+	    BEGUN(added_ops_are_tools),
+	    BEGUN(a_hostile_catalog_is_held),
 	    BEGUN(resources_are_read),
 	    cmocka_unit_test_setup_teardown(a_machine_offers_views, setup_machine, teardown),
 	    TEST(tokens_are_kept_as_digests),

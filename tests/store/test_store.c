@@ -148,6 +148,8 @@ static const struct {
     {"audit_word_config", {NULL}},
     {"host_terms", {"P", "L", ""}},
     {"box_witness", {"L", "LP", ""}},
+    {"box_catalog", {"", "", ""}},
+    {"box_op", {"", "", ""}},
     {"egress_rule", {"P", "P", ""}},
     {"egress_within", {"P", "", ""}},
     {"egress_request", {"E", "E", "E"}},
