@@ -78,7 +78,7 @@ BEGIN
                 THEN json_type(NEW.manifest) <> 'object' OR NEW.manifest <> json(NEW.manifest)
                   OR length(CAST(NEW.manifest AS BLOB)) > 16384 OR instr(NEW.manifest, '\u0000') > 0
                 ELSE 1 END;
-    SELECT RAISE(ABORT, 'manifest.member|a manifest has name, summary, program, interpreter, params, reads, writes, destinations, credential, verbs and time_ms, each at most once')
+    SELECT RAISE(ABORT, 'manifest.member|a manifest has name, summary, program, interpreter, params, reads, writes, destinations, credential, builder, verbs and time_ms, each at most once')
      WHERE EXISTS (SELECT 1 FROM json_each(NEW.manifest)
                     WHERE key NOT IN ('name', 'summary', 'program', 'interpreter', 'params', 'reads', 'writes',
                                       'destinations', 'builder', 'credential', 'verbs', 'time_ms'))
@@ -117,8 +117,15 @@ BEGIN
                                    ORDER BY prio LIMIT 1) IS NOT 'public') END);
     SELECT RAISE(ABORT, 'manifest.credential|a credential is the name of a token')
      WHERE coalesce(json_type(NEW.manifest, '$.credential'), 'text') <> 'text';
-    SELECT RAISE(ABORT, 'manifest.later|a builder is not in this version: build the program beforehand, and add what was built')
-     WHERE json_type(NEW.manifest, '$.builder') IS NOT NULL;
+    SELECT RAISE(ABORT, 'manifest.builder|a builder is 3 to 16 words: the absolute path of a program, then $in and $out, each once, among words of at most 255 characters')
+     WHERE json_type(NEW.manifest, '$.builder') IS NOT NULL
+       AND CASE WHEN json_type(NEW.manifest, '$.builder') <> 'array' THEN 1
+                ELSE json_array_length(NEW.manifest, '$.builder') NOT BETWEEN 3 AND 16
+                  OR bound_holds('beneath', '/', NEW.manifest ->> '$.builder[0]') IS NOT 1
+                  OR (SELECT sum(type <> 'text' OR length(value) NOT BETWEEN 1 AND 255
+                                 OR value GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*') > 0
+                             OR sum(value = '$in') <> 1 OR sum(value = '$out') <> 1
+                        FROM json_each(NEW.manifest, '$.builder')) END;
     SELECT RAISE(ABORT, 'manifest.program|a program, and its interpreter, is an absolute path of a file, without empty parts, . and ..')
      WHERE NEW.manifest ->> '$.interpreter' IS NOT 'none'
        AND (json_type(NEW.manifest, '$.program') IS NOT 'text'
@@ -200,6 +207,50 @@ BEGIN
                 THEN RAISE(ABORT, 'manifest.credential|a program that gets this token reaches the hosts that it is for, and no others')
            END
       FROM added_op_credential WHERE id = NEW.id;
+END;
+
+CREATE TABLE op_built (
+    manifest_id    INTEGER PRIMARY KEY REFERENCES op_manifest (id),
+    source_sha256  TEXT NOT NULL CHECK (length(source_sha256) = 64 AND source_sha256 NOT GLOB '*[^0-9a-f]*'),
+    builder_sha256 TEXT NOT NULL CHECK (length(builder_sha256) = 64 AND builder_sha256 NOT GLOB '*[^0-9a-f]*'),
+    program        BLOB NOT NULL
+) STRICT;
+
+CREATE TRIGGER op_built_born BEFORE INSERT ON op_built
+BEGIN
+    SELECT RAISE(ABORT, 'manifest.sealed|what was built is what was signed, of an op that is added now')
+     WHERE NOT EXISTS (SELECT 1 FROM op_manifest
+                        WHERE id = NEW.manifest_id AND state = 'active' AND created_at = now_ms()
+                          AND json_type(manifest, '$.builder') IS NOT NULL
+                          AND program_sha256 = lower(hex(sha256(NEW.program))));
+    SELECT RAISE(ABORT, 'manifest.build|what was built is larger than the setting manifest.built allows')
+     WHERE length(NEW.program) > (SELECT value FROM setting WHERE name = 'manifest.built');
+END;
+
+CREATE TRIGGER op_built_audit AFTER INSERT ON op_built
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    SELECT 'management', 'op_manifest', m.id, 'built', '',
+           json_object('op', m.name, 'source_sha256', NEW.source_sha256, 'builder', m.manifest ->> '$.builder[0]',
+                       'builder_sha256', NEW.builder_sha256, 'program_sha256', m.program_sha256,
+                       'bytes', length(NEW.program))
+      FROM op_manifest AS m WHERE m.id = NEW.manifest_id;
+END;
+
+CREATE TRIGGER op_built_fixed BEFORE UPDATE ON op_built
+BEGIN
+    SELECT RAISE(ABORT, 'manifest.fixed|what was signed never changes');
+END;
+
+CREATE TRIGGER op_built_stays BEFORE DELETE ON op_built
+WHEN (SELECT state FROM op_manifest WHERE id = OLD.manifest_id) = 'active'
+BEGIN
+    SELECT RAISE(ABORT, 'manifest.kept|an added op is dropped, not deleted');
+END;
+
+CREATE TRIGGER op_built_goes_with_its_op AFTER UPDATE OF state ON op_manifest WHEN NEW.state <> 'active'
+BEGIN
+    DELETE FROM op_built WHERE manifest_id = NEW.id;
 END;
 
 CREATE TRIGGER added_op_ask_is_held_to_its_params INSTEAD OF INSERT ON added_op_ask
@@ -302,12 +353,17 @@ BEGIN
     SELECT RAISE(ABORT, 'op.final|a finished run is history');
 END;
 
+INSERT INTO setting (name, value, unit, low, high, doc) VALUES
+    ('manifest.built', 33554432, 'bytes', 4096, 268435456, 'longest program that the builder of an added op makes: it is kept in the database');
+
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('act.credential', 3, 501, 'have a person add that token: bastion token add'),
+    ('manifest.build', 3, 422, 'see what the builder said; try it with bastion sandbox try'),
+    ('manifest.builder', 2, 422, 'name it as ["/usr/bin/cc", "-O2", "-o", "$out", "$in"]'),
     ('manifest.credential', 2, 422, 'see bastion token ls for the tokens that there are, and what each is for'),
     ('manifest.destination', 2, 422, 'name each as it is to be reached: "api.example.com:443"'),
     ('op.lane', 3, 503, 'see bastion doctor for what the internet lane lacks'),
     ('op.owner', 126, 403, 'have the Host that asked for it take it back'),
     ('op.place', 3, 501, 'mount a tmpfs at /dev/shm, which is where credentials of runs lie');
 
-UPDATE refusal SET advice = 'leave it out' WHERE code = 'manifest.later';
+DELETE FROM refusal WHERE code = 'manifest.later';

@@ -78,6 +78,7 @@ static const struct {
     {"remote_bundle", INS | UPD, BIT(ROLE_NET)},
     {"sandbox_run", INS | UPD, BIT(ROLE_PERSON) | BIT(ROLE_WORKER)},
     {"op_manifest", INS | UPD, BIT(ROLE_PERSON)},
+    {"op_built", INS, BIT(ROLE_PERSON)},
     {"program_run", INS | UPD, BIT(ROLE_WORKER)},
     {"op_cancel", INS, BIT(ROLE_NET)},
     {"run_port", INS, BIT(ROLE_PERSON)},

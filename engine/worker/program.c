@@ -46,10 +46,14 @@ static const char WHAT[] =
     "  coalesce(a.manifest ->> '$.time_ms', (SELECT value FROM setting WHERE name = 'act.time_ms')),"
     "  coalesce(json_array_length(a.manifest, '$.verbs'), 0),"
     "  NOT r.dry AND coalesce(json_array_length(a.manifest, '$.destinations'), 0) > 0,"
-    "  coalesce(c.credential, ''), coalesce(c.token_id, 0)"
+    "  coalesce(c.credential, ''), coalesce(c.token_id, 0),"
+    "  json_type(a.manifest, '$.builder') IS NOT NULL"
     "  FROM op_run AS r JOIN added_ops AS a ON a.name = r.op"
     "  LEFT JOIN added_op_credential AS c ON c.id = a.id AND NOT r.dry"
     " WHERE r.id = :id AND a.holds = 'yes'";
+
+static const char BUILT[] =
+    "SELECT program, length(program) FROM op_built WHERE manifest_id = :manifest";
 
 static const char BEGUN[] =
     "INSERT INTO program_run (op_run_id, manifest_id) VALUES (:id, nullif(:manifest, 0))";
@@ -120,6 +124,7 @@ struct program {
 	bool dry, late, started, exited;
 	const char *stopped; /* by whom, where it did not end by itself */
 	const char *stop_code;
+	bool built;                 /* its program is what the builder made */
 	bool reaches;               /* destinations */
 	int lane;                   /* to the internet lane, which has its sockets; -1: none */
 	char credential[TOKEN_MAX]; /* "": it gets none */
@@ -605,6 +610,7 @@ what(struct program *g, struct refusal *r)
 	g->reaches = stmt_get_int(q, 10) != 0;
 	snprintf(g->credential, sizeof(g->credential), "%s", stmt_get_text(q, 11));
 	g->token = stmt_get_int(q, 12);
+	g->built = stmt_get_int(q, 13) != 0;
 	stmt_done(q);
 	g->until_ms = loop_now() + g->time_ms;
 	return g->args != NULL ? 0 : refusal_set(r, "op.start", "out of memory");
@@ -656,10 +662,36 @@ seal_signed(struct program *g, const char *path, const char *sha256, struct refu
 	return refusal_set(r, "manifest.changed", "%s is not what was signed any more", path);
 }
 
+/* What was built as the op was added, if its bytes are those that were signed. */
+static int
+seal_built(struct program *g, struct refusal *r)
+{
+	struct stmt *q = store_sql(g->of->env->db, BUILT);
+	char now[PROGRAM_HEX] = "";
+	const void *bytes;
+	int fd = -1;
+	size_t len;
+
+	if (q == NULL)
+		return -1;
+	stmt_int(q, ":manifest", g->manifest);
+	if (stmt_step(q) != 1)
+		return refusal_set(r, "manifest.changed", "what was built of it is gone");
+	len = (size_t)stmt_get_int(q, 1);
+	if ((bytes = stmt_get_blob(q, 0, len)) != NULL)
+		fd = program_seal_bytes(bytes, len, now, r);
+	stmt_done(q);
+	if (fd == -1 || strcmp(now, g->sha256) == 0)
+		return fd;
+	close(fd);
+	return refusal_set(r, "manifest.changed", "what was built is not what was signed any more");
+}
+
 static int
 seal_files(struct program *g, struct layout *l, struct refusal *r)
 {
-	if ((l->fds[0] = seal_signed(g, g->program, g->sha256, r)) == -1)
+	l->fds[0] = g->built ? seal_built(g, r) : seal_signed(g, g->program, g->sha256, r);
+	if (l->fds[0] == -1)
 		return -1;
 	l->plan.fd_count = 1;
 	if (g->interpreter[0] == '\0')

@@ -21,7 +21,9 @@
 #define PREFIX "bastion-op-"
 #define NAME   "%s%" PRId64 "-%" PRId64 "-%016" PRIx64 /* of which process; nobody guesses it */
 
-/* Remove the folder ${name} beneath ${dir}, with files and one layer of folders. */
+#define DEPTH 8 /* of folders in it, at most */
+
+/* Remove the folder ${name} beneath ${dir}, with files and ${depth} layers of folders. */
 static void
 remove_folder(int dir, const char *name, int depth)
 {
@@ -71,7 +73,7 @@ lent_sweep(void)
 		if (is_left(e->d_name, self.boot_id) &&
 		    fstatat(dirfd(list), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 		    S_ISDIR(st.st_mode) && st.st_uid == geteuid())
-			remove_folder(dirfd(list), e->d_name, 1);
+			remove_folder(dirfd(list), e->d_name, DEPTH);
 	closedir(list);
 }
 
@@ -182,6 +184,6 @@ lent_close(struct lent *p)
 	p->fd = -1;
 	if ((root = open(LENT_ROOT, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) == -1)
 		return;
-	remove_folder(root, p->path + sizeof(LENT_ROOT), 1);
+	remove_folder(root, p->path + sizeof(LENT_ROOT), DEPTH);
 	close(root);
 }

@@ -384,6 +384,63 @@ a_credential_is_lent(void **state)
 	    driver_run(&said, NULL, "on", d.box, "run:deploy", "--dry-run", "--json", NULL), 9);
 }
 
+static void
+signed_builder(const char *builder, const char *source, const char *code)
+{
+	char file[128], program[128];
+	FILE *f;
+
+	snprintf(program, sizeof(program), "%s/hello.src", web);
+	assert_non_null(f = fopen(program, "w"));
+	fputs(source, f);
+	fclose(f);
+	snprintf(file, sizeof(file), "%s/built.json", web);
+	assert_non_null(f = fopen(file, "w"));
+	fprintf(f,
+	    "{\"name\":\"run:built\",\"summary\":\"try it\",\"program\":\"%s\",\"interpreter\":\"/bin/sh\","
+	    "\"builder\":[\"/bin/sh\",\"-c\",\"%s\",\"x\",\"$in\",\"$out\"]}",
+	    program, builder);
+	fclose(f);
+	if (code != NULL) {
+		driver_refused(&said, 3, code, NULL, "op", "add", file, "--bytes", NULL);
+		return;
+	}
+	driver_does(&said, NULL, "op", "add", file, "--bytes", NULL);
+	sign();
+	snprintf(program, sizeof(program), "%s/sig", web);
+	driver_does(&said, NULL, "op", "add", file, "--signature", program, NULL);
+}
+
+/* What runs is what the builder made, as it was signed, whatever becomes of the source and of the
+ * database. */
+static void
+what_was_built_runs(void **state)
+{
+	(void)state;
+	needs_a_network();
+	signed_builder("exit 3", "WORD", "manifest.build");
+	signed_builder("true", "WORD", "manifest.build");
+	signed_builder("ln -s /etc/passwd $2", "WORD", "manifest.build");
+	/* It has no network, sees nothing of the machine's own, and changes nothing. */
+	signed_builder(
+	    "ls /srv /home /root >$2 2>/dev/null && exit 0; rm $2; curl -sm 5 https://" NAME,
+	    "WORD", "manifest.build");
+	signed_builder("sed s/WORD/hello/ $1 >$2; mkdir -p /build/out/a/b", "echo WORD\n", NULL);
+	shell(
+	    "grep -q '^builder: .*sha256' %s/bytes && grep -q '^built: sha256' %s/bytes", web, web);
+	shell("! ls -d /dev/shm/bastion-op-*/out 2>/dev/null");
+	grant("run:built");
+	shell("echo echo other >%s/hello.src", web);
+	driver_does(&said, NULL, "on", d.box, "run:built", NULL);
+	says("hello\n");
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT count(*) FROM op_built AS b JOIN op_manifest AS m"
+			     " ON m.id = b.manifest_id WHERE m.program_sha256 <> b.source_sha256"),
+	    1);
+	driver_does(&said, NULL, "op", "rm", "run:built", NULL);
+	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM op_built"), 0);
+}
+
 /* HC-3: a run that cannot start says so, and leaves no credential behind; without the lane none
  * that reaches something starts. */
 static void
@@ -433,6 +490,7 @@ main(void)
 	    cmocka_unit_test(a_name_with_a_private_address_is_not_reached),
 	    cmocka_unit_test(a_program_reaches_its_destinations),
 	    cmocka_unit_test(a_credential_is_lent),
+	    cmocka_unit_test(what_was_built_runs),
 	    cmocka_unit_test(what_cannot_start_leaves_nothing),
 	};
 
