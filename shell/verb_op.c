@@ -15,6 +15,7 @@
 #include "net/http/json.h"
 #include "shell/cli.h"
 #include "shell/input.h"
+#include "shell/op_build.h"
 
 #define CODE_SIZE 64
 
@@ -40,6 +41,7 @@ struct draft {
 	struct manifest_draft of;
 	char text[MANIFEST_MAX + 2], terms[MANIFEST_TERMS_MAX];
 	char program[PATH_MAX], interpreter[PATH_MAX];
+	char builder[MANIFEST_WORDS_MAX][MANIFEST_WORD_MAX];
 	char code[CODE_SIZE], armored[SSHSIG_ARMOR_MAX + 2];
 };
 
@@ -79,11 +81,41 @@ digest(struct cli *cli, const char *path, bool alone, char sha256[MANIFEST_HEX])
 	return rc;
 }
 
+/* Have the program made by its builder, if it has one.  Return 1 if it was, 0 if not, or -1. */
+static int
+build(struct cli *cli, struct draft *d)
+{
+	struct manifest_draft *of = &d->of;
+	char *words[MANIFEST_WORDS_MAX];
+	struct op_built built;
+	int i, n;
+
+	if ((n = manifest_builder(cli->db, d->text, d->builder)) <= 0)
+		return n;
+	if (d->program[0] != '/')
+		return refusal_set(&cli->refusal, "manifest.program",
+		    "a builder makes a program of a file: name that as the program");
+	for (i = 0; i < n; i++)
+		words[i] = d->builder[i];
+	if (op_build(cli, d->program, words, (size_t)n, &built) != 0)
+		return -1;
+	snprintf(of->source_sha256, sizeof(of->source_sha256), "%s", built.source_sha256);
+	snprintf(of->builder_sha256, sizeof(of->builder_sha256), "%s", built.builder_sha256);
+	snprintf(of->program_sha256, sizeof(of->program_sha256), "%s", built.sha256);
+	of->built = built.bytes;
+	of->built_len = built.len;
+	if (d->interpreter[0] != '\0' || built.len < 2 || memcmp(built.bytes, "#!", 2) != 0)
+		return 1;
+	return refusal_set(&cli->refusal, "manifest.script",
+	    "what was built is a script, and no interpreter is named");
+}
+
 /* A code is typed, so its file may come from standard input alone where there is a terminal. */
 static int
 draft_read(struct cli *cli, const char *file, struct draft *d)
 {
 	struct manifest_draft *of = &d->of;
+	int built;
 
 	if (input_file(file, d->text, sizeof(d->text), &cli->refusal) != 0 ||
 	    http_json_check(d->text, strlen(d->text), MANIFEST_DEPTH, &cli->refusal) != 0)
@@ -91,7 +123,10 @@ draft_read(struct cli *cli, const char *file, struct draft *d)
 	of->text = d->text;
 	if (manifest_files(cli->db, d->text, d->program, d->interpreter, PATH_MAX) != 0)
 		return -1;
-	return digest(cli, d->program, d->interpreter[0] == '\0', of->program_sha256) == 0 &&
+	if ((built = build(cli, d)) == -1)
+		return -1;
+	return (built ||
+		   digest(cli, d->program, d->interpreter[0] == '\0', of->program_sha256) == 0) &&
 		       digest(cli, d->interpreter, false, of->interpreter_sha256) == 0
 		   ? manifest_terms(cli->db, of, d->terms)
 		   : -1;
@@ -189,14 +224,20 @@ drop(struct cli *cli, const char *name)
  *     {"name": "run:site_build", "summary": "build the web site",
  *      "interpreter": "/usr/bin/python3", "program": "/srv/ops/site_build.py",
  *      "params": [{"name": "branch", "type": "string", "max": 64, "like": "*", "doc": "what to
- * build"}], "reads": ["/srv/site"], "writes": ["/var/www/site"], "time_ms": 60000}
+ * build"}], "reads": ["/srv/site"], "writes": ["/var/www/site"], "time_ms": 60000,
+ *      "destinations": ["api.example.org:443"], "credential": "release"}
  *
- * The program runs in a sandbox: it sees the machine's programs and the reads, has no network, and
- * what it changes in the writes is listed, and made so only where the run is no dry run and the
- * program ends with 0. Its words come behind its name, one for each param. What runs is what was
- * signed: the bytes of program and interpreter are sealed by digest, and with other bytes it does
- * not run. With "interpreter": "none" the op has no program and is its verbs, one by one:
- * "verbs": [["service:restart", "$service"]].
+ * The program runs in a sandbox: it sees the machine's programs and the reads; of all networks it
+ * reaches the destinations, by exactly these names and ports, and nothing without any; the file
+ * that BASTION_CREDENTIAL names has the token of that name, for as long as it runs, and the token
+ * has to be for all destinations. A dry run has neither. What it changes in the writes is listed,
+ * and made so only where the run is no dry run and the program ends with 0. Its words come behind
+ * its name, one for each param. What runs is what was signed: the bytes of program and interpreter
+ * are sealed by digest, and with other bytes it does not run. With "builder": ["/usr/bin/cc",
+ * "-O2", "-o", "$out", "$in"] what runs is made of the program as the op is added, by that command,
+ * in a sandbox without a network; what it made is what is signed, and is kept. With "interpreter":
+ * "none" the op has no program and is its verbs, one by one: "verbs": [["service:restart",
+ * "$service"]].
  *
  * You prove it with a code, or an SSH signature over what --bytes prints. Adding an op again, or
  * dropping it, ends what Hosts were granted of it. The column holds says whether it would run.

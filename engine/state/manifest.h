@@ -12,12 +12,18 @@
 #define MANIFEST_DEPTH     4     /* of its arrays and objects */
 #define MANIFEST_TERMS_MAX 65536
 #define MANIFEST_HEX       65 /* of a digest, with its end */
+#define MANIFEST_WORDS_MAX 16 /* of a builder */
+#define MANIFEST_WORD_MAX  (4 * 255 + 1)
 
 /* An op as it is put before a person. */
 struct manifest_draft {
 	const char *text; /* JSON, held to RFC 8259 by the caller; its form is SQL's */
 	char program_sha256[MANIFEST_HEX];     /* of the bytes of the file; "": it has none */
 	char interpreter_sha256[MANIFEST_HEX]; /* the same */
+	/* Where it has a builder; program_sha256 is then of what that made: ${built}. */
+	char source_sha256[MANIFEST_HEX], builder_sha256[MANIFEST_HEX];
+	const void *built;
+	size_t built_len;
 };
 
 /* How the person proves it: one of code and signature is NULL. */
@@ -35,6 +41,14 @@ struct manifest_proof {
  */
 int manifest_files(
     struct store *db, const char *text, char *program, char *interpreter, size_t size);
+
+/**
+ * manifest_builder(db, text, words):
+ * Store the words of the builder of ${text} in ${words}.  Return their number, 0 where it has none;
+ * or -1 with the refusal of ${db}: manifest.builder.
+ */
+int manifest_builder(
+    struct store *db, const char *text, char words[MANIFEST_WORDS_MAX][MANIFEST_WORD_MAX]);
 
 /**
  * manifest_terms(db, draft, terms):

@@ -81,6 +81,7 @@ static const struct {
     {"remote_bundle", INS | UPD, BIT(ROLE_NET)},
     {"sandbox_run", INS | UPD, BIT(ROLE_PERSON) | BIT(ROLE_WORKER)},
     {"op_manifest", INS | UPD, BIT(ROLE_PERSON)},
+    {"op_built", INS, BIT(ROLE_PERSON)},
     {"program_run", INS | UPD, BIT(ROLE_WORKER)},
     {"op_cancel", INS, BIT(ROLE_NET)},
     {"run_port", INS, BIT(ROLE_PERSON)},
@@ -151,7 +152,7 @@ static const struct {
     {"remote_credential", "digest", BIT(ROLE_PERSON) | BIT(ROLE_NET)},
     {"tls_authority", "key", BIT(ROLE_PERSON) | BIT(ROLE_LINK)},
     {"tls_identity", "key", BIT(ROLE_PERSON) | BIT(ROLE_LINK) | BIT(ROLE_NET)},
-    {"token", "secret", BIT(ROLE_PERSON) | BIT(ROLE_EGRESS)},
+    {"token", "secret", BIT(ROLE_PERSON) | BIT(ROLE_EGRESS) | BIT(ROLE_WORKER)},
 };
 
 /* PRAGMAs that only look; some take the name of a table, for the others an argument would be a

@@ -20,6 +20,12 @@
 int program_seal(const char *path, int64_t most, char sha256[PROGRAM_HEX], struct refusal *r);
 
 /**
+ * program_seal_bytes(bytes, len, sha256, r):
+ * As program_seal, for the ${len} bytes of ${bytes}.
+ */
+int program_seal_bytes(const void *bytes, size_t len, char sha256[PROGRAM_HEX], struct refusal *r);
+
+/**
  * program_is_script(fd):
  * Whether the kernel would have another program run what ${fd} holds ("#!").
  */

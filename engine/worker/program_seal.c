@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "engine/worker/program.h"
+#include "engine/write.h"
 
 #define SEALS (F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL)
 
@@ -33,25 +34,49 @@ copy(int from, int to, int64_t most, crypto_hash_sha256_state *h)
 	return total;
 }
 
+/* Nobody changes ${to} any more, where ${rc} says that all is in it.  Return it, or -1 with errno.
+ */
 static int
-copy_sealed(int from, int64_t most, char sha256[PROGRAM_HEX])
+seal(int to, int64_t rc, crypto_hash_sha256_state *h, char sha256[PROGRAM_HEX])
 {
 	unsigned char digest[crypto_hash_sha256_BYTES];
-	crypto_hash_sha256_state h;
-	int to, error;
+	int error;
 
-	if ((to = memfd_create("op", MFD_CLOEXEC | MFD_ALLOW_SEALING)) == -1)
-		return -1;
-	crypto_hash_sha256_init(&h);
-	if (copy(from, to, most, &h) == -1 || fchmod(to, 0555) == -1 ||
-	    fcntl(to, F_ADD_SEALS, SEALS) == -1) {
+	if (rc == -1 || fchmod(to, 0555) == -1 || fcntl(to, F_ADD_SEALS, SEALS) == -1) {
 		error = errno;
 		close(to);
 		errno = error;
 		return -1;
 	}
-	crypto_hash_sha256_final(&h, digest);
+	crypto_hash_sha256_final(h, digest);
 	sodium_bin2hex(sha256, PROGRAM_HEX, digest, sizeof(digest));
+	return to;
+}
+
+static int
+copy_sealed(int from, int64_t most, char sha256[PROGRAM_HEX])
+{
+	crypto_hash_sha256_state h;
+	int to;
+
+	if ((to = memfd_create("op", MFD_CLOEXEC | MFD_ALLOW_SEALING)) == -1)
+		return -1;
+	crypto_hash_sha256_init(&h);
+	return seal(to, copy(from, to, most, &h), &h, sha256);
+}
+
+int
+program_seal_bytes(const void *bytes, size_t len, char sha256[PROGRAM_HEX], struct refusal *r)
+{
+	crypto_hash_sha256_state h;
+	int to;
+
+	if ((to = memfd_create("op", MFD_CLOEXEC | MFD_ALLOW_SEALING)) == -1)
+		return refusal_errno(r, "manifest.file", "there is no memory for the program");
+	crypto_hash_sha256_init(&h);
+	crypto_hash_sha256_update(&h, bytes, (unsigned long long)len);
+	if ((to = seal(to, write_all(to, bytes, len), &h, sha256)) == -1)
+		refusal_errno(r, "manifest.file", "there is no memory for the program");
 	return to;
 }
 

@@ -7,11 +7,13 @@
 #include "net/egress/egress.h"
 #include "net/egress/handed.h"
 #include "net/egress/proxy.h"
+#include "net/egress/runs.h"
 
 /* What the actor holds. */
 struct egress {
 	struct proxy *proxy;
 	struct handed *handed; /* NULL: Hosts are not served */
+	struct runs *runs;     /* NULL: none are taken */
 };
 
 #define KEPT (16 << 20) /* bytes of free memory that stay with the process */
@@ -49,23 +51,38 @@ serve_socket(struct actor_env *env)
 
 /* Hosts are served by connections that the actor net dialled, which knows their certificates. */
 static void
-serve_hosts(struct egress *e, struct actor_env *env)
+serve_hosts(struct actor_env *env)
 {
+	struct egress *e = env->ctx;
 	struct refusal no;
 
 	if ((e->handed = handed_listen(e->proxy, env->loop, env->home, &no)) == NULL)
 		fprintf(stderr, "bastion: egress: Hosts are not served: %s: %s\n", no.code, no.why);
 }
 
+/* Without its socket programs of added ops reach nothing, and the lane serves all others. */
+static void
+serve_runs(struct actor_env *env)
+{
+	struct egress *e = env->ctx;
+	const struct runs_config config = {
+	    .home = env->home, .loop = env->loop, .db = env->db, .proxy = e->proxy};
+	struct refusal no;
+
+	if ((e->runs = runs_new(&config, &no)) == NULL)
+		fprintf(
+		    stderr, "bastion: egress: added ops reach nothing: %s: %s\n", no.code, no.why);
+}
+
 static int
 egress_start(struct actor_env *env, struct refusal *r)
 {
+	struct egress *e;
 	const struct proxy_config config = {.home = env->home,
 	    .loop = env->loop,
 	    .db = env->db,
 	    .keys = &env->keys,
 	    .tokens = env->wire};
-	struct egress *e;
 
 	/*
 	 * Two threads take and give back small pieces all the time: an arena for each, that keeps
@@ -78,10 +95,11 @@ egress_start(struct actor_env *env, struct refusal *r)
 		return refusal_set(r, "store.failed", "out of memory");
 	if ((e->proxy = proxy_new(&config, r)) == NULL)
 		return -1;
-	serve_hosts(e, env);
+	serve_hosts(env);
 	serve_socket(env);
 	serve_port(env, "egress.http_port", PROXY_HTTP);
 	serve_port(env, "egress.socks_port", PROXY_SOCKS);
+	serve_runs(env);
 	return 0;
 }
 
@@ -104,6 +122,8 @@ egress_drain(struct actor_env *env)
 
 	handed_free(e->handed);
 	e->handed = NULL;
+	runs_free(e->runs);
+	e->runs = NULL;
 	proxy_drain(e->proxy, egress_over, env->loop);
 }
 
@@ -115,6 +135,7 @@ egress_stop(struct actor_env *env)
 	if (e == NULL)
 		return;
 	handed_free(e->handed);
+	runs_free(e->runs);
 	proxy_free(e->proxy);
 	free(e);
 	env->ctx = NULL;
