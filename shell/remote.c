@@ -268,7 +268,7 @@ remote_ask(const struct remote_login *login, const struct remote_request *reques
     struct http_answer *answer, struct refusal *r)
 {
 	struct tls_end *end = remote_tls(login, r);
-	struct letter l;
+	struct letter l = {.url = ""};
 	int rc = -1;
 
 	if (end != NULL && letter_write(&l, login, request, end, r) == 0)
@@ -283,7 +283,7 @@ remote_start(struct http_client *client, struct tls_end *end, const struct remot
     const struct remote_request *request, struct refusal *r)
 {
 	struct http_call *call = NULL;
-	struct letter l;
+	struct letter l = {.url = ""};
 
 	if (letter_write(&l, login, request, end, r) == 0)
 		call = http_start(client, &l.q, r);

@@ -518,8 +518,75 @@ a_login_is_ones_own(void **state)
 	assert_true(holds("none.err", "[remote.login]"));
 }
 
-/* RC-01, RB-04, RF-57: another authority, a wrong secret, and nobody there are different things,
- * and nothing is kept of either. */
+/* RA-02, RA-04, RA-05, RA-06, RC-02, BU-05, BU-06: the secret comes from standard input, or from
+ * the file that is named, byte for byte, from where one stands, without the space around it; the
+ * authority from a file with one certificate of one. What is kept is whole and needs neither file;
+ * what is not whole is not believed. */
+static void
+a_login_from_files(void **state)
+{
+	static const struct {
+		const char *login; /* behind the name and the place */
+		int code;
+		const char *says;
+	} wrong[] = {{"--ca ../ca.pem --secret-file secret </dev/null", 2, "[usage.wrong]"},
+	    {"--ca ../ca.pem --secret-file blank </dev/null", 2, "[remote.secret]"},
+	    {"--ca ../ca.pem --secret-file two </dev/null", 2, "[remote.secret]"},
+	    {"--ca ../ca.pem </dev/null", 2, "[remote.secret]"},
+	    {"--ca blank --secret-file 'secret ' </dev/null", 2, "[cert.form]"},
+	    {"--ca 'secret ' --secret-file 'secret ' </dev/null", 2, "[cert.form]"},
+	    {"--ca twice --secret-file 'secret ' </dev/null", 2, "[cert.form]"},
+	    {"--ca none --secret-file 'secret ' </dev/null", 2, "[usage.wrong]"},
+	    {"--ca ../ca.pem --ca-pin 00 --secret-file 'secret ' </dev/null", 2, "--ca"},
+	    {"--secret-file 'secret ' </dev/null", 2, "--ca"}};
+	static const char *const lines[] = {"bastion", "address", "pin", "token"};
+	char command[1024], token[86], path[128];
+	size_t i;
+	FILE *f;
+
+	NEED(state);
+	driver_does(&said, NULL, "remote", "ca", NULL);
+	snprintf(path, sizeof(path), "%s/ca.pem", d.dir);
+	assert_non_null(f = fopen(path, "we"));
+	fputs(said.out, f);
+	fclose(f);
+	driver_does(&said, NULL, "remote", "add", "filed", "--root", work, NULL);
+	snprintf(token, sizeof(token), "%.85s", said.out);
+	snprintf(command, sizeof(command),
+	    "mkdir d; cd d; printf ' \\t%s \\r\\n' >'secret '; printf ' \\n' >blank;"
+	    " echo %s %s >two; cat ../ca.pem ../ca.pem >twice",
+	    token, token, token);
+	assert_int_equal(over(there(command)), 0);
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		snprintf(command, sizeof(command),
+		    "a=$(sed -n 's/^address //p' client/remotes/vm); cd d;"
+		    " $BASTION remote login y $a %s 2>../wrong.err",
+		    wrong[i].login);
+		if (over(there(command)) != wrong[i].code || !holds("wrong.err", wrong[i].says))
+			fail_msg("%s: %s", wrong[i].login, text_of("wrong.err"));
+	}
+	assert_int_equal(over(there("test ! -e client/remotes/y")), 0);
+	/* What is named counts, not what comes on standard input. */
+	snprintf(command, sizeof(command),
+	    "a=$(sed -n 's/^address //p' client/remotes/vm); cd d; echo brs_no | $BASTION remote login y"
+	    " $a --ca ../ca.pem --secret-file 'secret ' && cd .. && rm -r d ca.pem &&"
+	    " printf 'bastion-remote 1\\naddress %%s\\npin %s\\ntoken %s\\n' $a | cmp - client/remotes/y &&"
+	    " test $(stat -c %%a client/remotes/y) = 600 && cd / && $BASTION session ls --remote y",
+	    pin, token);
+	assert_int_equal(over(there(command)), 0);
+	for (i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		snprintf(command, sizeof(command),
+		    "sed /^%s/d client/remotes/y >client/remotes/z; chmod 600 client/remotes/z;"
+		    " $BASTION session ls --remote z 2>z.err",
+		    lines[i]);
+		assert_int_equal(over(there(command)), 3);
+		assert_true(holds("z.err", "this file is no login [remote.open]"));
+	}
+	assert_int_equal(over(there("rm client/remotes/[yz]")), 0);
+}
+
+/* RC-01, RB-04, RF-57, CL-02: another authority, a wrong secret, and nobody there are different
+ * things, and nothing is kept of either. */
 static void
 wrong_is_said_apart(void **state)
 {
@@ -534,7 +601,7 @@ wrong_is_said_apart(void **state)
 	    0, 0, pin, pin);
 	assert_int_equal(over(there(command)), 0);
 	assert_true(holds("1.err", "[tls.untrusted]"));
-	assert_true(holds("2.err", "[remote.token]"));
+	assert_true(holds("2.err", "no live credential has this secret [remote.token]"));
 	assert_true(holds("3.err", "[http.unreachable]"));
 	assert_false(holds("ls.out", "x"));
 	assert_int_equal(
@@ -561,6 +628,7 @@ main(void)
 	    cmocka_unit_test(with_a_repository),
 	    cmocka_unit_test(cut_while_it_is_copied),
 	    cmocka_unit_test(a_login_is_ones_own),
+	    cmocka_unit_test(a_login_from_files),
 	    cmocka_unit_test(wrong_is_said_apart),
 	    cmocka_unit_test(cut_and_started_again),
 	    cmocka_unit_test(typed_over_a_cut),

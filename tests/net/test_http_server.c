@@ -884,7 +884,7 @@ one_uid_does_not_take_all(void **state)
 	close(fd);
 }
 
-/* SV-12: without descriptors the server pauses, and goes on when there are some again. */
+/* SV-12, RF-50: without descriptors the server pauses, and goes on when there are some again. */
 static void
 no_descriptors_is_survived(void **state)
 {

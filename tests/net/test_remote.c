@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -213,6 +214,8 @@ make(void **state)
 	settings("remote.guest_ms", "1500");
 	settings("remote.hold_ms", "1500");
 	settings("remote.delay_ms", "20");
+	settings("http.idle_ms", "3000");
+	settings("http.request_ms", "3000");
 	listens();
 	add("laptop", ALL, token);
 	return 0;
@@ -656,6 +659,56 @@ the_secret_is_nowhere(void **state)
 	assert_int_equal(system(command), 0);
 }
 
+/* RF-48, RF-49: whoever showed a right secret and says nothing more is let go, as everybody is. */
+static void
+idle_ones_are_let_go(void **state)
+{
+	char request[512], rest[256];
+	FILE *idle, *half;
+	int64_t began;
+
+	(void)state;
+	snprintf(request, sizeof(request),
+	    "GET /v1/sessions/none HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", token);
+	idle = by_hand(request);
+	snprintf(request, sizeof(request),
+	    "GET /v1/sessions/none HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n"
+	    "POST /v1/sessions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: 99\r\n\r\n{",
+	    token, token);
+	half = by_hand(request);
+	began = driver_now();
+	while (fread(rest, 1, sizeof(rest), idle) > 0)
+		;
+	while (fread(rest, 1, sizeof(rest), half) > 0)
+		;
+	assert_true(driver_now() - began < DRIVER_WAIT_MS);
+	pclose(idle);
+	pclose(half);
+	assert_int_equal(ask(token, "GET", "/v1/sessions", NULL), 200);
+}
+
+/* RB-13, RF-55: an end that comes before the listener is not lost. */
+static void
+off_before_it_listens(void **state)
+{
+	pid_t net = driver_actor(&d, DRIVER_BOX, "net");
+	int fd;
+
+	(void)state;
+	assert_int_equal(kill(net, SIGSTOP), 0);
+	driver_does(&said, NULL, "remote", "listen", place, NULL);
+	driver_does(&said, NULL, "remote", "listen", "off", NULL);
+	assert_int_equal(kill(net, SIGCONT), 0);
+	/* It has looked at the rows by the time it answers what was asked after them. */
+	driver_does(
+	    &said, NULL, "session", "run", "--name", "after", "--detach", "--", "true", NULL);
+	driver_until(&d, DRIVER_BOX, 1, "SELECT state = 'done' FROM session WHERE name = 'after'");
+	driver_does(&said, NULL, "status", NULL);
+	fd = dial();
+	assert_int_equal(fd, -1);
+	assert_int_equal(driver_actor(&d, DRIVER_BOX, "net"), net);
+}
+
 /* RB-06: it listens where a person said so, and no longer than that. */
 static void
 off_is_off(void **state)
@@ -695,7 +748,9 @@ main(void)
 	    cmocka_unit_test(connections_are_capped),
 	    cmocka_unit_test(another_authority_is_told_nothing),
 	    cmocka_unit_test(the_secret_is_nowhere),
+	    cmocka_unit_test(idle_ones_are_let_go),
 	    cmocka_unit_test(off_is_off),
+	    cmocka_unit_test(off_before_it_listens),
 	};
 
 	return cmocka_run_group_tests(tests, make, drop);
