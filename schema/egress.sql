@@ -159,11 +159,16 @@ CREATE TABLE egress_flow (
 CREATE INDEX egress_flow_live ON egress_flow (id, uid, pairing_id) WHERE ended_at IS NULL;
 CREATE INDEX egress_flow_refused ON egress_flow (ended_at) WHERE state = 'refused';
 
--- What the rules say to a connection: NULL where they let it be. (A name is looked for with each of its
+-- What the rules say to a connection: NULL where they let it be; to one of an added op's program, its manifest does, and
+-- the rules can but deny. (A name is looked for with each of its
 -- tails: host_tail is the last so many labels, NULL where there are not more than that, or of an address.)
 CREATE VIEW egress_ruling AS
 SELECT f.id,
-       (SELECT CASE WHEN max(r.verdict = 'deny') THEN 'denied' WHEN count(*) = 0 THEN 'unknown' END
+       (SELECT CASE WHEN max(r.verdict = 'deny') THEN 'denied'
+                    WHEN EXISTS (SELECT 1 FROM program_reach WHERE run_id = f.run_id)
+                    THEN (SELECT iif(count(*) = 0, 'unknown', NULL) FROM program_reach
+                           WHERE run_id = f.run_id AND host = f.host AND port = f.port)
+                    WHEN count(*) = 0 THEN 'unknown' END
           FROM egress_rule AS r
          WHERE r.state = 'active'
            AND r.suffix IN (f.host, '*', host_tail(f.host, 1), host_tail(f.host, 2), host_tail(f.host, 3),

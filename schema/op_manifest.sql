@@ -2,7 +2,7 @@
 
 -- A manifest is {"name": "run:NAME", "summary": text, "program": path, "interpreter": path or "none",
 --   "params": [{"name", "type", "needed", "min", "max", "like", "doc"}, …], "reads": [path, …], "writes": [path, …],
---   "verbs": [[op, word, …], …], "time_ms": n}.
+--   "destinations": ["HOST:PORT", …], "credential": name of a token, "verbs": [[op, word, …], …], "time_ms": n}.
 -- With interpreter none the op is its verbs, and has no program. What was signed is what runs: the digests are of the files'
 -- bytes, and the row is under the machine's seal.
 CREATE TABLE op_manifest (
@@ -34,7 +34,7 @@ BEGIN
                 THEN json_type(NEW.manifest) <> 'object' OR NEW.manifest <> json(NEW.manifest)
                   OR length(CAST(NEW.manifest AS BLOB)) > 16384 OR instr(NEW.manifest, '\u0000') > 0
                 ELSE 1 END;
-    SELECT RAISE(ABORT, 'manifest.member|a manifest has name, summary, program, interpreter, params, reads, writes, verbs and time_ms, each at most once')
+    SELECT RAISE(ABORT, 'manifest.member|a manifest has name, summary, program, interpreter, params, reads, writes, destinations, credential, verbs and time_ms, each at most once')
      WHERE EXISTS (SELECT 1 FROM json_each(NEW.manifest)
                     WHERE key NOT IN ('name', 'summary', 'program', 'interpreter', 'params', 'reads', 'writes',
                                       'destinations', 'builder', 'credential', 'verbs', 'time_ms'))
@@ -58,8 +58,23 @@ BEGIN
                     WHERE key IN ('reads', 'writes', 'destinations', 'builder'));
     SELECT RAISE(ABORT, 'manifest.none|none of the verbs needs a credential')
      WHERE NEW.manifest ->> '$.interpreter' = 'none' AND json_type(NEW.manifest, '$.credential') IS NOT NULL;
-    SELECT RAISE(ABORT, 'manifest.later|destinations, builder and credential are not in this version: a program has no network')
-     WHERE EXISTS (SELECT 1 FROM json_each(NEW.manifest) WHERE key IN ('destinations', 'builder', 'credential'));
+    SELECT RAISE(ABORT, 'manifest.destination|destinations are at most 16 names or public addresses, each with its port as HOST:PORT, and each once')
+     WHERE coalesce(json_type(NEW.manifest, '$.destinations'), 'array') <> 'array'
+        OR json_array_length(NEW.manifest, '$.destinations') > 16
+        OR (SELECT count(*) <> count(DISTINCT value) FROM json_each(NEW.manifest, '$.destinations'))
+        OR EXISTS (SELECT 1 FROM json_each(NEW.manifest, '$.destinations') AS d
+            WHERE CASE WHEN d.type <> 'text' OR destination_host(d.value) IS NULL THEN 1
+                       ELSE d.value <> iif(instr(destination_host(d.value), ':'), '[' || destination_host(d.value) || ']',
+                                           destination_host(d.value)) || ':' || destination_port(d.value)
+                         OR destination_host(d.value) = 'localhost' OR destination_host(d.value) GLOB '*.localhost'
+                         OR (address_bytes(destination_host(d.value)) IS NOT NULL
+                             AND (SELECT class FROM address_class
+                                   WHERE address_bytes(destination_host(d.value)) BETWEEN first AND last
+                                   ORDER BY prio LIMIT 1) IS NOT 'public') END);
+    SELECT RAISE(ABORT, 'manifest.credential|a credential is the name of a token')
+     WHERE coalesce(json_type(NEW.manifest, '$.credential'), 'text') <> 'text';
+    SELECT RAISE(ABORT, 'manifest.later|a builder is not in this version: build the program beforehand, and add what was built')
+     WHERE json_type(NEW.manifest, '$.builder') IS NOT NULL;
     SELECT RAISE(ABORT, 'manifest.program|a program, and its interpreter, is an absolute path of a file, without empty parts, . and ..')
      WHERE NEW.manifest ->> '$.interpreter' IS NOT 'none'
        AND (json_type(NEW.manifest, '$.program') IS NOT 'text'
@@ -160,6 +175,30 @@ BEGIN
                         'factor', NEW.factor_id, 'by', NEW.by_uid));
 END;
 
+-- Whose secret the program of an op gets, and whether the op reaches a host that this token is not for: who holds a
+-- secret may send it wherever it gets to.
+CREATE VIEW added_op_credential AS
+SELECT m.id, m.name AS op, m.manifest ->> '$.credential' AS credential, t.id AS token_id,
+       EXISTS (SELECT 1 FROM json_each(m.manifest, '$.destinations') AS d
+                WHERE NOT EXISTS (SELECT 1 FROM token_host AS h
+                       WHERE h.token_id = t.id
+                         AND (h.suffix = destination_host(d.value)
+                              OR destination_host(d.value) GLOB '*.' || h.suffix))) AS strays
+  FROM op_manifest AS m
+  LEFT JOIN token AS t ON t.name = m.manifest ->> '$.credential' AND t.state = 'active'
+ WHERE m.state = 'active' AND m.manifest ->> '$.credential' IS NOT NULL;
+
+CREATE TRIGGER op_manifest_credential AFTER INSERT ON op_manifest
+WHEN NEW.manifest ->> '$.credential' IS NOT NULL
+BEGIN
+    SELECT CASE WHEN token_id IS NULL
+                THEN RAISE(ABORT, 'manifest.credential|there is no token of this name on this machine')
+                WHEN strays
+                THEN RAISE(ABORT, 'manifest.credential|a program that gets this token reaches the hosts that it is for, and no others')
+           END
+      FROM added_op_credential WHERE id = NEW.id;
+END;
+
 CREATE TRIGGER op_manifest_moves BEFORE UPDATE ON op_manifest
 BEGIN
     SELECT RAISE(ABORT, 'manifest.transition|an op that was dropped or replaced stays so')
@@ -218,6 +257,13 @@ BEGIN
      WHERE NOT EXISTS (SELECT 1 FROM op_manifest WHERE name = NEW.op AND state = 'active');
     SELECT RAISE(ABORT, 'manifest.edited|the record of this op was changed by another tool, or its signer is not trusted any more')
      WHERE (SELECT holds FROM added_ops WHERE name = NEW.op) IS NOT 'yes';
+    -- (What the machine lacks is said before anything is spent, and is nobody's fault.)
+    SELECT CASE WHEN token_id IS NULL
+                THEN RAISE(ABORT, 'act.credential|the token that this op needs is not on this machine any more')
+                WHEN strays
+                THEN RAISE(ABORT, 'act.credential|the token of this name is for other hosts than those that this op reaches')
+           END
+      FROM added_op_credential WHERE op = NEW.op;
     SELECT RAISE(ABORT, 'op.args|the words are not what this op takes')
      WHERE instr(NEW.args, '\u0000') > 0
         OR json_array_length(NEW.args) > (SELECT count(*) FROM added_op_param WHERE op = NEW.op)
@@ -306,10 +352,52 @@ BEGIN
     SELECT RAISE(ABORT, 'manifest.fixed|what ran is history');
 END;
 
+-- Where the program of a run reaches, of all there is: what its manifest says. A person signed that, so no rule of the
+-- lane has to allow it; what a rule denies stays denied, and nothing but public addresses is dialled (egress_ruling).
+CREATE TABLE program_reach (
+    run_id INTEGER NOT NULL REFERENCES sandbox_run (id),
+    host   TEXT    NOT NULL CHECK (length(host) BETWEEN 1 AND 253),    -- exactly, as host_text() spells it
+    port   INTEGER NOT NULL CHECK (port BETWEEN 1 AND 65535),
+    PRIMARY KEY (run_id, host, port)
+) STRICT, WITHOUT ROWID;
+
+-- What a program does out there no dry run takes back: that one reaches nothing.
+CREATE TRIGGER program_run_reaches AFTER UPDATE OF sandbox_run_id ON program_run WHEN NEW.manifest_id IS NOT NULL
+BEGIN
+    INSERT INTO program_reach (run_id, host, port)
+    SELECT NEW.sandbox_run_id, destination_host(d.value), destination_port(d.value)
+      FROM op_manifest AS m JOIN json_each(m.manifest, '$.destinations') AS d
+     WHERE m.id = NEW.manifest_id AND NOT (SELECT dry FROM op_run WHERE id = NEW.op_run_id);
+END;
+
+CREATE TRIGGER program_reach_born BEFORE INSERT ON program_reach
+BEGIN
+    SELECT RAISE(ABORT, 'manifest.fixed|what ran is history')
+     WHERE (SELECT state FROM sandbox_run WHERE id = NEW.run_id) IS NOT 'starting';
+END;
+
+CREATE TRIGGER program_reach_fixed BEFORE UPDATE ON program_reach
+BEGIN
+    SELECT RAISE(ABORT, 'manifest.fixed|what ran is history');
+END;
+
+CREATE TRIGGER program_reach_stays BEFORE DELETE ON program_reach
+BEGIN
+    SELECT RAISE(ABORT, 'manifest.fixed|what ran is history');
+END;
+
+-- What programs of added ops reached, or wanted to.
+CREATE VIEW program_flows AS
+SELECT f.id, f.asked_at, p.host_name AS host, r.op, r.id AS run, f.host || ':' || f.port AS what, f.state, f.dialled,
+       f.up, f.down, f.code
+  FROM egress_flow AS f JOIN program_run AS b ON b.sandbox_run_id = f.run_id
+  JOIN op_run AS r ON r.id = b.op_run_id JOIN pairing AS p ON p.id = r.pairing_id;
+
 -- A run that whoever asked for it takes back. One that waits is over with that; one that runs is stopped by the worker.
 CREATE TABLE op_cancel (
-    op_run_id INTEGER PRIMARY KEY REFERENCES op_run (id),
-    asked_at  INTEGER NOT NULL
+    op_run_id  INTEGER PRIMARY KEY REFERENCES op_run (id),
+    asked_at   INTEGER NOT NULL,
+    pairing_id INTEGER REFERENCES pairing (id)                 -- of the Host that took it back
 ) STRICT;
 
 CREATE TRIGGER op_cancel_is_of_a_live_run BEFORE INSERT ON op_cancel
@@ -317,13 +405,23 @@ BEGIN
     SELECT RAISE(ABORT, 'op.final|a finished run is history')
      WHERE (SELECT finished_at FROM op_run WHERE id = NEW.op_run_id) IS NOT NULL
         OR NOT EXISTS (SELECT 1 FROM op_run WHERE id = NEW.op_run_id);
+    -- A Host stops what it asked for. What another asked for: on a network its anchor; on a local machine the one
+    -- Host that is there, of a Host that is there no more.
+    SELECT RAISE(ABORT, 'op.owner|another Host asked for this run: it is not yours to stop')
+     WHERE NEW.pairing_id IS NULL
+        OR (NEW.pairing_id <> (SELECT pairing_id FROM op_run WHERE id = NEW.op_run_id)
+            AND CASE (SELECT mode FROM box) WHEN 'local'
+                THEN (SELECT count(*) FROM pairing WHERE state = 'active') <> 1
+                  OR (SELECT state FROM pairing WHERE id = NEW.pairing_id) IS NOT 'active'
+                ELSE NEW.pairing_id IS NOT (SELECT pairing_id FROM live_anchor) END);
 END;
 
 CREATE TRIGGER op_cancel_takes_back AFTER INSERT ON op_cancel
 BEGIN
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
-    SELECT 'op', 'op_run', r.id, 'cancel', p.host_name, json_object('op', r.op, 'state', r.state)
-      FROM op_run AS r JOIN pairing AS p ON p.id = r.pairing_id WHERE r.id = NEW.op_run_id;
+    SELECT 'op', 'op_run', r.id, 'cancel', p.host_name, json_object('op', r.op, 'state', r.state, 'of', nullif(o.host_name, p.host_name))
+      FROM op_run AS r JOIN pairing AS o ON o.id = r.pairing_id JOIN pairing AS p ON p.id = NEW.pairing_id
+     WHERE r.id = NEW.op_run_id;
     UPDATE op_run SET state = 'cancelled', finished_at = now_ms() WHERE id = NEW.op_run_id AND state = 'queued';
 END;
 

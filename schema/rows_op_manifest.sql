@@ -16,6 +16,12 @@ INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('op_manifest', 'active', 'dropped');
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('manifest.changed', 3, 409, 'look at what changed in the file; then add the op anew: bastion op add'),
+    ('manifest.credential', 2, 422, 'see bastion token ls for the tokens that there are, and what each is for'),
+    ('manifest.destination', 2, 422, 'name each as it is to be reached: "api.example.com:443"'),
+    ('act.credential', 3, 501, 'have a person add that token: bastion token add'),
+    ('op.lane', 3, 503, 'see bastion doctor for what the internet lane lacks'),
+    ('op.place', 3, 501, 'mount a tmpfs at /dev/shm, which is where credentials of runs lie'),
+    ('op.owner', 126, 403, 'have the Host that asked for it take it back'),
     ('manifest.edited', 126, 409, 'have a person add the op anew: bastion op add'),
     ('manifest.factor', 126, 403, 'prove it with a code, or an SSH signature over what --bytes prints'),
     ('manifest.file', 3, 422, 'name a file that can be read, within the setting manifest.file'),
@@ -23,7 +29,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('manifest.form', 2, 422, 'see bastion help op for what a manifest is'),
     ('manifest.full', 126, 409, 'drop some first: bastion op ls'),
     ('manifest.kept', 126, 409, 'drop it: bastion op rm'),
-    ('manifest.later', 2, 422, 'leave them out; what it needs of the network, fetch beforehand'),
+    ('manifest.later', 2, 422, 'leave it out'),
     ('manifest.member', 2, 422, 'see bastion help op for what a manifest is'),
     ('manifest.name', 2, 422, 'name it as run:backup_site'),
     ('manifest.none', 2, 422, 'leave that out, or name an interpreter and a program'),

@@ -1,4 +1,5 @@
--- token.sql: secrets that programs use and never see. The internet lane alone opens one, to send it to a host that it is for.
+-- token.sql: secrets that programs use and never see. The internet lane opens one, to send it to a host that it is for; the
+-- worker one that an added op names, for its program (op_manifest.sql). Nobody else does.
 
 -- What a program may hold instead of the secret is the placeholder, which is worth nothing to anybody.
 CREATE TABLE token (

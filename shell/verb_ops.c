@@ -15,10 +15,14 @@ static const char VERBS[] =
 static const char DIALS[] =
     "SELECT id, at, host, op, run, what, addresses, state FROM verb_dials ORDER BY id";
 
+static const char FLOWS[] =
+    "SELECT id, asked_at, host, op, run, what, state, dialled, up, down, code FROM program_flows"
+    " ORDER BY id";
+
 /* What can be looked at beside the ops themselves. */
 static const struct {
 	const char *word, *sql;
-} lists[] = {{"verbs", VERBS}, {"dials", DIALS}};
+} lists[] = {{"verbs", VERBS}, {"dials", DIALS}, {"flows", FLOWS}};
 
 /*
  * VERB: ops
@@ -26,12 +30,13 @@ static const struct {
  * usage: bastion ops [--json]
  *        bastion ops verbs [--json]
  *        bastion ops dials [--json]
+ *        bastion ops flows [--json]
  *        bastion ops drop GRANT | --all [HOST] [--json]
  *
  * List what a Host can ask this machine for: each op, its arguments, and what it answers. With
  * verbs: what the ops that act need, and whether this machine has it. With dials: where they
- * reached out to, the newest last. Or take back what a Host was allowed, as bastion grants drop
- * does.
+ * reached out to, the newest last; with flows: where the programs of added ops did, or wanted to.
+ * Or take back what a Host was allowed, as bastion grants drop does.
  */
 int
 verb_ops(struct cli *cli, int argc, char **argv)

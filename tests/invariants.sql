@@ -376,13 +376,24 @@ SELECT 'way that is not let be' AS name, w.host || ':' || w.port AS detail FROM 
                   AND coalesce(r.uid, w.uid) = w.uid AND coalesce(r.pairing_id, w.pairing_id) = w.pairing_id
                   AND coalesce(r.run_id, w.run_id) = w.run_id
                   AND (r.suffix IN ('*', w.host) OR substr('.' || w.host, -length(r.suffix) - 1) = '.' || r.suffix))
-    OR NOT EXISTS (SELECT 1 FROM egress_rule AS r
+    OR CASE WHEN EXISTS (SELECT 1 FROM program_reach WHERE run_id = w.run_id)
+       THEN NOT EXISTS (SELECT 1 FROM program_reach
+                         WHERE run_id = w.run_id AND host = w.host AND port = w.port)
+       ELSE NOT EXISTS (SELECT 1 FROM egress_rule AS r
                 WHERE r.state = 'active' AND r.verdict = 'allow' AND r.port IN (0, w.port)
                   AND coalesce(r.run_id, w.run_id) = w.run_id
                   AND (r.uid = w.uid OR r.pairing_id = w.pairing_id
                        OR (r.uid IS NULL AND r.pairing_id IS NULL AND w.pairing_id = -1))
-                  AND coalesce(r.run_id, w.run_id) = w.run_id
-                  AND (r.suffix IN ('*', w.host) OR substr('.' || w.host, -length(r.suffix) - 1) = '.' || r.suffix));
+                  AND (r.suffix IN ('*', w.host)
+                       OR substr('.' || w.host, -length(r.suffix) - 1) = '.' || r.suffix)) END;
+
+-- What a program got to is what the manifest says that was signed.
+SELECT 'program that reached further' AS name, 'egress_flow ' || f.id AS detail
+  FROM egress_flow AS f JOIN program_run AS b ON b.sandbox_run_id = f.run_id
+  JOIN op_manifest AS m ON m.id = b.manifest_id
+ WHERE f.state IN ('open', 'done')
+   AND NOT EXISTS (SELECT 1 FROM json_each(m.manifest, '$.destinations') AS d
+                    WHERE d.value = f.host || ':' || f.port OR d.value = '[' || f.host || ']:' || f.port);
 
 SELECT 'connection under an ended instance' AS name, 'egress_flow ' || id AS detail
   FROM egress_flow WHERE ended_at IS NULL AND asked_at < (SELECT max(ended_at) FROM instance);

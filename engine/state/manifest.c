@@ -13,7 +13,7 @@ static const char FILES[] =
 
 /* All that comes from the manifest stands as JSON, so it cannot pose as a line. */
 static const char TERMS[] =
-    "SELECT 'bastion op 1' || char(10) || 'machine: ' || b.name || char(10)"
+    "SELECT 'bastion op 2' || char(10) || 'machine: ' || b.name || char(10)"
     "    || 'key: ' || lower(hex(b.identity_key)) || char(10)"
     "    || 'op: ' || coalesce(m.t -> '$.name', 'null') || char(10)"
     "    || 'program: ' || iif(:program = '', 'none', (m.t -> '$.program') || ', sha256 ' || :program) || char(10)"
@@ -21,6 +21,8 @@ static const char TERMS[] =
     "           (m.t -> '$.interpreter') || ', sha256 ' || :interpreter) || char(10)"
     "    || 'sees: ' || coalesce(m.t -> '$.reads', '[]') || char(10)"
     "    || 'changes: ' || coalesce(m.t -> '$.writes', '[]') || char(10)"
+    "    || 'reaches: ' || coalesce(m.t -> '$.destinations', '[]') || char(10)"
+    "    || 'credential: ' || coalesce(m.t -> '$.credential', 'none') || char(10)"
     "    || 'verbs: ' || coalesce(m.t -> '$.verbs', '[]') || char(10)"
     "    || 'words: ' || coalesce(m.t -> '$.params', '[]') || char(10)"
     "    || 'manifest: ' || m.t || char(10)"

@@ -16,11 +16,12 @@ static const char FINISHED[] =
     "               WHEN EXISTS (SELECT 1 FROM op_cancel WHERE op_run_id = :id) THEN 'cancelled'"
     "               ELSE 'failed' END AS state) AS e WHERE id = :id";
 
-static const char FIND[] =
-    "SELECT id FROM op_run WHERE pairing_id = :pairing AND nonce = :nonce AND finished_at IS NULL"
-    "   AND NOT EXISTS (SELECT 1 FROM op_cancel WHERE op_run_id = op_run.id)";
+static const char FIND[] = "SELECT id FROM op_run WHERE nonce = :nonce AND finished_at IS NULL"
+			   "   AND NOT EXISTS (SELECT 1 FROM op_cancel WHERE op_run_id = op_run.id)"
+			   " ORDER BY pairing_id = :pairing DESC LIMIT 1";
 
-static const char CANCEL[] = "INSERT INTO op_cancel (op_run_id, asked_at) VALUES (:id, now_ms())";
+static const char CANCEL[] = "INSERT INTO op_cancel (op_run_id, asked_at, pairing_id)"
+			     " VALUES (:id, now_ms(), :pairing)";
 
 static const char NEXT[] =
     "SELECT c.op_run_id FROM op_run AS r JOIN op_cancel AS c ON c.op_run_id = r.id"
@@ -77,6 +78,7 @@ op_run_cancel(struct store *db, int64_t pairing_id, const char *nonce, int64_t *
 	if ((q = store_sql(db, CANCEL)) == NULL)
 		return -1;
 	stmt_int(q, ":id", *id);
+	stmt_int(q, ":pairing", pairing_id);
 	return stmt_run_one(q);
 }
 

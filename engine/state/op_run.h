@@ -30,9 +30,9 @@ int op_run_finish(struct store *db, int64_t id, int exit_code);
 
 /**
  * op_run_cancel(db, pairing_id, nonce, id):
- * Within a transaction, take back the run that the Host ${pairing_id} made with ${nonce}, where it
- * has not ended, and store its number in ${*id}; 0 where there is none, or it was taken back
- * before.  Return 0 or -1.
+ * Within a transaction, take back for the Host ${pairing_id} the run that was made with ${nonce},
+ * where it has not ended, and store its number in ${*id}; 0 where there is none, or it was taken
+ * back before.  Return 0, or -1 with the refusal of ${db}: op.owner, where it is another Host's.
  */
 int op_run_cancel(struct store *db, int64_t pairing_id, const char *nonce, int64_t *id);
 

@@ -56,8 +56,8 @@ struct token {
 
 /**
  * token_open(db, key, id):
- * Open the live token ${id}; ${db} is of ROLE_EGRESS.  Return it, for the caller to token_free, or
- * NULL with the refusal of ${db}: token.dropped, token.key (no ${key}), seal.broken.
+ * Open the live token ${id}; ${db} is of ROLE_EGRESS or ROLE_WORKER.  Return it, for the caller to
+ * token_free, or NULL with the refusal of ${db}: token.dropped, token.key (no ${key}), seal.broken.
  */
 struct token *token_open(struct store *db, const struct key *key, int64_t id);
 void token_free(struct token *token);

@@ -148,7 +148,7 @@ static const struct {
     {"remote_credential", "digest", BIT(ROLE_PERSON) | BIT(ROLE_NET)},
     {"tls_authority", "key", BIT(ROLE_PERSON) | BIT(ROLE_LINK)},
     {"tls_identity", "key", BIT(ROLE_PERSON) | BIT(ROLE_LINK) | BIT(ROLE_NET)},
-    {"token", "secret", BIT(ROLE_PERSON) | BIT(ROLE_EGRESS)},
+    {"token", "secret", BIT(ROLE_PERSON) | BIT(ROLE_EGRESS) | BIT(ROLE_WORKER)},
 };
 
 /* PRAGMAs that only look; some take the name of a table, for the others an argument would be a

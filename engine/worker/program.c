@@ -10,23 +10,33 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/actor/loop.h"
 #include "engine/policy/policy.h"
+#include "engine/redact.h"
 #include "engine/state/op_run.h"
 #include "engine/state/sandbox_run.h"
+#include "engine/state/token.h"
 #include "engine/worker/program.h"
 #include "engine/worker/program_effect.h"
+#include "engine/worker/program_lane.h"
+#include "engine/worker/program_lent.h"
 #include "engine/worker/pump.h"
 #include "engine/worker/sandbox_system.h"
 #include "engine/worker/worker.h"
 
 #define PATHS_MAX 24 /* of a manifest */
 #define WORDS_MAX 16
-#define ENV_MAX   8
+#define ENV_MAX   9
+#define ENV_TEXT  128
 #define LATE      124
 #define REFUSED   126
+#define TOKEN_MAX 65 /* of a token, with its end */
+
+/* Where a program finds its credential: a folder that it alone reads. */
+#define LENT_AT "/run/credential"
 
 /* Only what holds, under its seal and on a trusted word, is found. */
 static const char WHAT[] =
@@ -34,8 +44,12 @@ static const char WHAT[] =
     "  iif(a.interpreter_sha256 IS NULL, '', a.manifest ->> '$.interpreter'),"
     "  coalesce(a.interpreter_sha256, ''),"
     "  coalesce(a.manifest ->> '$.time_ms', (SELECT value FROM setting WHERE name = 'act.time_ms')),"
-    "  coalesce(json_array_length(a.manifest, '$.verbs'), 0)"
-    "  FROM op_run AS r JOIN added_ops AS a ON a.name = r.op WHERE r.id = :id AND a.holds = 'yes'";
+    "  coalesce(json_array_length(a.manifest, '$.verbs'), 0),"
+    "  NOT r.dry AND coalesce(json_array_length(a.manifest, '$.destinations'), 0) > 0,"
+    "  coalesce(c.credential, ''), coalesce(c.token_id, 0)"
+    "  FROM op_run AS r JOIN added_ops AS a ON a.name = r.op"
+    "  LEFT JOIN added_op_credential AS c ON c.id = a.id AND NOT r.dry"
+    " WHERE r.id = :id AND a.holds = 'yes'";
 
 static const char BEGUN[] =
     "INSERT INTO program_run (op_run_id, manifest_id) VALUES (:id, nullif(:manifest, 0))";
@@ -85,6 +99,7 @@ struct programs {
 	struct actor_env *env;
 	struct runner *runner;
 	struct program *list;
+	struct lent lent;
 	int live;
 	void (*idle)(void *ctx);
 	void *ctx;
@@ -104,6 +119,12 @@ struct program {
 	bool root;                 /* a command as root: outside of any sandbox */
 	bool dry, late, started, exited;
 	const char *stopped; /* by whom, where it did not end by itself */
+	const char *stop_code;
+	bool reaches;               /* destinations */
+	int lane;                   /* to the internet lane, which has its sockets; -1: none */
+	char credential[TOKEN_MAX]; /* "": it gets none */
+	int64_t token;
+	struct redact *redact; /* what is struck out of all that it says; NULL: nothing */
 	uint64_t process;
 	int fd; /* of what it says; -1 once that is read to its end */
 	struct pump pump;
@@ -128,7 +149,8 @@ struct layout {
 	char words[WORDS_MAX][OBSERVE_ARG_MAX];
 	char *argv[WORDS_MAX + 3], *env[ENV_MAX + 1];
 	char command[4 * 4096]; /* 4095 characters */
-	char env_text[ENV_MAX][96];
+	char env_text[ENV_MAX][ENV_TEXT];
+	char lent[LENT_MAX], hosts[LENT_MAX + 16], resolv[LENT_MAX + 16];
 	char state[PATH_MAX], run[PATH_MAX];
 	const char *forbidden[2];
 	int fds[2];
@@ -142,7 +164,9 @@ programs_new(struct actor_env *env, struct runner *runner, void (*idle)(void *ct
 
 	if ((p = calloc(1, sizeof(*p))) == NULL)
 		return NULL;
-	*p = (struct programs){.env = env, .runner = runner, .idle = idle, .ctx = ctx};
+	*p = (struct programs){
+	    .env = env, .runner = runner, .lent.fd = -1, .idle = idle, .ctx = ctx};
+	lent_sweep();
 	if ((q = store_sql(env->db, CAN)) != NULL) {
 		stmt_int(q, ":works", geteuid() == 0);
 		stmt_text(q, ":why", geteuid() == 0 ? "" : "the daemon does not run as root");
@@ -180,8 +204,15 @@ program_free(struct program *g)
 		loop_del(loop, g->fd);
 		close(g->fd);
 	}
+	if (g->lane != -1) {
+		loop_del(loop, g->lane);
+		close(g->lane);
+	}
+	if (g->credential[0] != '\0')
+		lent_take_back(&g->of->lent, g->id);
 	loop_cancel(loop, g->timer);
 	pump_free(&g->pump);
+	redact_free(g->redact);
 	program_effects_free(&g->effects);
 	if (g->results != NULL)
 		fclose(g->results);
@@ -197,6 +228,7 @@ programs_free(struct programs *p)
 		return;
 	while (p->list != NULL)
 		program_free(p->list);
+	lent_close(&p->lent);
 	free(p);
 }
 
@@ -209,7 +241,7 @@ program_new(struct programs *p, int64_t id)
 		return NULL;
 	g->of = p;
 	g->id = id;
-	g->fd = -1;
+	g->fd = g->lane = -1;
 	g->effects.applied = -1;
 	g->next = p->list;
 	g->self = &p->list;
@@ -325,8 +357,25 @@ ended_by(struct program *g, struct refusal *r)
 		refusal_set(r, "op.time",
 		    "the run took longer than its time_ms, or the setting act.time_ms, allows");
 	else if (g->stopped != NULL)
-		refusal_set(r, "op.cancelled", "%s", g->stopped);
+		refusal_set(r, g->stop_code, "%s", g->stopped);
 	return g->late ? LATE : g->stopped != NULL && g->code == 0 ? 1 : g->code;
+}
+
+/* Strike the credential out of the answer ${text}, which may name files. */
+static char *
+struck(struct program *g, char *text, size_t *len)
+{
+	char *clean;
+
+	if (g->redact == NULL || text == NULL)
+		return text;
+	if ((clean = malloc(*len + redact_held(g->redact) + 1)) != NULL) {
+		redact_end(g->redact, clean); /* of what it said, where that was cut short */
+		*len = redact_feed(g->redact, text, *len, clean);
+		*len += redact_end(g->redact, clean + *len);
+	}
+	free(text);
+	return clean;
 }
 
 static void
@@ -343,7 +392,7 @@ conclude(struct program *g)
 		r = g->effects.refusal;
 		code = 1;
 	}
-	text = answer_make(g, &len);
+	text = struck(g, answer_make(g, &len), &len);
 	finish(g, r.code[0] != '\0' ? &r : NULL, text, len, code);
 	free(text);
 }
@@ -498,6 +547,7 @@ listen_to(struct program *g, int64_t frame_max, struct refusal *r)
 		runner_kill(g->of->runner, g->process);
 		return -1;
 	}
+	g->pump.redact = g->redact;
 	g->timer = loop_after(loop, left > 1 ? left : 1, on_late, g);
 	return 0;
 }
@@ -552,6 +602,9 @@ what(struct program *g, struct refusal *r)
 	snprintf(g->interpreter_sha256, sizeof(g->interpreter_sha256), "%s", stmt_get_text(q, 7));
 	g->time_ms = stmt_get_int(q, 8);
 	g->verbs = (int)stmt_get_int(q, 9);
+	g->reaches = stmt_get_int(q, 10) != 0;
+	snprintf(g->credential, sizeof(g->credential), "%s", stmt_get_text(q, 11));
+	g->token = stmt_get_int(q, 12);
 	stmt_done(q);
 	g->until_ms = loop_now() + g->time_ms;
 	return g->args != NULL ? 0 : refusal_set(r, "op.start", "out of memory");
@@ -673,6 +726,72 @@ judge_command(struct program *g, struct refusal *r)
 	return judge(g, q, r);
 }
 
+/* Open the token, which is bound to this op, and lend it as a file. */
+static int
+lend(struct program *g, struct layout *l, struct refusal *r)
+{
+	struct store *db = g->of->env->db;
+	struct token *t;
+	int rc;
+
+	if (g->token == 0)
+		return refusal_set(r, "act.credential",
+		    "the token that this op needs is not on this machine any more");
+	if ((t = token_open(db, g->of->env->wire, g->token)) == NULL) {
+		*r = *store_refusal(db);
+		return -1;
+	}
+	if ((g->redact = redact_new()) == NULL || redact_add(g->redact, t->secret) != 0)
+		rc = refusal_set(r, "op.start", "out of memory");
+	else
+		rc = lent_put(&g->of->lent, g->id, g->credential, t->secret, t->len, l->lent, r);
+	token_free(t);
+	return rc;
+}
+
+/* What the program gets for the length of its run: a credential, a network, and the lane that is
+ * the way out of it. */
+static int
+lay_reach(struct program *g, struct layout *l, struct refusal *r)
+{
+	static const struct sandbox_listener listeners[LANE_SOCKETS] = {
+	    [LANE_NAMES] = {.port = LANE_DNS, .datagram = true, .any = true},
+	    [LANE_CAUGHT] = {.port = LANE_PORT, .catch = true}};
+
+	if ((g->reaches || g->credential[0] != '\0') && lent_open(&g->of->lent, r) != 0)
+		return -1;
+	if (g->credential[0] != '\0' && lend(g, l, r) != 0)
+		return -1;
+	l->plan.net = SANDBOX_NET_NONE;
+	if (!g->reaches)
+		return 0;
+	l->plan.net = SANDBOX_NET_CAUGHT;
+	l->plan.listeners = listeners;
+	l->plan.listener_count = LANE_SOCKETS;
+	return (g->lane = lane_call(g->of->env->home, r)) != -1 ? 0 : -1;
+}
+
+/* Show what was lent as the paths from ${n} on.  Return how many there are then. */
+static size_t
+lay_lent(struct program *g, struct layout *l, size_t n)
+{
+	static const char *const names[] = {"/etc/hosts", "/etc/resolv.conf"};
+	char *const files[] = {l->hosts, l->resolv};
+	struct stat st;
+	size_t i;
+
+	if (g->credential[0] != '\0')
+		l->paths[n++] = (struct sandbox_path){SANDBOX_READ, l->lent, LENT_AT};
+	/* Names are the lane's to look up.  A file that is a link leads nowhere inside, and then
+	 * the library asks 127.0.0.1. */
+	for (i = 0; g->reaches && i < 2; i++) {
+		snprintf(files[i], LENT_MAX + 16, "%s%s", g->of->lent.path, names[i] + 4);
+		if (lstat(names[i], &st) == 0 && S_ISREG(st.st_mode))
+			l->paths[n++] = (struct sandbox_path){SANDBOX_READ, files[i], names[i]};
+	}
+	return n;
+}
+
 static int
 lay_paths(struct program *g, struct layout *l, struct refusal *r)
 {
@@ -701,6 +820,8 @@ lay_paths(struct program *g, struct layout *l, struct refusal *r)
 		    (g->effects.folders[g->effects.folder_count++] = strdup(to[i].source)) == NULL)
 			return refusal_set(r, "op.start", "out of memory");
 	}
+	l->plan.cwd = n > 0 && to[n - 1].kind == SANDBOX_EFFECT ? to[n - 1].target : "/tmp";
+	n = lay_lent(g, l, n);
 	sandbox_system(&l->system);
 	for (i = 0, j = n; i < l->system.count; i++) {
 		size_t k;
@@ -712,7 +833,6 @@ lay_paths(struct program *g, struct layout *l, struct refusal *r)
 	}
 	l->plan.paths = to;
 	l->plan.path_count = j;
-	l->plan.cwd = n > 0 && to[n - 1].kind == SANDBOX_EFFECT ? to[n - 1].target : "/tmp";
 	return 0;
 }
 
@@ -755,6 +875,11 @@ lay_env(struct program *g, struct layout *l)
 	if (!g->root)
 		snprintf(
 		    l->env_text[n++], sizeof(l->env_text[0]), "BASTION_SANDBOX_RUN=%s", g->nonce);
+	if (g->dry)
+		snprintf(l->env_text[n++], sizeof(l->env_text[0]), "BASTION_DRY_RUN=1");
+	if (g->credential[0] != '\0')
+		snprintf(l->env_text[n++], sizeof(l->env_text[0]), "BASTION_CREDENTIAL=%s/%s",
+		    LENT_AT, g->credential);
 	for (i = 0; i < n; i++)
 		l->env[i] = l->env_text[i];
 	l->plan.env = l->env;
@@ -803,17 +928,17 @@ static int
 start_program(struct program *g, struct layout *l, struct refusal *r)
 {
 	struct store *db = g->of->env->db;
-	struct sandbox_ask ask = {
-	    .backend = "native", .program = g->program, .net = SANDBOX_NET_NONE};
+	struct sandbox_ask ask = {.backend = "native", .program = g->program};
 	int words;
 
-	if (seal_files(g, l, r) != 0 || lay_paths(g, l, r) != 0 || (words = lay_words(g, l)) == -1)
+	if (seal_files(g, l, r) != 0 || lay_reach(g, l, r) != 0 || lay_paths(g, l, r) != 0 ||
+	    (words = lay_words(g, l)) == -1)
 		return -1;
 	ask.words = words;
 	ask.uid = l->plan.uid = geteuid();
+	ask.net = l->plan.net;
 	l->plan.gid = getegid();
 	l->plan.backend = BACKEND_NATIVE;
-	l->plan.net = SANDBOX_NET_NONE;
 	l->plan.fds = l->fds;
 	sandbox_run_limits(db, &l->plan.limits);
 	forbid(g, l);
@@ -965,6 +1090,48 @@ programs_take(struct programs *p, int64_t id)
  */
 
 static void
+stop(struct program *g, const char *code, const char *why)
+{
+	/* What is being applied is applied whole. */
+	if (g->threaded || g->stopped != NULL)
+		return;
+	g->stop_code = code;
+	g->stopped = why;
+	runner_kill(g->of->runner, g->process);
+}
+
+/* The lane says nothing: it is gone, or would not have it. */
+static void
+on_lane(void *ctx, uint32_t events)
+{
+	struct program *g = ctx;
+
+	(void)events;
+	loop_del(g->of->env->loop, g->lane);
+	close(g->lane);
+	g->lane = -1;
+	stop(g, "op.lane", "the internet lane ended while the run went on");
+}
+
+/* Its sockets are the lane's from now on. */
+static void
+give_to_lane(struct program *g, struct runner_event *event)
+{
+	const int *fds = event->listener_fd;
+	struct refusal r;
+	size_t i;
+
+	if (fds[LANE_NAMES] == -1 || fds[LANE_CAUGHT] == -1)
+		stop(g, "op.lane", "this kernel catches no connections in a sandbox (nf_tables)");
+	else if (lane_hand(g->lane, g->sandbox, fds, &r) != 0 ||
+		 loop_add(g->of->env->loop, g->lane, EPOLLIN, on_lane, g) != 0)
+		stop(g, "op.lane", "the internet lane did not take the run");
+	for (i = 0; i < SANDBOX_LISTENERS; i++)
+		if (fds[i] != -1)
+			close(fds[i]);
+}
+
+static void
 told_started(struct program *g, struct runner_event *event)
 {
 	size_t i;
@@ -975,6 +1142,8 @@ told_started(struct program *g, struct runner_event *event)
 		g->effects.layers[i] = event->effect_fd[i];
 	g->effects.layer_count = event->effect_count;
 	event->effect_count = 0;
+	if (g->lane != -1)
+		give_to_lane(g, event);
 	if (g->sandbox != 0 && sandbox_run_started(g->of->env->db, g->sandbox, &event->report) != 0)
 		complain(g, "that its sandbox stands could not be kept");
 }
@@ -1012,16 +1181,6 @@ programs_event(struct programs *p, struct runner_event *event)
 	return true;
 }
 
-static void
-stop(struct program *g, const char *why)
-{
-	/* What is being applied is applied whole. */
-	if (g->threaded || g->stopped != NULL)
-		return;
-	g->stopped = why;
-	runner_kill(g->of->runner, g->process);
-}
-
 void
 programs_cancel(struct programs *p, int64_t id)
 {
@@ -1030,7 +1189,7 @@ programs_cancel(struct programs *p, int64_t id)
 	for (g = p->list; g != NULL && g->id != id; g = g->next)
 		;
 	if (g != NULL)
-		stop(g, "the run was taken back");
+		stop(g, "op.cancelled", "the run was taken back");
 }
 
 void
@@ -1039,5 +1198,5 @@ programs_drain(struct programs *p)
 	struct program *g;
 
 	for (g = p->list; g != NULL; g = g->next)
-		stop(g, "the daemon stopped");
+		stop(g, "op.cancelled", "the daemon stopped");
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/redact.h"
 #include "engine/worker/pump.h"
 
 int
@@ -298,6 +299,31 @@ at_end(struct pump *p)
 	return dropped > 0 ? say_cut(p, "answer", dropped) : 0;
 }
 
+/* Take what came, or, where nothing more does (${data} is NULL), what was held back, without what
+ * is to be struck out. */
+static int
+take_struck(struct pump *p, const char *data, size_t len)
+{
+	char *clean = malloc(len + redact_held(p->redact) + 1);
+	int rc;
+
+	if (clean == NULL)
+		return -1;
+	len =
+	    data != NULL ? redact_feed(p->redact, data, len, clean) : redact_end(p->redact, clean);
+	rc = take_text(p, clean, len);
+	free(clean);
+	return rc;
+}
+
+static int
+take_any(struct pump *p, const char *data, size_t len)
+{
+	if (!p->text)
+		return take(p, data, len);
+	return p->redact != NULL ? take_struck(p, data, len) : take_text(p, data, len);
+}
+
 int
 pump_read(struct pump *p)
 {
@@ -310,9 +336,12 @@ pump_read(struct pump *p)
 				continue;
 			return errno == EAGAIN ? 1 : -1;
 		}
-		if (n == 0)
+		if (n == 0) {
+			if (p->redact != NULL && take_struck(p, NULL, 0) == -1)
+				return -1;
 			return p->text && end_text(p) == -1 ? -1 : at_end(p);
-		if ((p->text ? take_text : take)(p, buf, (size_t)n) == -1)
+		}
+		if (take_any(p, buf, (size_t)n) == -1)
 			return -1;
 		/* Others wait for their turn too. */
 		if ((size_t)n < sizeof(buf))

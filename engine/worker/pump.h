@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+struct redact;
+
 /* Receives one frame of ${len} bytes without its newline.  Nonzero ends the reading. */
 typedef int pump_frame(void *ctx, const char *frame, size_t len);
 
@@ -25,6 +27,7 @@ struct pump {
 	int64_t skipped; /* bytes of a frame that was too long, so far */
 	int64_t dropped; /* bytes behind the bound of the whole answer */
 	int full;
+	struct redact *redact; /* of text: what is struck out of it; the caller's, or NULL */
 };
 
 /**

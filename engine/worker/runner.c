@@ -252,18 +252,29 @@ runner_sandbox(struct runner *r, const struct sandbox_plan *plan, int64_t kill_m
 	return rc;
 }
 
-/* Keep the layers of changes that came with ${e}, and close what came with anything else. */
+/* Keep the layers of changes and the listeners that came with a sandbox, and close what came with
+ * anything else. */
 static void
-take_layers(struct runner_event *event, const int *fds, size_t n)
+take_fds(struct runner_event *event, int listeners, const int *fds, size_t n)
 {
-	size_t i;
+	size_t i, at = 0, layers = n;
 
 	event->effect_count = 0;
-	for (i = 0; i < n; i++)
-		if (event->kind == RUNNER_STARTED && event->effect_count < SANDBOX_EFFECTS)
+	for (i = 0; i < SANDBOX_LISTENERS; i++) {
+		event->listener_fd[i] = -1;
+		layers -= event->kind == RUNNER_STARTED && (listeners & 1 << i) != 0 && layers > 0;
+	}
+	for (i = 0; i < n; i++) {
+		while (at < SANDBOX_LISTENERS && (listeners & 1 << at) == 0)
+			at++;
+		if (event->kind == RUNNER_STARTED && i < layers &&
+		    event->effect_count < SANDBOX_EFFECTS)
 			event->effect_fd[event->effect_count++] = fds[i];
+		else if (event->kind == RUNNER_STARTED && i >= layers && at < SANDBOX_LISTENERS)
+			event->listener_fd[at++] = fds[i];
 		else
 			close(fds[i]);
+	}
 }
 
 int
@@ -295,12 +306,26 @@ runner_event(struct runner *r, struct runner_event *event)
 	default:
 		rc = -1;
 	}
-	take_layers(event, fds, n);
+	take_fds(event, e.status, fds, n);
 	event->id = e.id;
 	event->status = e.status;
 	event->refusal = e.refusal;
 	event->report = e.report;
 	return rc;
+}
+
+void
+runner_event_drop(struct runner_event *event)
+{
+	size_t i;
+
+	while (event->effect_count > 0)
+		close(event->effect_fd[--event->effect_count]);
+	for (i = 0; i < SANDBOX_LISTENERS; i++)
+		if (event->listener_fd[i] != -1) {
+			close(event->listener_fd[i]);
+			event->listener_fd[i] = -1;
+		}
 }
 
 int

@@ -25,7 +25,7 @@ enum runner_kind {
 	RUNNER_LEFT, /* it was killed, but hangs in the kernel; RUNNER_EXITED comes if it ever ends
 		      */
 	RUNNER_REFUSED, /* it could not be started; ${status} is an errno; a sandbox: ${refusal} */
-	RUNNER_STARTED, /* a sandbox is in place: ${report}, ${effect_fd} */
+	RUNNER_STARTED, /* a sandbox is in place: ${report}, ${effect_fd}, ${listener_fd} */
 };
 
 struct runner_event {
@@ -36,6 +36,9 @@ struct runner_event {
 	struct sandbox_report report;
 	int effect_fd[SANDBOX_EFFECTS]; /* the caller's to close */
 	size_t effect_count;
+	/* As in the plan; -1: it could not be had, or none was asked for.  The caller's to close.
+	 */
+	int listener_fd[SANDBOX_LISTENERS];
 };
 
 /**
@@ -96,6 +99,12 @@ int runner_fd(const struct runner *r);
  * runner is gone: then all of its runs are, and a new one is to be started after runner_stop.
  */
 int runner_event(struct runner *r, struct runner_event *event);
+
+/**
+ * runner_event_drop(event):
+ * Close the descriptors of ${event}.
+ */
+void runner_event_drop(struct runner_event *event);
 
 /**
  * runner_kill(r, id):

@@ -337,8 +337,24 @@ say_placed(struct zygote *z, struct run *run)
 {
 	struct runner_wire_event e = {
 	    .kind = WIRE_STARTED, .id = run->id, .report = run->box->report};
+	struct sandbox *box = run->box;
+	int fds[SANDBOX_EFFECTS + SANDBOX_LISTENERS];
+	size_t i, n = box->effect_count;
 
-	run->placed = !tell(z, &e, run->box->effect_fd, run->box->effect_count);
+	memcpy(fds, box->effect_fd, n * sizeof(fds[0]));
+	for (i = 0; i < SANDBOX_LISTENERS; i++)
+		if (box->listener_fd[i] != -1) {
+			e.status |= 1 << i;
+			fds[n++] = box->listener_fd[i];
+		}
+	if ((run->placed = !tell(z, &e, fds, n)))
+		return;
+	/* With its last copy a listener is gone, and whoever waits for it hears that. */
+	for (i = 0; i < SANDBOX_LISTENERS; i++)
+		if (box->listener_fd[i] != -1) {
+			close(box->listener_fd[i]);
+			box->listener_fd[i] = -1;
+		}
 }
 
 /* Tell the worker; what it cannot take now is kept in the run. */

@@ -23,7 +23,9 @@ enum runner_wire_say {
 	WIRE_EXITED,
 	WIRE_LEFT,
 	WIRE_REFUSED,
-	WIRE_STARTED, /* a sandbox is in place; comes with the layers of its changes */
+	/* A sandbox is in place; comes with the layers of its changes, then its listeners: a bit of
+	 * ${status} for each of the plan's that could be had. */
+	WIRE_STARTED,
 };
 
 struct runner_wire_request {

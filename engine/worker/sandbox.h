@@ -91,7 +91,7 @@ struct sandbox_plan {
 	int stdio[3];
 	const int *fds; /* become 3, 4, …; never a folder */
 	size_t fd_count;
-	/* Listeners and terminals only with sandbox_start, in the process that calls it. */
+	/* A terminal only with sandbox_start, in the process that calls it. */
 	const struct sandbox_listener *listeners;
 	size_t listener_count;
 	/* A terminal of its own, the program's controlling one, for each stdio that is -1; or NULL.

@@ -18,9 +18,12 @@ struct head {
 	uint32_t magic;
 	uint32_t argc, envc, pathc, forbiddenc, fdc;
 	uint32_t net, uid, gid, backend;
+	uint32_t listenerc, ports[SANDBOX_LISTENERS], listens[SANDBOX_LISTENERS];
 	struct sandbox_limits limits;
 	uint32_t kinds[SANDBOX_PATHS_MAX];
 };
+
+enum { LISTENER_DATAGRAM = 1, LISTENER_ANY = 2, LISTENER_CATCH = 4 };
 
 /* What is left of the texts. */
 struct texts {
@@ -76,6 +79,7 @@ put_all(FILE *f, const struct sandbox_plan *plan)
 	    .pathc = (uint32_t)plan->path_count,
 	    .forbiddenc = (uint32_t)plan->forbidden_count,
 	    .fdc = (uint32_t)plan->fd_count,
+	    .listenerc = (uint32_t)plan->listener_count,
 	    .net = plan->net,
 	    .uid = plan->uid,
 	    .gid = plan->gid,
@@ -86,6 +90,13 @@ put_all(FILE *f, const struct sandbox_plan *plan)
 
 	for (i = 0; i < plan->path_count; i++)
 		h.kinds[i] = plan->paths[i].kind;
+	for (i = 0; i < plan->listener_count; i++) {
+		const struct sandbox_listener *l = &plan->listeners[i];
+
+		h.ports[i] = l->port;
+		h.listens[i] = (l->datagram ? LISTENER_DATAGRAM : 0U) |
+			       (l->any ? LISTENER_ANY : 0U) | (l->catch ? LISTENER_CATCH : 0U);
+	}
 	if (fwrite(&h, sizeof(h), 1, f) != 1 || put_texts(f, plan, &h) == -1 || fflush(f) != 0)
 		return -1;
 	return ftell(f) > SANDBOX_WIRE_MAX ? -1 : 0;
@@ -100,12 +111,11 @@ sandbox_wire_write(const struct sandbox_plan *plan, struct refusal *refusal)
 
 	for (i = 0; i < plan->path_count && plan->paths[i].kind != SANDBOX_SOCKET; i++)
 		continue;
-	if (plan->listener_count > 0 || plan->terminal != NULL || plan->may != NULL ||
-	    i < plan->path_count)
+	if (plan->terminal != NULL || plan->may != NULL || i < plan->path_count)
 		return refusal_set(refusal, "sandbox.plan",
-		    "listeners, terminals and sockets are for whoever starts the sandbox itself");
-	if (plan->path_count > SANDBOX_PATHS_MAX || plan->forbidden_count > SANDBOX_PATHS_MAX ||
-	    plan->fd_count > SANDBOX_FDS_MAX)
+		    "terminals and sockets are for whoever starts the sandbox itself");
+	if (plan->listener_count > SANDBOX_LISTENERS || plan->path_count > SANDBOX_PATHS_MAX ||
+	    plan->forbidden_count > SANDBOX_PATHS_MAX || plan->fd_count > SANDBOX_FDS_MAX)
 		return refusal_set(refusal, "sandbox.plan", "a plan has too many paths");
 	if ((fd = memfd_create("plan", MFD_CLOEXEC | MFD_ALLOW_SEALING)) != -1 &&
 	    (copy = fcntl(fd, F_DUPFD_CLOEXEC, 3)) != -1 && (f = fdopen(copy, "w")) != NULL &&
@@ -175,7 +185,8 @@ room_for(struct sandbox_wire *w, const struct head *h)
 	if (h->magic != MAGIC || h->argc == 0 || h->argc > SANDBOX_WORDS_MAX ||
 	    h->envc > SANDBOX_WORDS_MAX || h->pathc > SANDBOX_PATHS_MAX ||
 	    h->forbiddenc > SANDBOX_PATHS_MAX || h->fdc > SANDBOX_FDS_MAX ||
-	    h->net > SANDBOX_NET_HOST || h->backend > BACKEND_NONE)
+	    h->net > SANDBOX_NET_CAUGHT || h->backend > BACKEND_NONE ||
+	    h->listenerc > SANDBOX_LISTENERS)
 		return -1;
 	w->words = calloc((size_t)h->argc + h->envc + 2, sizeof(*w->words));
 	w->paths = calloc((size_t)h->pathc + 1, sizeof(*w->paths));
@@ -201,6 +212,13 @@ fill(struct sandbox_wire *w, const struct head *h)
 	w->plan.fds = w->fds;
 	w->plan.fd_count = h->fdc;
 	w->plan.limits = h->limits;
+	for (i = 0; i < h->listenerc; i++)
+		w->listeners[i] = (struct sandbox_listener){.port = (uint16_t)h->ports[i],
+		    .datagram = (h->listens[i] & LISTENER_DATAGRAM) != 0,
+		    .any = (h->listens[i] & LISTENER_ANY) != 0,
+		    .catch = (h->listens[i] & LISTENER_CATCH) != 0};
+	w->plan.listeners = w->listeners;
+	w->plan.listener_count = h->listenerc;
 	for (i = 0; i < SANDBOX_FDS_MAX; i++)
 		w->fds[i] = -1;
 	for (i = 0; i < 3; i++)

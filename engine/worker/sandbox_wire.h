@@ -14,6 +14,7 @@ struct sandbox_wire {
 	char **words;
 	struct sandbox_path *paths;
 	const char **forbidden;
+	struct sandbox_listener listeners[SANDBOX_LISTENERS];
 	int fds[SANDBOX_FDS_MAX];
 };
 

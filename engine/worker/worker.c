@@ -652,8 +652,7 @@ runner_told(void *ctx, uint32_t events)
 		else if ((run = run_find(w, event.id)) != NULL)
 			run_told(run, &event);
 		else if (!programs_event(w->programs, &event))
-			while (event.effect_count > 0) /* of one that was given up */
-				close(event.effect_fd[--event.effect_count]);
+			runner_event_drop(&event); /* of one that was given up */
 	if (n == 0)
 		return;
 	/* Without it nothing can run: a new worker comes with a new one, and our runs read as lost.
@@ -778,7 +777,7 @@ worker_drain(struct actor_env *env)
 const struct actor actor_worker = {
     .name = "worker",
     .role = ROLE_WORKER,
-    .secret = SECRET_NONE,
+    .secret = SECRET_TOKEN,
     .box = true,
     .host = false,
     .filtered = false,

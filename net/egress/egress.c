@@ -1,12 +1,26 @@
 /* egress.c: the actor: a lane, and where it listens. */
 #include <malloc.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "engine/actor/loop.h"
 #include "net/egress/egress.h"
 #include "net/egress/proxy.h"
+#include "net/egress/runs.h"
 
 #define KEPT (16 << 20) /* bytes of free memory that stay with the process */
+
+/* The actor's own. */
+struct egress {
+	struct proxy *proxy;
+	struct runs *runs; /* NULL: none are taken */
+};
+
+static struct proxy *
+proxy_of(const struct actor_env *env)
+{
+	return ((struct egress *)env->ctx)->proxy;
+}
 
 /* A port that cannot be had is said; the socket and the other port are served all the same. */
 static void
@@ -15,7 +29,7 @@ serve_port(struct actor_env *env, const char *setting, enum proxy_speaks speaks)
 	int64_t port = store_setting(env->db, setting);
 	struct refusal no;
 
-	if (port != 0 && proxy_listen_tcp(env->ctx, (uint16_t)port, speaks, &no) == -1)
+	if (port != 0 && proxy_listen_tcp(proxy_of(env), (uint16_t)port, speaks, &no) == -1)
 		fprintf(stderr, "bastion: egress: %s (%s %d)\n", no.why, setting, (int)port);
 }
 
@@ -27,15 +41,30 @@ serve_socket(struct actor_env *env)
 
 	if (home_ask(env->home, directory, &no) == 0) {
 		snprintf(path, sizeof(path), "%s/%s", directory, EGRESS_SOCKET);
-		if (proxy_listen_unix(env->ctx, path, PROXY_BOTH, &no) == 0)
+		if (proxy_listen_unix(proxy_of(env), path, PROXY_BOTH, &no) == 0)
 			return;
 	}
 	fprintf(stderr, "bastion: egress: users have no socket: %s: %s\n", no.code, no.why);
 }
 
+/* Without its socket programs of added ops reach nothing, and the lane serves all others. */
+static void
+serve_runs(struct actor_env *env)
+{
+	struct egress *e = env->ctx;
+	const struct runs_config config = {
+	    .home = env->home, .loop = env->loop, .db = env->db, .proxy = e->proxy};
+	struct refusal no;
+
+	if ((e->runs = runs_new(&config, &no)) == NULL)
+		fprintf(
+		    stderr, "bastion: egress: added ops reach nothing: %s: %s\n", no.code, no.why);
+}
+
 static int
 egress_start(struct actor_env *env, struct refusal *r)
 {
+	struct egress *e;
 	const struct proxy_config config = {.home = env->home,
 	    .loop = env->loop,
 	    .db = env->db,
@@ -49,18 +78,21 @@ egress_start(struct actor_env *env, struct refusal *r)
 	mallopt(M_ARENA_MAX, 2);
 	mallopt(M_TRIM_THRESHOLD, KEPT);
 	mallopt(M_TOP_PAD, KEPT / 4);
-	if ((env->ctx = proxy_new(&config, r)) == NULL)
+	if ((env->ctx = e = calloc(1, sizeof(*e))) == NULL)
+		return refusal_set(r, "store.failed", "out of memory");
+	if ((e->proxy = proxy_new(&config, r)) == NULL)
 		return -1;
 	serve_socket(env);
 	serve_port(env, "egress.http_port", PROXY_HTTP);
 	serve_port(env, "egress.socks_port", PROXY_SOCKS);
+	serve_runs(env);
 	return 0;
 }
 
 static void
 egress_wake(struct actor_env *env)
 {
-	proxy_wake(env->ctx);
+	proxy_wake(proxy_of(env));
 }
 
 static void
@@ -72,13 +104,21 @@ egress_over(void *ctx)
 static void
 egress_drain(struct actor_env *env)
 {
-	proxy_drain(env->ctx, egress_over, env->loop);
+	struct egress *e = env->ctx;
+
+	runs_free(e->runs);
+	e->runs = NULL;
+	proxy_drain(e->proxy, egress_over, env->loop);
 }
 
 static void
 egress_stop(struct actor_env *env)
 {
-	proxy_free(env->ctx);
+	struct egress *e = env->ctx;
+
+	runs_free(e->runs);
+	proxy_free(e->proxy);
+	free(e);
 	env->ctx = NULL;
 }
 

@@ -1,5 +1,5 @@
-/* test_fetch.c: a Host has a tree fetched by a real daemon, from where the database judged that it
- * may. */
+/* test_fetch.c: what a Host has fetched by a real daemon: a tree, from where the database judged
+ * that it may; and by programs of added ops, which reach what their manifests say. */
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -91,7 +91,7 @@ begin(void **state)
 	shell(
 	    "cd %s && printf '127.0.0.1 localhost\\n" NETNS_SITE " " NAME " " TWO "\\n10.9.0.2 " TWO
 	    "\\n' >hosts"
-	    " && echo hosts: files >nsswitch && openssl req -x509 -newkey rsa:2048 -nodes -keyout k -out ca.pem"
+	    " && echo hosts: files dns >nsswitch && openssl req -x509 -newkey rsa:2048 -nodes -keyout k -out ca.pem"
 	    " -days 2 -subj /CN=site -addext subjectAltName=DNS:" NAME ",DNS:" TWO
 	    " 2>log && cat k ca.pem >site.pem",
 	    web);
@@ -226,6 +226,204 @@ a_name_with_a_private_address_is_not_reached(void **state)
 	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM quarantine"), 0);
 }
 
+/*
+ * Programs of added ops.
+ */
+
+#define SECRET "s3cr3t-0123456789abcdef"
+
+/* Sign what was said last, as "sig". (Codes would have the test wait for their next step.) */
+static void
+sign(void)
+{
+	char path[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/bytes", web);
+	assert_non_null(f = fopen(path, "w"));
+	fputs(said.out, f);
+	fclose(f);
+	shell("cd %s && ssh-keygen -q -Y sign -n bastion -f key <bytes >sig 2>log", web);
+}
+
+/* Ask for ${op}, be told 77, and approve it. */
+static void
+grant(const char *op)
+{
+	char id[24], sig[128];
+
+	driver_refused(&said, 77, "approval.needed", NULL, "on", d.box, op, "--uses", "9", NULL);
+	snprintf(id, sizeof(id), "%" PRId64, driver_question(&d));
+	driver_does(&said, NULL, "approvals", "show", id, "--bytes", NULL);
+	sign();
+	snprintf(sig, sizeof(sig), "%s/sig", web);
+	driver_does(&said, NULL, "approve", id, "--signature", sig, NULL);
+}
+
+/* Add ${name}, which runs ${script} by sh, with the further ${members} of its manifest. */
+static void
+add(const char *name, const char *members, const char *script)
+{
+	char file[128], program[128], sig[128];
+	FILE *f;
+
+	snprintf(program, sizeof(program), "%s/%s.sh", web, name + 4);
+	assert_non_null(f = fopen(program, "w"));
+	fputs(script, f);
+	fclose(f);
+	snprintf(file, sizeof(file), "%s/%s.json", web, name + 4);
+	assert_non_null(f = fopen(file, "w"));
+	fprintf(f,
+	    "{\"name\":\"%s\",\"summary\":\"try it\",\"interpreter\":\"/bin/sh\","
+	    "\"program\":\"%s\",%s}",
+	    name, program, members);
+	fclose(f);
+	driver_does(&said, NULL, "op", "add", file, "--bytes", NULL);
+	sign();
+	snprintf(sig, sizeof(sig), "%s/sig", web);
+	driver_does(&said, NULL, "op", "add", file, "--signature", sig, NULL);
+}
+
+/* Frames and answers of all runs that hold ${text}. */
+static int64_t
+rows_with(const char *text)
+{
+	return driver_value(
+	    &d, DRIVER_BOX, "SELECT count(*) FROM op_output WHERE instr(frame, '%s') > 0", text);
+}
+
+/* A program reaches what was signed, whether rules allow that or not, and nothing else. */
+static void
+a_program_reaches_its_destinations(void **state)
+{
+	char key[128];
+
+	(void)state;
+	needs_a_network();
+	shell(
+	    "echo from the site >%s/site/page; ssh-keygen -q -t ed25519 -N '' -f %s/key", web, web);
+	snprintf(key, sizeof(key), "%s/key.pub", web);
+	driver_does(&said, NULL, "factor", "add", "ssh", key, NULL);
+	add("run:reach", "\"destinations\":[\"" NAME ":443\"]",
+	    "curl -sS -m 20 https://" NAME "/page || exit 9\n"
+	    "curl -sS -m 20 https://" NAME ":8443/page 2>&1 && exit 8\n"
+	    "curl -sS -m 20 https://" NETNS_SITE "/page 2>&1 && exit 7\n"
+	    "curl -sS -m 20 https://" TWO "/page 2>&1 && exit 6\n"
+	    "curl -sS -m 20 https://below." NAME "/page 2>&1 && exit 5\n"
+	    "exit 0\n");
+	/* What the box allows to everybody is none of its business. */
+	driver_does(&said, NULL, "egress", "allow", "*", NULL);
+	grant("run:reach");
+	driver_does(&said, NULL, "on", d.box, "run:reach", "--json", NULL);
+	says("from the site");
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT count(*) FROM program_flows WHERE op = 'run:reach'"
+			     " AND what = '" NAME ":443' AND dialled = '" NETNS_SITE "'"),
+	    1);
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT count(*) FROM program_flows WHERE code = 'egress.unknown'"),
+	    4);
+	driver_does(&said, NULL, "ops", "flows", "--json", NULL);
+	says("\"what\":\"" NAME ":443\"");
+	/* A dry run reaches nothing: what a program does out there is not taken back. */
+	assert_int_equal(
+	    driver_run(&said, NULL, "on", d.box, "run:reach", "--dry-run", "--json", NULL), 9);
+	/* What a person denies stays denied. */
+	driver_does(&said, NULL, "egress", "deny", NAME, NULL);
+	assert_int_equal(driver_run(&said, NULL, "on", d.box, "run:reach", "--json", NULL), 9);
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT count(*) FROM program_flows WHERE code = 'egress.denied'"),
+	    1);
+	driver_does(&said, NULL, "egress", "forget", "2", NULL);
+	driver_does(&said, NULL, "egress", "forget", "1", NULL);
+	driver_until(&d, DRIVER_BOX, 0, "SELECT count(*) FROM live_sandboxes");
+}
+
+/* A program has its credential for as long as it runs, where nobody else looks, and it is in no
+ * row. */
+static void
+a_credential_is_lent(void **state)
+{
+	static const char script[] =
+	    "cd /run/credential || exit 9\n"
+	    "stat -c '%a %u %n' . deploy\n"
+	    "cat deploy; echo; head -c 9 deploy; tail -c +10 deploy; echo\n"
+	    "base64 -w0 deploy\n"
+	    "echo \"at $BASTION_CREDENTIAL\"; env | grep -c s3cr3t\n"
+	    "touch \"$OLDPWD/$(cat deploy)\"\n"
+	    "printf 'header = \"Authorization: Bearer %s\"' $(cat deploy) >/tmp/c\n"
+	    "curl -sS -m 20 -K /tmp/c https://" NAME "/whoami\n";
+	char members[512];
+
+	(void)state;
+	needs_a_network();
+	driver_does(&said, SECRET "\n", "token", "add", "deploy", "--host", NAME, NULL);
+	snprintf(members, sizeof(members),
+	    "\"credential\":\"deploy\",\"destinations\":[\"" NAME
+	    ":443\"],\"writes\":[\"%s/site\"]",
+	    web);
+	add("run:deploy", members, script);
+	/* Whose secret it gets, and how far it gets with that, is what is signed. */
+	shell("grep -qx 'credential: \"deploy\"' %s/bytes", web);
+	shell("grep -qx 'reaches: \\[\"" NAME ":443\"\\]' %s/bytes", web);
+	grant("run:deploy");
+	driver_does(&said, NULL, "on", d.box, "run:deploy", NULL);
+	says("700 ");
+	says("400 ");
+	says("at /run/credential/deploy\n0\n");
+	/* The server got it: what it heard has this digest. */
+	says("7b097f3320598515d2aad0d269d5964531296ce3bd15b93afcaa3a20c8299b07");
+	assert_null(strstr(said.out, SECRET));
+	assert_int_equal(rows_with(SECRET), 0);
+	assert_int_equal(rows_with("czNjcjN0LTAxMjM0NTY3ODlhYmNkZWY"), 0);
+	assert_true(rows_with("***********************") > 0);
+	shell("rm %s/site/" SECRET, web);
+	shell("! ls -d /dev/shm/bastion-op-*/[0-9]* 2>/dev/null");
+	/* Its dry run has none. */
+	assert_int_equal(
+	    driver_run(&said, NULL, "on", d.box, "run:deploy", "--dry-run", "--json", NULL), 9);
+}
+
+/* HC-3: a run that cannot start says so, and leaves no credential behind; without the lane none
+ * that reaches something starts. */
+static void
+what_cannot_start_leaves_nothing(void **state)
+{
+	const char *words[] = {"on", d.box, "run:long", "--json", NULL};
+	char members[512];
+	struct job job;
+
+	(void)state;
+	needs_a_network();
+	snprintf(
+	    members, sizeof(members), "\"credential\":\"deploy\",\"writes\":[\"%s/nowhere\"]", web);
+	add("run:nowhere", members, "true\n");
+	grant("run:nowhere");
+	assert_int_not_equal(
+	    driver_run(&said, NULL, "on", d.box, "run:nowhere", "--json", NULL), 0);
+	says("{\"e\":{\"code\":");
+	shell("! ls -d /dev/shm/bastion-op-*/[0-9]* 2>/dev/null");
+	shell("mv %s/runs.sock %s/away", d.run[DRIVER_BOX], d.run[DRIVER_BOX]);
+	assert_int_not_equal(driver_run(&said, NULL, "on", d.box, "run:deploy", "--json", NULL), 0);
+	says("\"code\":\"op.lane\"");
+	shell("mv %s/away %s/runs.sock", d.run[DRIVER_BOX], d.run[DRIVER_BOX]);
+	shell("! ls -d /dev/shm/bastion-op-*/[0-9]* 2>/dev/null");
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX,
+		"SELECT count(*) FROM op_run WHERE state = 'failed' AND op = 'run:nowhere'"),
+	    1);
+	/* With a lane that ends, the run ends. */
+	add("run:long", "\"destinations\":[\"" NAME ":443\"]", "echo begun; sleep 600\n");
+	grant("run:long");
+	driver_start(&job, NULL, words);
+	driver_until(
+	    &d, DRIVER_BOX, 1, "SELECT count(*) FROM op_output WHERE frame LIKE '%%begun%%'");
+	assert_int_equal(kill(driver_actor(&d, DRIVER_BOX, "egress"), SIGKILL), 0);
+	assert_int_not_equal(driver_finish(&job, &said), 0);
+	says("\"code\":\"op.lane\"");
+	driver_until(&d, DRIVER_BOX, 0, "SELECT count(*) FROM live_sandboxes");
+}
+
 int
 main(void)
 {
@@ -233,6 +431,9 @@ main(void)
 	    cmocka_unit_test(a_declared_address_is_refused_as_it_arrives),
 	    cmocka_unit_test(a_tree_is_fetched),
 	    cmocka_unit_test(a_name_with_a_private_address_is_not_reached),
+	    cmocka_unit_test(a_program_reaches_its_destinations),
+	    cmocka_unit_test(a_credential_is_lent),
+	    cmocka_unit_test(what_cannot_start_leaves_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, begin, end);

@@ -23,7 +23,7 @@
 #include "engine/state/token.h"
 #include "net/egress/inject.h"
 #include "net/egress/leaf.h"
-#include "net/egress/redact.h"
+#include "engine/redact.h"
 #include "net/http/tls.h"
 #include "tests/netns.h"
 #include "tests/rig.h"

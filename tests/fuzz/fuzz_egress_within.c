@@ -7,7 +7,7 @@
 #include "net/egress/chunk.h"
 #include "net/egress/head.h"
 #include "net/egress/inject.h"
-#include "net/egress/redact.h"
+#include "engine/redact.h"
 
 #define FIELDS 64
 #define SECRET "s3cr3t:012/45678"

@@ -25,6 +25,8 @@ make_good(void)
 	    {SANDBOX_HIDE, NULL, "/w/a"}, {SANDBOX_SHOW, NULL, "/w/a/b"},
 	    {SANDBOX_KEEP, NULL, "/w/c"}, {SANDBOX_EFFECT, "/var", "/v"}};
 	const char *forbidden[] = {"/var/lib/bastion"};
+	const struct sandbox_listener listeners[] = {
+	    {.port = 53, .datagram = true, .any = true}, {.port = 1081, .catch = true}};
 	struct sandbox_plan plan = {.argv = argv,
 	    .env = env,
 	    .cwd = "/w",
@@ -32,6 +34,9 @@ make_good(void)
 	    .path_count = 7,
 	    .forbidden = forbidden,
 	    .forbidden_count = 1,
+	    .net = SANDBOX_NET_CAUGHT,
+	    .listeners = listeners,
+	    .listener_count = 2,
 	    .uid = 1000,
 	    .gid = 1000};
 	struct refusal refusal;

@@ -14,6 +14,7 @@
 #include "engine/state/factor.h"
 #include "engine/state/manifest.h"
 #include "engine/state/op_run.h"
+#include "engine/state/token.h"
 #include "tests/person.h"
 
 #define HEX  "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -109,7 +110,22 @@ what_is_no_manifest_is_refused(void **state)
 		true},
 	    {"manifest.program", "{\"name\":\"run:x\",\"summary\":\"x\"}", true},
 	    {"manifest.sealed", PROG "}", false},
-	    {"manifest.later", PROG ",\"destinations\":[]}", true},
+	    {"manifest.later", PROG ",\"builder\":\"make\"}", true},
+	    {"manifest.destination", PROG ",\"destinations\":\"a.example:443\"}", true},
+	    {"manifest.destination", PROG ",\"destinations\":[443]}", true},
+	    {"manifest.destination", PROG ",\"destinations\":[\"a.example\"]}", true},
+	    {"manifest.destination", PROG ",\"destinations\":[\"A.example:443\"]}", true},
+	    {"manifest.destination", PROG ",\"destinations\":[\"*.example:443\"]}", true},
+	    {"manifest.destination", PROG ",\"destinations\":[\"a.example:0443\"]}", true},
+	    {"manifest.destination",
+		PROG ",\"destinations\":[\"a.example:443\",\"a.example:443\"]}", true},
+	    {"manifest.destination", PROG ",\"destinations\":[\"localhost:443\"]}", true},
+	    {"manifest.destination", PROG ",\"destinations\":[\"127.0.0.1:443\"]}", true},
+	    {"manifest.destination", PROG ",\"destinations\":[\"192.168.1.5:443\"]}", true},
+	    {"manifest.destination", PROG ",\"destinations\":[\"169.254.169.254:80\"]}", true},
+	    {"manifest.destination", PROG ",\"destinations\":[\"[64:ff9b::c0a8:105]:443\"]}", true},
+	    {"manifest.credential", PROG ",\"credential\":7}", true},
+	    {"manifest.credential", PROG ",\"credential\":\"nobody\"}", true},
 	    {"manifest.time", PROG ",\"time_ms\":999}", true},
 	    {"manifest.time", PROG ",\"time_ms\":\"5000\"}", true},
 	    {"manifest.paths", PROG ",\"reads\":[\"/\"]}", true},
@@ -144,6 +160,11 @@ what_is_no_manifest_is_refused(void **state)
 	assert_int_equal(scratch_value(&w.s, "SELECT count(*) FROM op_manifest"), 0);
 	assert_int_equal(add(&w, NONE MOVE, false), 0);
 	assert_int_equal(add(&w, PROG ",\"time_ms\":1000}", true), 0);
+	assert_int_equal(add(&w,
+			     PROG ",\"destinations\":[\"a.example:443\",\"198.51.100.8:80\","
+				  "\"[2001:4860::8]:443\"]}",
+			     true),
+	    0);
 	clock_fix(0);
 	scratch_drop(&w.s);
 }
@@ -386,6 +407,132 @@ a_missing_tool_spends_nothing(void **state)
 	scratch_drop(&w.s);
 }
 
+static void
+token(struct world *w, const char *host)
+{
+	struct token_wish wish = {.name = "deploy", .hosts = &host, .nhosts = 1, .by_uid = 1000};
+	int64_t id;
+
+	assert_int_equal(
+	    token_add(scratch_open(&w->s, ROLE_PERSON), w->s.key, &wish, "s3cr3t-0123456789", &id),
+	    0);
+}
+
+/* A program gets a token that reaches no further than the token is for; one that is gone is the
+ * machine's matter: it costs no use, and is no strike. */
+static void
+a_token_is_for_its_hosts(void **state)
+{
+	static const char good[] = PROG ",\"credential\":\"deploy\",\"destinations\":["
+					"\"api.example.org:443\",\"b.api.example.org:8443\"]}";
+	struct world w;
+	int64_t grant;
+
+	(void)state;
+	world_make(&w);
+	token(&w, "api.example.org");
+	assert_int_equal(add(&w,
+			     PROG ",\"credential\":\"deploy\",\"destinations\":["
+				  "\"api.example.org:443\",\"xapi.example.org:443\"]}",
+			     true),
+	    -1);
+	person_says(&w.s, "manifest.credential");
+	assert_int_equal(add(&w, PROG ",\"credential\":\"deploy\"}", true), 0);
+	assert_int_equal(add(&w, good, true), 0);
+	grant = granted(&w, "run:x", "[]");
+	assert_int_equal(token_drop(scratch_open(&w.s, ROLE_PERSON), "deploy"), 0);
+	assert_int_equal(person_run(&w.s, grant, 1), -1);
+	person_says(&w.s, "act.credential");
+	assert_int_equal(asks(&w, "run:x", "[]"), -1);
+	person_says(&w.s, "act.credential");
+	/* One of the same name for others is another. */
+	token(&w, "example.net");
+	assert_int_equal(person_run(&w.s, grant, 1), -1);
+	person_says(&w.s, "act.credential");
+	assert_int_equal(token_drop(scratch_open(&w.s, ROLE_PERSON), "deploy"), 0);
+	token(&w, "example.org");
+	assert_int_equal(scratch_value(&w.s, "SELECT count(*) FROM grant_use"), 0);
+	assert_int_equal(
+	    scratch_value(&w.s, "SELECT count(*) FROM strike WHERE code = 'act.credential'"), 0);
+	assert_int_equal(person_run(&w.s, grant, 1), 0);
+	clock_fix(0);
+	scratch_drop(&w.s);
+}
+
+/* The run with the number ${n}, of the Host ${pairing}, taken back by ${by}.  Return
+ * op_run_cancel's result, or 1 where there was nothing to take back. */
+static int
+takes_back(struct world *w, int n, int64_t by)
+{
+	char nonce[33];
+	int64_t id = 0;
+	int rc;
+
+	snprintf(nonce, sizeof(nonce), "%032d", n);
+	assert_int_equal(store_begin(scratch_open(&w->s, ROLE_NET)), 0);
+	rc = op_run_cancel(w->s.db, by, nonce, &id);
+	if (rc == 0)
+		assert_int_equal(store_commit(w->s.db), 0);
+	else
+		store_rollback(w->s.db);
+	return rc == 0 && id == 0 ? 1 : rc;
+}
+
+/* COD-1, COD-2, COD-3: a Host stops its own runs.  Those of another nobody else stops where several
+ * are paired with a local machine; the one Host that is left there does; on a network the anchor.
+ */
+static void
+runs_are_of_their_hosts(void **state)
+{
+	int64_t grant_a, grant_b, b;
+	struct world w;
+
+	(void)state;
+	world_make(&w);
+	b = person_host(&w.s, "desktop");
+	grant_a = person_granted(&w.s, &w.p, w.pairing, "[\"/srv\",\"2\"]");
+	grant_b = person_granted(&w.s, &w.p, b, "[\"/srv\",\"3\"]");
+	assert_int_equal(person_run(&w.s, grant_a, 1), 0);
+	assert_int_equal(person_run(&w.s, grant_a, 2), 0);
+	assert_int_equal(person_run(&w.s, grant_b, 3), 0);
+	assert_int_equal(person_run(&w.s, grant_b, 4), 0);
+	/* A local machine of two Hosts. */
+	assert_int_equal(takes_back(&w, 1, b), -1);
+	person_says(&w.s, "op.owner");
+	assert_int_equal(scratch_value(&w.s, "SELECT count(*) FROM op_cancel"), 0);
+	assert_int_equal(takes_back(&w, 1, w.pairing), 0);
+	assert_int_equal(takes_back(&w, 1, w.pairing), 1);
+	/* A local machine of one Host, where another was. */
+	assert_int_equal(takes_back(&w, 4, w.pairing), -1);
+	person_says(&w.s, "op.owner");
+	assert_int_equal(scratch_sql(&w.s, "UPDATE op_run SET state = 'running',"
+					   " started_at = now_ms() WHERE id IN (3, 4)"),
+	    0);
+	assert_int_equal(
+	    scratch_sql(&w.s, "UPDATE pairing SET state = 'revoked', ended_at = now_ms()"
+			      " WHERE host_name = 'desktop'"),
+	    0);
+	assert_int_equal(takes_back(&w, 4, w.pairing), 0);
+	/* On a network: the anchor, and no other. */
+	assert_int_equal(scratch_sql(&w.s, "UPDATE box SET mode = 'networked'"), 0);
+	assert_int_equal(takes_back(&w, 2, b), -1);
+	person_says(&w.s, "op.owner");
+	assert_int_equal(
+	    scratch_sql(&w.s, "INSERT INTO anchor (id, pairing_id, host_key, reason,"
+			      "  claimed_at, by_uid, heard_at)"
+			      " SELECT 1, id, host_key, 'claimed', now_ms(), 0, now_ms()"
+			      "  FROM pairing WHERE host_name = 'laptop'"),
+	    0);
+	assert_int_equal(takes_back(&w, 2, b), -1);
+	person_says(&w.s, "op.owner");
+	assert_int_equal(takes_back(&w, 3, w.pairing), 0);
+	assert_int_equal(scratch_sql(&w.s, "UPDATE op_run SET state = 'cancelled',"
+					   " finished_at = now_ms() WHERE state = 'running'"),
+	    0);
+	clock_fix(0);
+	scratch_drop(&w.s);
+}
+
 /* A run that is taken back while it waits is over; one that ended is history. */
 static void
 a_run_is_taken_back(void **state)
@@ -405,8 +552,6 @@ a_run_is_taken_back(void **state)
 	assert_int_equal(scratch_sql(&w.s, text), 0);
 	snprintf(text, sizeof(text), "%032d", 1);
 	assert_int_equal(store_begin(scratch_open(&w.s, ROLE_NET)), 0);
-	assert_int_equal(op_run_cancel(w.s.db, w.pairing + 1, text, &id), 0);
-	assert_int_equal(id, 0);
 	assert_int_equal(op_run_cancel(w.s.db, w.pairing, text, &id), 0);
 	assert_int_equal(id, 1);
 	assert_int_equal(op_run_cancel(w.s.db, w.pairing, text, &id), 0);
@@ -431,6 +576,8 @@ main(void)
 	    cmocka_unit_test(words_are_held_to_the_params),
 	    cmocka_unit_test(a_missing_tool_spends_nothing),
 	    cmocka_unit_test(a_run_is_taken_back),
+	    cmocka_unit_test(a_token_is_for_its_hosts),
+	    cmocka_unit_test(runs_are_of_their_hosts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -99,6 +99,7 @@ static const struct {
     {"sandbox_run", {"PW", "PW", ""}},
     {"op_manifest", {"P", "P", ""}},
     {"program_run", {"W", "W", ""}},
+    {"program_reach", {"", "", ""}},
     {"op_cancel", {"N", "", ""}},
     {"remote_listen", {"P", "", "P"}},
     {"remote_credential", {"P", "PK", ""}},

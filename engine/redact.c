@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/egress/redact.h"
+#include "engine/redact.h"
 
 #define WORDS_MAX 64
 #define WORD_MIN  8

@@ -1,6 +1,6 @@
 /* redact.h: secrets are struck out of what comes back, wherever they are cut. */
-#ifndef NET_EGRESS_REDACT_H
-#define NET_EGRESS_REDACT_H
+#ifndef ENGINE_REDACT_H
+#define ENGINE_REDACT_H
 
 #include <stddef.h>
 

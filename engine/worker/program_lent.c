@@ -1,0 +1,187 @@
+/* program_lent.c: files in memory, and that nothing of them is left. */
+#include <sys/stat.h>
+#include <sys/statfs.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/actor/identity.h"
+#include "engine/clock.h"
+#include "engine/worker/program_lent.h"
+#include "engine/write.h"
+
+#define CODE   "op.place"
+#define PREFIX "bastion-op-"
+#define NAME   "%s%" PRId64 "-%" PRId64 "-%016" PRIx64 /* of which process; nobody guesses it */
+
+/* Remove the folder ${name} beneath ${dir}, with files and one layer of folders. */
+static void
+remove_folder(int dir, const char *name, int depth)
+{
+	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	const struct dirent *e;
+	DIR *list;
+
+	if (fd == -1)
+		return;
+	if ((list = fdopendir(fd)) == NULL) {
+		close(fd);
+		return;
+	}
+	while ((e = readdir(list)) != NULL) {
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+			continue;
+		if (unlinkat(fd, e->d_name, 0) == -1 && errno == EISDIR && depth > 0)
+			remove_folder(fd, e->d_name, depth - 1);
+	}
+	closedir(list);
+	unlinkat(dir, name, AT_REMOVEDIR);
+}
+
+/* Is ${name} a folder of a process that is gone? */
+static bool
+is_left(const char *name, const char *boot_id)
+{
+	int64_t pid, start;
+
+	if (sscanf(name, PREFIX "%" SCNd64 "-%" SCNd64 "-", &pid, &start) != 2 || pid <= 0)
+		return false;
+	return !identity_alive(boot_id, pid, start);
+}
+
+/* ("/dev/shm" outlives no boot, so a process of another one has nothing there.) */
+void
+lent_sweep(void)
+{
+	const struct dirent *e;
+	struct identity self;
+	struct stat st;
+	DIR *list;
+
+	if (identity_of(getpid(), &self) != 0 || (list = opendir(LENT_ROOT)) == NULL)
+		return;
+	while ((e = readdir(list)) != NULL)
+		if (is_left(e->d_name, self.boot_id) &&
+		    fstatat(dirfd(list), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    S_ISDIR(st.st_mode) && st.st_uid == geteuid())
+			remove_folder(dirfd(list), e->d_name, 1);
+	closedir(list);
+}
+
+/* Write a new file.  Return 0, or -1 with errno and none left. */
+static int
+put(int dir, const char *name, const char *text, size_t len, mode_t mode)
+{
+	int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int rc;
+
+	if (fd == -1)
+		return -1;
+	rc = write_all(fd, text, len) == 0 && fchmod(fd, mode) == 0 ? 0 : -1;
+	close(fd);
+	if (rc == -1)
+		unlinkat(dir, name, 0);
+	return rc;
+}
+
+static int
+make(struct lent *p, int root)
+{
+	static const char hosts[] = "127.0.0.1 localhost sandbox\n";
+	static const char resolv[] = "nameserver 127.0.0.1\n";
+	struct identity self;
+	struct statfs fs;
+	uint64_t word;
+
+	random_fill(&word, sizeof(word));
+	if (fstatfs(root, &fs) == -1 || identity_of(getpid(), &self) != 0)
+		return -1;
+	if (fs.f_type != TMPFS_MAGIC) {
+		errno = EXDEV;
+		return -1;
+	}
+	snprintf(
+	    p->path, sizeof(p->path), LENT_ROOT "/" NAME, PREFIX, self.pid, self.start_ticks, word);
+	if (mkdirat(root, p->path + sizeof(LENT_ROOT), 0700) == -1 ||
+	    (p->fd = openat(root, p->path + sizeof(LENT_ROOT),
+		 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) == -1)
+		return -1;
+	return put(p->fd, "hosts", hosts, sizeof(hosts) - 1, 0444) == 0 &&
+		       put(p->fd, "resolv.conf", resolv, sizeof(resolv) - 1, 0444) == 0
+		   ? 0
+		   : -1;
+}
+
+int
+lent_open(struct lent *p, struct refusal *r)
+{
+	int root, rc;
+
+	if (p->fd != -1)
+		return 0;
+	if ((root = open(LENT_ROOT, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) == -1)
+		return refusal_errno(r, CODE, LENT_ROOT);
+	rc = make(p, root);
+	if (rc == -1)
+		refusal_set(r, CODE, "there is no place in memory at %s: %s", LENT_ROOT,
+		    errno == EXDEV ? "it is no tmpfs" : strerror(errno));
+	close(root);
+	if (rc == -1)
+		lent_close(p);
+	return rc;
+}
+
+int
+lent_put(struct lent *p, int64_t run, const char *name, const char *secret, size_t len,
+    char path[LENT_MAX], struct refusal *r)
+{
+	char folder[24];
+	int fd = -1;
+
+	snprintf(folder, sizeof(folder), "%" PRId64, run);
+	if ((size_t)snprintf(path, LENT_MAX, "%.100s/%s", p->path, folder) < LENT_MAX &&
+	    mkdirat(p->fd, folder, 0700) == 0 &&
+	    (fd = openat(p->fd, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) != -1 &&
+	    put(fd, name, secret, len, 0400) == 0) {
+		close(fd);
+		return 0;
+	}
+	refusal_errno(r, CODE, "the credential of the run could not be stored");
+	if (fd != -1)
+		close(fd);
+	lent_take_back(p, run);
+	return -1;
+}
+
+void
+lent_take_back(const struct lent *p, int64_t run)
+{
+	char folder[24];
+
+	if (p->fd == -1)
+		return;
+	snprintf(folder, sizeof(folder), "%" PRId64, run);
+	remove_folder(p->fd, folder, 0);
+}
+
+void
+lent_close(struct lent *p)
+{
+	int root;
+
+	if (p->fd == -1)
+		return;
+	close(p->fd);
+	p->fd = -1;
+	if ((root = open(LENT_ROOT, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) == -1)
+		return;
+	remove_folder(root, p->path + sizeof(LENT_ROOT), 1);
+	close(root);
+}

@@ -1,0 +1,55 @@
+/* program_lent.h: what a run is lent as a file, in memory, for as long as it runs. */
+#ifndef ENGINE_WORKER_PROGRAM_LENT_H
+#define ENGINE_WORKER_PROGRAM_LENT_H
+
+#include <limits.h>
+#include <stdint.h>
+
+#include "engine/refusal.h"
+
+#define LENT_ROOT "/dev/shm"
+#define LENT_MAX  128 /* bytes of a path here, with its end */
+
+/* A folder of this process alone, in memory; what a process left that is gone is removed by the
+ * next. */
+struct lent {
+	int fd; /* -1: none was made yet */
+	char path[LENT_MAX];
+};
+
+/**
+ * lent_sweep(void):
+ * Remove the folders that processes of this user left, which are gone.
+ */
+void lent_sweep(void);
+
+/**
+ * lent_open(lent, r):
+ * Make the folder, which nobody else enters (0700), unless ${lent} has one; with it the files
+ * "hosts" and "resolv.conf" of a network where the lane looks names up.  Return 0, or -1 with ${r}
+ * op.place: this machine has no file system in memory at LENT_ROOT.
+ */
+int lent_open(struct lent *lent, struct refusal *r);
+
+/**
+ * lent_put(lent, run, name, secret, len, path, r):
+ * Store ${len} bytes of ${secret} for the run ${run} in a folder of its own, 0700, as the file
+ * ${name}, 0400, both of this process's user, and the folder's path in ${path}.  ${name} has no
+ * slash and no leading dot.  Return 0, or -1 with ${r} op.place and nothing left.
+ */
+int lent_put(struct lent *lent, int64_t run, const char *name, const char *secret, size_t len,
+    char path[LENT_MAX], struct refusal *r);
+
+/**
+ * lent_take_back(lent, run):
+ * Remove what was lent to the run ${run}, which may be nothing.
+ */
+void lent_take_back(const struct lent *lent, int64_t run);
+
+/**
+ * lent_close(lent):
+ * Remove the folder with all that is in it.
+ */
+void lent_close(struct lent *lent);
+
+#endif

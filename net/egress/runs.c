@@ -1,0 +1,174 @@
+/* runs.c: runs that are handed over: each a connection, and two sockets of another network. */
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "engine/worker/program_lane.h"
+#include "net/egress/inside.h"
+#include "net/egress/runs.h"
+#include "net/http/unixsock.h"
+
+#define BACKLOG 64
+
+/* Who it runs as, where it is under way and reaches something. */
+static const char UID[] = "SELECT uid FROM sandbox_run WHERE id = :run AND ended_at IS NULL"
+			  "   AND EXISTS (SELECT 1 FROM program_reach WHERE run_id = :run)";
+
+struct run {
+	struct run *next, **self;
+	struct runs *of;
+	int fd;
+	struct inside *inside; /* NULL until its sockets came */
+};
+
+struct runs {
+	struct runs_config config;
+	struct unixsock sock;
+	struct run *list;
+	int64_t count;
+};
+
+static void
+run_free(struct run *run)
+{
+	struct runs *runs = run->of;
+
+	*run->self = run->next;
+	if (run->next != NULL)
+		run->next->self = run->self;
+	runs->count--;
+	inside_free(run->inside);
+	loop_del(runs->config.loop, run->fd);
+	close(run->fd);
+	free(run);
+}
+
+/* Return who the run ${id} runs as, or -1. */
+static int64_t
+uid_of(struct store *db, int64_t id)
+{
+	struct stmt *q = store_sql(db, UID);
+
+	if (q == NULL)
+		return -1;
+	stmt_int(q, ":run", id);
+	return stmt_value(q, -1);
+}
+
+/* Carry what comes out of ${sockets}, which are taken.  Return 0 or -1. */
+static int
+run_begin(struct run *run, int64_t id, const int sockets[LANE_SOCKETS])
+{
+	const struct runs_config *c = &run->of->config;
+	struct inside_config config = {.proxy = c->proxy,
+	    .loop = c->loop,
+	    .who = {.id = uid_of(c->db, id), .run = id},
+	    .names = (size_t)store_setting(c->db, "run.names"),
+	    .dns = sockets[LANE_NAMES],
+	    .caught = sockets[LANE_CAUGHT]};
+	struct refusal r;
+
+	if (config.who.id >= 0)
+		return (run->inside = inside_new(&config, &r)) != NULL ? 0 : -1;
+	close(config.dns);
+	close(config.caught);
+	return -1;
+}
+
+static void
+on_run(void *ctx, uint32_t events)
+{
+	int64_t id = 0;
+	struct run *run = ctx;
+	int sockets[LANE_SOCKETS], n = lane_take(run->fd, &id, sockets);
+
+	(void)events;
+	if (n == 0)
+		return;
+	if (n == 1 && run->inside == NULL && run_begin(run, id, sockets) == 0)
+		return;
+	if (n == 1 && run->inside != NULL) {
+		close(sockets[LANE_NAMES]);
+		close(sockets[LANE_CAUGHT]);
+	}
+	run_free(run);
+}
+
+/* Whether who connected may hand runs over: the directory lets no other in, and the kernel says so
+ * again. */
+static bool
+is_ours(int fd)
+{
+	struct ucred who;
+	socklen_t len = sizeof(who);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 &&
+	       (who.uid == 0 || who.uid == geteuid());
+}
+
+static void
+on_listener(void *ctx, uint32_t events)
+{
+	struct runs *runs = ctx;
+	int fd = accept4(runs->sock.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct run *run;
+
+	(void)events;
+	if (fd == -1)
+		return;
+	if (!is_ours(fd) || runs->count >= store_setting(runs->config.db, "sandbox.live") ||
+	    (run = calloc(1, sizeof(*run))) == NULL) {
+		close(fd);
+		return;
+	}
+	run->of = runs;
+	run->fd = fd;
+	run->next = runs->list;
+	run->self = &runs->list;
+	if (run->next != NULL)
+		run->next->self = &run->next;
+	runs->list = run;
+	runs->count++;
+	if (loop_add(runs->config.loop, fd, EPOLLIN, on_run, run) != 0)
+		run_free(run);
+}
+
+struct runs *
+runs_new(const struct runs_config *config, struct refusal *r)
+{
+	struct runs *runs = calloc(1, sizeof(*runs));
+	char path[HOME_RUN_MAX + sizeof(LANE_SOCKET) + 1];
+
+	if (runs == NULL) {
+		refusal_set(r, "store.failed", "out of memory");
+		return NULL;
+	}
+	runs->config = *config;
+	snprintf(path, sizeof(path), "%s/%s", config->home->run, LANE_SOCKET);
+	if (unixsock_bind(&runs->sock, path, 0600, r) != 0 ||
+	    unixsock_publish(&runs->sock, BACKLOG, r) != 0) {
+		free(runs);
+		return NULL;
+	}
+	if (loop_add(config->loop, runs->sock.fd, EPOLLIN, on_listener, runs) == 0)
+		return runs;
+	refusal_errno(r, "socket.bind", "cannot listen for runs of added ops");
+	unixsock_close(&runs->sock);
+	free(runs);
+	return NULL;
+}
+
+void
+runs_free(struct runs *runs)
+{
+	if (runs == NULL)
+		return;
+	while (runs->list != NULL)
+		run_free(runs->list);
+	loop_del(runs->config.loop, runs->sock.fd);
+	unixsock_close(&runs->sock);
+	free(runs);
+}
