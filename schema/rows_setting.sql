@@ -166,6 +166,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('session.later_ms', 30000, 'ms', 1, 86400000, 'wait before a session that asked for later (exit 75) is tried again'),
     ('session.queue', 10000, 'rows', 1, 1000000, 'sessions that may wait'),
     ('session.slots', 4, 'rows', 1, 1024, 'sessions that run at once'),
+    ('session.typist_ms', 15000, 'ms', 1000, 600000, 'how long who types from elsewhere keeps the keyboard without a word'),
     ('store.checkpoint_ms', 5000, 'ms', 100, 3600000, 'how often the keeper folds the log into the database'),
     ('store.free_pages', 1024, 'pages', 0, 10000000, 'free pages that the database keeps for what comes next'),
     ('store.tick_ms', 5000, 'ms', 100, 600000, 'slow look at the database, should a bell be missed'),

@@ -218,38 +218,77 @@ remote_login_each(
 	return 0;
 }
 
-int
-remote_ask(const struct remote_login *login, const struct remote_request *request,
-    struct http_answer *answer, struct refusal *r)
-{
+/* A request as it goes out: ${q} points into it. */
+struct letter {
 	char bearer[REMOTE_TOKEN_LEN + 16], url[512];
-	const struct http_field headers[] = {{"Authorization", bearer},
-	    {request->type == NULL ? NULL : "Content-Type", request->type}, {NULL, NULL}};
-	const struct tls_config config = {.pin = login->pin};
-	struct http_request q = {.dial = login->address,
+	struct http_field headers[3];
+	struct http_request q;
+};
+
+static int
+letter_write(struct letter *l, const struct remote_login *login,
+    const struct remote_request *request, struct tls_end *end, struct refusal *r)
+{
+	if ((size_t)snprintf(l->url, sizeof(l->url), "https://%s%s", TLS_BOX_NAME, request->path) >=
+	    sizeof(l->url))
+		return refusal_set(r, "usage.wrong", "this name is too long");
+	snprintf(l->bearer, sizeof(l->bearer), "Bearer %s", login->token);
+	l->headers[0] = (struct http_field){"Authorization", l->bearer};
+	l->headers[1] =
+	    (struct http_field){request->type == NULL ? NULL : "Content-Type", request->type};
+	l->headers[2] = (struct http_field){NULL, NULL};
+	l->q = (struct http_request){.dial = login->address,
+	    .tls = end,
+	    .keep = request->keep,
 	    .method = request->method,
-	    .url = url,
-	    .headers = headers,
+	    .url = l->url,
+	    .headers = l->headers,
 	    .body = request->body,
 	    .body_len = request->len,
 	    .connect_ms = CONNECT_MS,
 	    .head_ms = ANSWER_MS,
-	    .total_ms = request->chunk == NULL ? ANSWER_MS : 0,
-	    .reply_max = request->chunk == NULL ? REPLY_MAX : 0,
+	    .total_ms = request->stream ? 0 : ANSWER_MS,
+	    .reply_max = request->stream ? 0 : REPLY_MAX,
 	    .chunk = request->chunk,
+	    .done = request->done,
 	    .ctx = request->ctx};
-	int rc;
+	return 0;
+}
 
-	if ((size_t)snprintf(url, sizeof(url), "https://%s%s", TLS_BOX_NAME, request->path) >=
-	    sizeof(url))
-		return refusal_set(r, "usage.wrong", "this name is too long");
-	if ((q.tls = tls_client_end(&config, r)) == NULL)
-		return -1;
-	snprintf(bearer, sizeof(bearer), "Bearer %s", login->token);
-	rc = http_ask(&q, answer, r);
-	sodium_memzero(bearer, sizeof(bearer));
-	tls_end_free(q.tls);
+struct tls_end *
+remote_tls(const struct remote_login *login, struct refusal *r)
+{
+	const struct tls_config config = {.pin = login->pin};
+
+	return tls_client_end(&config, r);
+}
+
+int
+remote_ask(const struct remote_login *login, const struct remote_request *request,
+    struct http_answer *answer, struct refusal *r)
+{
+	struct tls_end *end = remote_tls(login, r);
+	struct letter l = {.url = ""};
+	int rc = -1;
+
+	if (end != NULL && letter_write(&l, login, request, end, r) == 0)
+		rc = http_ask(&l.q, answer, r);
+	sodium_memzero(&l, sizeof(l));
+	tls_end_free(end);
 	return rc;
+}
+
+struct http_call *
+remote_start(struct http_client *client, struct tls_end *end, const struct remote_login *login,
+    const struct remote_request *request, struct refusal *r)
+{
+	struct http_call *call = NULL;
+	struct letter l = {.url = ""};
+
+	if (letter_write(&l, login, request, end, r) == 0)
+		call = http_start(client, &l.q, r);
+	sodium_memzero(&l, sizeof(l));
+	return call;
 }
 
 int

@@ -48,9 +48,12 @@ struct remote_request {
 	const void *body;          /* NULL: none */
 	size_t len;
 	const char *type; /* of the body */
+	bool keep;        /* the connection, for the next such request of the same client */
+	bool stream;      /* it takes as long as it takes; else as long as an answer may */
 
-	/* As in http_request, for a stream, which takes as long as it takes; NULL: an answer. */
+	/* As in http_request; NULL: an answer of remote_ask. */
 	int (*chunk)(void *ctx, struct http_call *call, const char *data, size_t len);
+	void (*done)(void *ctx, struct http_call *call, const struct refusal *refusal);
 	void *ctx;
 };
 
@@ -60,6 +63,19 @@ struct remote_request {
  */
 int remote_ask(const struct remote_login *login, const struct remote_request *request,
     struct http_answer *answer, struct refusal *r);
+
+/**
+ * remote_start(client, end, login, request, r):
+ * The same as http_start; ${end}, of remote_tls, outlives the call.
+ */
+struct http_call *remote_start(struct http_client *client, struct tls_end *end,
+    const struct remote_login *login, const struct remote_request *request, struct refusal *r);
+
+/**
+ * remote_tls(login, r):
+ * Return our end of connections to the machine of ${login}, for tls_end_free; or NULL with ${r}.
+ */
+struct tls_end *remote_tls(const struct remote_login *login, struct refusal *r);
 
 /**
  * remote_is_cut(r):

@@ -96,6 +96,19 @@ listen_at(struct cli *cli, const char *where)
 	return 0;
 }
 
+/* The authority that vouches for this machine, for programs that want it as a file. */
+static int
+authority(struct cli *cli)
+{
+	struct cert_blob pem;
+
+	if (cli_open(cli, ROLE_READER) != 0 || tls_authority_pem(cli->db, &pem) != 0)
+		return cli_refuse(cli);
+	fwrite(pem.data, 1, pem.len, stdout);
+	cert_blob_free(&pem);
+	return 0;
+}
+
 /* What the other machine needs, once. */
 static void
 hand_over(struct cli *cli, const char *name, char token[REMOTE_TOKEN_LEN + 1])
@@ -203,6 +216,8 @@ act(struct cli *cli, const struct options *o, int n, char **words)
 		return copies(cli);
 	if (strcmp(what, "listen") == 0 && n <= 2)
 		return listen_at(cli, n == 2 ? words[1] : NULL);
+	if (strcmp(what, "ca") == 0 && n == 1)
+		return authority(cli);
 	if (strcmp(what, "add") == 0 && n == 2 && o->nroots > 0)
 		return add(cli, o, words[1]);
 	if (strcmp(what, "rotate") == 0 && n == 2)
@@ -211,7 +226,7 @@ act(struct cli *cli, const struct options *o, int n, char **words)
 		return end(cli, words[1]);
 	return cli_usage(cli, strcmp(what, "add") == 0
 				  ? "name the credential, and with --root where it may work"
-				  : "say ls, listen, add, rotate, revoke, tries or copies");
+				  : "say ls, listen, ca, add, rotate, revoke, tries or copies");
 }
 
 /*
@@ -219,6 +234,7 @@ act(struct cli *cli, const struct options *o, int n, char **words)
  *
  * usage: bastion remote [ls] [--all] [--json]
  *        bastion remote listen [IP:PORT | *:PORT | off] [--json]
+ *        bastion remote ca
  *        bastion remote add NAME --root DIR... [--verbs LIST] [--expires 30d] [--json]
  *        bastion remote rotate NAME [--expires 30d] [--json]
  *        bastion remote revoke NAME
@@ -227,12 +243,13 @@ act(struct cli *cli, const struct options *o, int n, char **words)
  *
  * Say who may run sessions here from another machine. Nobody is heard until listen names a place,
  * under TLS; the certificate is one of this machine's own authority, whose pin the other side
- * keeps. add writes a secret to standard output, once; only a keyed digest is kept. Sessions run as
- * the user who made the credential, in its folders or beneath. LIST is run,list,attach,send,cancel
- * unless said: run starts workers, with words that are no options; command starts anything; bundle
- * copies repositories here (bastion session run --repo), and copies lists those. revoke and rotate
- * end every open connection of the credential at once. Wrong secrets are told late, and hold their
- * address for ever longer (settings remote.*); tries lists them.
+ * keeps; ca writes it as a file for other programs. add writes a secret to standard output, once;
+ * only a keyed digest is kept. Sessions run as the user who made the credential, in its folders or
+ * beneath. LIST is run,list,attach,send,cancel unless said: run starts workers, with words that are
+ * no options; command starts anything; bundle copies repositories here (bastion session run
+ * --repo), and copies lists those. revoke and rotate end every open connection of the credential at
+ * once. Wrong secrets are told late, and hold their address for ever longer (settings remote.*);
+ * tries lists them.
  */
 int
 verb_remote(struct cli *cli, int argc, char **argv)

@@ -450,9 +450,10 @@ elsewhere(
  * none loses a line that is kept (setting session.history). Ctrl-C leaves it, and Ctrl-] where it
  * has a terminal; it goes on. One person at a time types to it; send does from a script, or
  * standard input, --end ends its input. attach ends with the program's own exit code. A cast plays
- * in asciinema. With --remote all of it happens on a machine of bastion remote login; where the way
- * is cut, following goes on with the next line once there is one again. --repo copies what is
- * committed in a git work tree of this machine into the folder --cwd there, under the same name,
+ * in asciinema. With --remote all of it happens on a machine of bastion remote login, typing too;
+ * where the way is cut, it goes on with the next line and the next key once there is one again.
+ * --repo copies what is committed in a git work tree of this machine into the folder --cwd there,
+ * under the same name,
  * in place of the last copy and all that was changed in it, and runs in that.
  */
 int

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <fcntl.h>
+#include <pty.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -171,6 +172,20 @@ pid_t
 netns_fork(void)
 {
 	pid_t pid = fork();
+
+	if (pid != 0)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (setns(theirs, CLONE_NEWNET) != 0)
+		_exit(1);
+	return 0;
+}
+
+pid_t
+netns_terminal(int *fd, unsigned short rows, unsigned short cols)
+{
+	struct winsize size = {.ws_row = rows, .ws_col = cols};
+	pid_t pid = forkpty(fd, NULL, NULL, &size);
 
 	if (pid != 0)
 		return pid;

@@ -41,6 +41,12 @@ int netns_run(const char *const *words);
 pid_t netns_fork(void);
 
 /**
+ * netns_terminal(fd, rows, cols):
+ * The same, with the child on a terminal of its own, whose other end is ${*fd}.
+ */
+pid_t netns_terminal(int *fd, unsigned short rows, unsigned short cols);
+
+/**
  * netns_hold(void):
  * For networks of more places than two.  Return the pid of a process that keeps a new, empty
  * network namespace until it is killed or this process ends; or -1 where this machine has none for

@@ -22,6 +22,15 @@ static const char SEND[] =
     "INSERT INTO session_input (session_id, seq, kind, data, at)"
     " SELECT id, coalesce((SELECT max(seq) FROM session_input WHERE session_id = :id), input_seq) + 1,"
     "        :kind, :data, now_ms() FROM session WHERE id = :id";
+/* What it typed so far is known of whoever keeps the keyboard, and taken from whoever comes. */
+static const char SIT[] =
+    "INSERT INTO session_typist (session_id, typist, who, n, until_at) VALUES (:id, :typist, acting(), :n,"
+    "  now_ms() + (SELECT value FROM setting WHERE name = 'session.typist_ms'))"
+    " ON CONFLICT (session_id) DO UPDATE SET typist = excluded.typist, who = excluded.who,"
+    "  n = iif(typist = excluded.typist, n, excluded.n), until_at = excluded.until_at RETURNING n";
+static const char TYPED[] = "UPDATE session_typist SET n = :n WHERE session_id = :id";
+static const char LEAVE[] =
+    "DELETE FROM session_typist WHERE session_id = :id AND typist = :typist AND who = acting()";
 
 int64_t
 session_new(struct store *db, const struct session_ask *ask)
@@ -57,6 +66,43 @@ session_send(struct store *db, int64_t id, const char *kind, const void *data, s
 	stmt_text(q, ":kind", kind);
 	stmt_blob(q, ":data", data, len);
 	return stmt_run_one(q);
+}
+
+int
+session_type(struct store *db, int64_t id, const char *typist, int64_t n, const char *kind,
+    const void *data, size_t len)
+{
+	struct stmt *q;
+	int64_t typed;
+
+	if ((q = store_sql(db, SIT)) == NULL)
+		return -1;
+	stmt_int(q, ":id", id);
+	stmt_text(q, ":typist", typist);
+	stmt_int(q, ":n", kind == NULL ? n : n - 1);
+	if (stmt_step(q) != 1)
+		return -1;
+	typed = stmt_get_int(q, 0);
+	stmt_done(q);
+	if (kind == NULL || typed == n)
+		return 0;
+	if ((q = store_sql(db, TYPED)) == NULL)
+		return -1;
+	stmt_int(q, ":id", id);
+	stmt_int(q, ":n", n);
+	return stmt_run_one(q) == 0 ? session_send(db, id, kind, data, len) : -1;
+}
+
+int
+session_leave(struct store *db, int64_t id, const char *typist)
+{
+	struct stmt *q;
+
+	if ((q = store_sql(db, LEAVE)) == NULL)
+		return -1;
+	stmt_int(q, ":id", id);
+	stmt_text(q, ":typist", typist);
+	return stmt_run(q);
 }
 
 int

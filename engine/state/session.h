@@ -38,6 +38,24 @@ int64_t session_new(struct store *db, const struct session_ask *ask);
 int session_send(struct store *db, int64_t id, const char *kind, const void *data, size_t len);
 
 /**
+ * session_type(db, id, typist, n, kind, data, len):
+ * In the transaction that is open: whoever calls itself ${typist} (32 hex digits) has the keyboard
+ * of the session ${id} from now on, for the setting session.typist_ms, and types its piece number
+ * ${n}, as session_send; one that was taken before is not taken again.  With ${kind} NULL it only
+ * keeps the keyboard, and has typed up to ${n}.  Return 0, or -1 with the refusal of
+ * schema/session_typist.sql.
+ */
+int session_type(struct store *db, int64_t id, const char *typist, int64_t n, const char *kind,
+    const void *data, size_t len);
+
+/**
+ * session_leave(db, id, typist):
+ * In the transaction that is open: ${typist} gives the keyboard of the session ${id} back, if it
+ * has it.  Return 0 or -1.
+ */
+int session_leave(struct store *db, int64_t id, const char *typist);
+
+/**
  * session_cancel(db, id):
  * In the transaction that is open: ask for the end of the session ${id}.  One that is over, or
  * whose end was asked for, stays as it is.  Return 0 or -1.

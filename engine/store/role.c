@@ -68,6 +68,7 @@ static const struct {
     {"session", DEL, BIT(ROLE_PERSON)},
     {"session", UPD, BIT(ROLE_PERSON) | BIT(ROLE_NET) | BIT(ROLE_WORKER)},
     {"session_input", INS, BIT(ROLE_PERSON) | BIT(ROLE_NET)},
+    {"session_typist", INS | UPD | DEL, BIT(ROLE_NET)},
     {"session_output", INS | DEL, BIT(ROLE_WORKER)},
     {"attempt", INS | UPD, BIT(ROLE_WORKER)},
     {"schedule", INS | DEL, BIT(ROLE_PERSON)},

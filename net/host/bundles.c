@@ -7,6 +7,7 @@
 
 #include "engine/state/bundle.h"
 #include "net/host/bundles.h"
+#include "net/host/change.h"
 #include "net/host/remote_port.h"
 #include "net/http/json.h"
 
@@ -25,27 +26,6 @@ static const char SHOW[] =
     " 'path', iif(folder = '/', '', folder) || '/' || name, 'generation', generation,"
     " 'session', session, 'message', message)"
     " FROM remote_bundles WHERE id = :id AND credential_id = :credential";
-
-/* A change on its way into its row. */
-struct change {
-	struct commit_job job; /* first */
-	struct net *net;
-	struct http_exchange *x; /* NULL: whoever asked has gone */
-	struct calls_who who;
-	int64_t id, at;
-	size_t len;
-	char body[];
-};
-
-static int
-refuse(struct net *net, struct http_exchange *x, const char *code, const char *why)
-{
-	struct refusal r;
-
-	refusal_set(&r, code, "%s", why);
-	net_refuse(net, x, &r, NULL);
-	return 0;
-}
 
 /* The digits ${text}, or -1. */
 static int64_t
@@ -76,7 +56,7 @@ show(struct net *net, struct http_exchange *x, int64_t credential, int64_t id)
 			return 0;
 		}
 		if (n == 0)
-			return refuse(net, x, "bundle.unknown",
+			return change_refuse(net, x, "bundle.unknown",
 			    "this credential copies nothing of this number");
 	}
 	net_refuse(net, x, store_refusal(net->env->db), NULL);
@@ -84,47 +64,9 @@ show(struct net *net, struct http_exchange *x, int64_t credential, int64_t id)
 }
 
 static void
-change_gone(void *ctx)
+answer(struct change *c)
 {
-	struct change *c = ctx;
-
-	c->x = NULL;
-}
-
-static void
-change_done(struct commit_job *job)
-{
-	struct change *c = (struct change *)job;
-
-	if (c->x != NULL && job->result != 0)
-		net_refuse(c->net, c->x, &job->refusal, NULL);
-	else if (c->x != NULL)
-		show(c->net, c->x, c->who.remote, c->id);
-	free(c);
-}
-
-static int
-change_submit(struct net *net, struct http_exchange *x, int64_t id, int64_t at, const char *body,
-    size_t len, int (*run)(struct store *db, struct commit_job *job))
-{
-	struct calls_who who;
-	struct change *c;
-
-	if (remote_asks(net, x, &who) != 0)
-		return 0;
-	if ((c = malloc(sizeof(*c) + len)) == NULL)
-		return refuse(net, x, "store.failed", "out of memory");
-	*c = (struct change){.job = {.run = run, .done = change_done},
-	    .net = net,
-	    .x = x,
-	    .who = who,
-	    .id = id,
-	    .at = at,
-	    .len = len};
-	memcpy(c->body, body, len);
-	http_on_close(x, change_gone, c);
-	committer_submit(net->committer, &c->job);
-	return 0;
+	show(c->net, c->x, c->who.remote, c->id);
 }
 
 /* Where this program is: what a copy runs is the same. */
@@ -185,6 +127,7 @@ int
 bundles_new(struct http_exchange *x, void *ctx)
 {
 	struct net *net = ctx;
+	struct change *c;
 	struct stmt *q;
 	size_t len;
 	const char *body = http_body_json(x, &len);
@@ -197,9 +140,12 @@ bundles_new(struct http_exchange *x, void *ctx)
 	}
 	stmt_text_n(q, ":body", body, len);
 	if (stmt_value(q, 0) != 1)
-		return refuse(net, x, "op.args",
+		return change_refuse(net, x, "op.args",
 		    "an ask is {\"name\":text,\"cwd\":\"/…\",\"size\":n,\"sha256\":hex}");
-	return change_submit(net, x, 0, 0, body, len, new_run);
+	if ((c = change_new(net, x, body, len)) == NULL)
+		return 0;
+	c->answer = answer;
+	return change_submit(c, new_run);
 }
 
 int
@@ -218,10 +164,16 @@ bundles_take(struct http_exchange *x, void *ctx)
 {
 	int64_t id = number(http_param(x, "id")), at = number(http_query(x, "at"));
 	struct net *net = ctx;
+	struct change *c;
 	size_t len;
 	const char *body = http_body(x, &len);
 
 	if (at < 0 || len == 0)
-		return refuse(net, x, "usage.wrong", "?at=N, and the bytes from N on");
-	return change_submit(net, x, id, at, body, len, take_run);
+		return change_refuse(net, x, "usage.wrong", "?at=N, and the bytes from N on");
+	if ((c = change_new(net, x, body, len)) == NULL)
+		return 0;
+	c->answer = answer;
+	c->id = id;
+	c->at = at;
+	return change_submit(c, take_run);
 }

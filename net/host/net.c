@@ -22,6 +22,7 @@
 #include "net/host/remote_port.h"
 #include "net/host/renew.h"
 #include "net/host/sessions.h"
+#include "net/host/typing.h"
 #include "net/host/watch.h"
 
 static int control_status(struct http_exchange *x, void *ctx);
@@ -80,6 +81,8 @@ const struct http_route net_routes[] = {
 	"what it said and says, from the beginning or behind a row"},
     {"POST", "/v1/sessions/{name}/input", SURFACE_CONTROL | SURFACE_REMOTE, SESSIONS_INPUT,
 	sessions_input, "send to a session"},
+    {"POST", "/v1/sessions/{name}/keys", SURFACE_CONTROL | SURFACE_REMOTE, SESSIONS_INPUT,
+	typing_keys, "type to a session, one at a time"},
     {"POST", "/v1/bundles", SURFACE_REMOTE, BUNDLES_BODY_MAX, bundles_new,
 	"begin to copy a repository here, or go on with it"},
     {"GET", "/v1/bundles/{id}", SURFACE_REMOTE, 0, bundles_show,

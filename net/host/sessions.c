@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "engine/state/session.h"
+#include "net/host/change.h"
 #include "net/host/remote_port.h"
 #include "net/host/sessions.h"
 #include "net/host/watch.h"
@@ -71,78 +72,8 @@ static const char ENDED[] =
 
 static const struct watch_rows OUTPUT = {FRAMES, ENDED};
 
-/* A change on its way into its row. */
-struct change {
-	struct commit_job job; /* first */
-	struct net *net;
-	struct http_exchange *x; /* NULL: whoever asked has gone */
-	struct calls_who who;
-	int64_t id;
-	bool end;
-	size_t len;
-	char body[];
-};
-
-static int
-refuse(struct net *net, struct http_exchange *x, const char *code, const char *why)
-{
-	struct refusal r;
-
-	refusal_set(&r, code, "%s", why);
-	net_refuse(net, x, &r, NULL);
-	return 0;
-}
-
-static void
-change_gone(void *ctx)
-{
-	struct change *c = ctx;
-
-	c->x = NULL;
-}
-
-static void
-change_done(struct commit_job *job)
-{
-	struct change *c = (struct change *)job;
-
-	if (c->x != NULL && job->result != 0)
-		net_refuse(c->net, c->x, &job->refusal, NULL);
-	else if (c->x != NULL)
-		http_reply(c->x, 202, NULL, NULL, NULL, 0);
-	explicit_bzero(c->body, c->len); /* input may be a secret */
-	free(c);
-}
-
-static int
-change_submit(struct net *net, struct http_exchange *x, int64_t id, bool end, const char *body,
-    size_t len, int (*run)(struct store *db, struct commit_job *job),
-    void (*done)(struct commit_job *job))
-{
-	struct calls_who who;
-	struct change *c;
-
-	if (remote_asks(net, x, &who) != 0)
-		return 0;
-	if ((c = malloc(sizeof(*c) + len)) == NULL)
-		return refuse(net, x, "store.failed", "out of memory");
-	*c = (struct change){.job = {.run = run, .done = done},
-	    .net = net,
-	    .x = x,
-	    .who = who,
-	    .id = id,
-	    .end = end,
-	    .len = len};
-	if (len > 0)
-		memcpy(c->body, body, len);
-	http_on_close(x, change_gone, c);
-	committer_submit(net->committer, &c->job);
-	return 0;
-}
-
-/* Return the id of the session that ${x} names, for ${verb}; or 0, with ${x} answered. */
-static int64_t
-named(struct net *net, struct http_exchange *x, const char *verb)
+int64_t
+sessions_named(struct net *net, struct http_exchange *x, const char *verb)
 {
 	struct stmt *q;
 	int64_t id = 0;
@@ -152,7 +83,7 @@ named(struct net *net, struct http_exchange *x, const char *verb)
 		id = stmt_value(q, 0);
 	}
 	if (id <= 0)
-		refuse(net, x, "session.unknown", "there is no session of this name");
+		change_refuse(net, x, "session.unknown", "there is no session of this name");
 	return id <= 0 || remote_may(net, x, id, verb) != 0 ? 0 : id;
 }
 
@@ -192,19 +123,13 @@ new_run(struct store *db, struct commit_job *job)
 }
 
 static void
-new_done(struct commit_job *job)
+new_answer(struct change *c)
 {
-	struct change *c = (struct change *)job;
 	struct stmt *q;
 
-	if (c->x != NULL && job->result != 0) {
-		net_refuse(c->net, c->x, &job->refusal, NULL);
-	} else if (c->x != NULL) {
-		if ((q = store_sql(c->net->env->db, MADE)) != NULL)
-			stmt_int(q, ":id", c->id);
-		net_answer(c->net, c->x, q);
-	}
-	free(c);
+	if ((q = store_sql(c->net->env->db, MADE)) != NULL)
+		stmt_int(q, ":id", c->id);
+	net_answer(c->net, c->x, q);
 }
 
 int
@@ -212,12 +137,14 @@ sessions_new(struct http_exchange *x, void *ctx)
 {
 	struct net *net = ctx;
 	struct refusal r;
+	struct change *c;
 	struct stmt *q;
 	size_t len;
 	const char *body = http_body(x, &len);
 
 	if (net->env->home->role == HOME_HOST)
-		return refuse(net, x, "session.offline", "a Host runs no sessions: ask its boxes");
+		return change_refuse(
+		    net, x, "session.offline", "a Host runs no sessions: ask its boxes");
 	if (http_json_check(body, len, (unsigned)store_setting(net->env->db, "http.depth"), &r) !=
 	    0) {
 		net_refuse(net, x, &r, NULL);
@@ -229,10 +156,13 @@ sessions_new(struct http_exchange *x, void *ctx)
 	}
 	stmt_text_n(q, ":body", body, len);
 	if (stmt_value(q, 0) != 1)
-		return refuse(net, x, "op.args",
+		return change_refuse(net, x, "op.args",
 		    "an ask is {\"name\":text,\"worker\":text,\"argv\":[text…],\"cwd\":\"/…\","
 		    "\"terminal\":bool,\"input\":bool,\"attempts\":n}");
-	return change_submit(net, x, 0, false, body, len, new_run, new_done);
+	if ((c = change_new(net, x, body, len)) == NULL)
+		return 0;
+	c->answer = new_answer;
+	return change_submit(c, new_run);
 }
 
 int
@@ -256,7 +186,7 @@ sessions_show(struct http_exchange *x, void *ctx)
 	struct stmt *q;
 	int64_t id;
 
-	if ((id = named(net, x, "list")) == 0)
+	if ((id = sessions_named(net, x, "list")) == 0)
 		return 0;
 	if ((q = store_sql(net->env->db, SHOW)) != NULL)
 		stmt_int(q, ":id", id);
@@ -303,13 +233,13 @@ sessions_output(struct http_exchange *x, void *ctx)
 	int64_t known = number(x, "id", 0);
 
 	if (seq < 0 || most < 0 || known < 0)
-		return refuse(net, x, "usage.wrong", "after, most and id are digits");
+		return change_refuse(net, x, "usage.wrong", "after, most and id are digits");
 	if (asks_elsewhere(net, x))
-		return refuse(net, x, "session.unknown", "this daemon serves another database");
-	if ((id = named(net, x, "attach")) == 0)
+		return change_refuse(net, x, "session.unknown", "this daemon serves another database");
+	if ((id = sessions_named(net, x, "attach")) == 0)
 		return 0;
 	if (known != 0 && known != id)
-		return refuse(net, x, "session.unknown",
+		return change_refuse(net, x, "session.unknown",
 		    "the session that had this name is gone, and another has it");
 	if (most > 0)
 		watch_some(net, x, &OUTPUT, id, seq, most);
@@ -326,7 +256,7 @@ input_run(struct store *db, struct commit_job *job)
 	calls_act_as(db, c->net, &c->who);
 	if (c->len > 0 && session_send(db, c->id, "data", c->body, c->len) != 0)
 		return -1;
-	return c->end ? session_send(db, c->id, "end", "", 0) : 0;
+	return c->kind != NULL ? session_send(db, c->id, c->kind, "", 0) : 0;
 }
 
 static int
@@ -343,24 +273,31 @@ sessions_input(struct http_exchange *x, void *ctx)
 {
 	const char *end = http_query(x, "end");
 	struct net *net = ctx;
+	struct change *c;
 	size_t len;
 	const char *body = http_body(x, &len);
 	int64_t id;
 
 	if (end != NULL && strcmp(end, "1") != 0)
-		return refuse(net, x, "usage.wrong", "?end=1, or nothing");
-	if ((id = named(net, x, "send")) == 0)
+		return change_refuse(net, x, "usage.wrong", "?end=1, or nothing");
+	if ((id = sessions_named(net, x, "send")) == 0 ||
+	    (c = change_new(net, x, body, len)) == NULL)
 		return 0;
-	return change_submit(net, x, id, end != NULL, body, len, input_run, change_done);
+	c->id = id;
+	c->kind = end == NULL ? NULL : "end";
+	return change_submit(c, input_run);
 }
 
 int
 sessions_cancel(struct http_exchange *x, void *ctx)
 {
 	struct net *net = ctx;
+	struct change *c;
 	int64_t id;
 
-	if ((id = named(net, x, "cancel")) == 0)
+	if ((id = sessions_named(net, x, "cancel")) == 0 ||
+	    (c = change_new(net, x, NULL, 0)) == NULL)
 		return 0;
-	return change_submit(net, x, id, false, NULL, 0, cancel_run, change_done);
+	c->id = id;
+	return change_submit(c, cancel_run);
 }

@@ -13,6 +13,13 @@
 #define SESSION_FILE_MAX 40
 
 /**
+ * sessions_named(net, x, verb):
+ * Return the id of the session that ${x} names in its path, where whoever asks may do ${verb} with
+ * it; or 0, with ${x} answered.
+ */
+int64_t sessions_named(struct net *net, struct http_exchange *x, const char *verb);
+
+/**
  * sessions_new(x, net):
  * POST /v1/sessions: queue {"name","worker","argv":[…],"cwd","terminal","input","attempts"}, as the
  * user at the other end of the socket.  Answered with {"id","name"} when the row is durable.

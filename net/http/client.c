@@ -449,7 +449,8 @@ set_body(struct http_call *call)
 	return r;
 }
 
-/* A connection that serves this call alone, and whom to ask about its other end. */
+/* A connection that serves this call alone, but where it may be kept; and whom to ask about its
+ * other end. */
 static int
 set_connection(struct http_call *call)
 {
@@ -460,8 +461,8 @@ set_connection(struct http_call *call)
 
 	if (q->socket_path == NULL && q->tls == NULL)
 		return 0;
-	r |= curl->easy_setopt(e, CURLOPT_FRESH_CONNECT, 1L);
-	r |= curl->easy_setopt(e, CURLOPT_FORBID_REUSE, 1L);
+	r |= curl->easy_setopt(e, CURLOPT_FRESH_CONNECT, q->keep ? 0L : 1L);
+	r |= curl->easy_setopt(e, CURLOPT_FORBID_REUSE, q->keep ? 0L : 1L);
 	if (q->socket_path != NULL)
 		r |= curl->easy_setopt(e, CURLOPT_UNIX_SOCKET_PATH, q->socket_path);
 	if (q->verify != NULL) {

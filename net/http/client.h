@@ -34,8 +34,10 @@ struct http_request {
 	const char *dial;           /* "address:port" to dial instead; the URL names whom we mean */
 	struct tls_end *tls;        /* for https: whom to trust, and who we are; outlives the call.
 				     * NULL: the system's authorities, and nobody */
-	const char *method;         /* NULL: connect, and no more: see http_call_socket */
-	const char *url;            /* "http://bastion/v1/ops" for a socket */
+	bool keep; /* under TLS: on the connection of an earlier call with keep, if it is there
+		    * still.  All of a client's calls with keep have one dial and one tls. */
+	const char *method;               /* NULL: connect, and no more: see http_call_socket */
+	const char *url;                  /* "http://bastion/v1/ops" for a socket */
 	const struct http_field *headers; /* ends with a NULL name; may be NULL */
 	const void *body;
 	size_t body_len;
@@ -85,8 +87,8 @@ void http_client_free(struct http_client *client);
  * or file of the user is heeded.  Callbacks come from the loop, never from inside this call.
  * Failures are http.unreachable, http.timeout (connecting includes the handshake), tls.handshake,
  * tls.untrusted, http.too_large, http.aborted (chunk gave up), http.protocol, or what verify set.
- * Under TLS each call has a connection and a handshake of its own.  Return the call, or NULL with
- * ${refusal} http.memory.
+ * Under TLS each call without keep has a connection and a handshake of its own.  Return the call,
+ * or NULL with ${refusal} http.memory.
  */
 struct http_call *http_start(
     struct http_client *client, const struct http_request *request, struct refusal *refusal);

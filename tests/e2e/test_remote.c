@@ -10,8 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "tests/driver.h"
@@ -30,19 +32,73 @@ static char work[96], pin[65], *program;
 	}                                                               \
 	(void)(where)
 
-/* Start ${command} at the other end of the cable, as a user with a state of their own. */
-static pid_t
-there(const char *command)
+/* Become ${command}, of a user with a state of their own. */
+static void
+become(const char *command)
 {
 	char script[2048];
-	pid_t pid;
 
 	snprintf(script, sizeof(script), "export BASTION_STATE=%s/client BASTION=%s; cd %s; %s",
 	    d.dir, program, d.dir, command);
-	if ((pid = netns_fork()) != 0)
-		return pid;
 	execl("/bin/sh", "sh", "-c", script, NULL);
 	_exit(127);
+}
+
+/* Start ${command} at the other end of the cable. */
+static pid_t
+there(const char *command)
+{
+	pid_t pid;
+
+	if ((pid = netns_fork()) == 0)
+		become(command);
+	return pid;
+}
+
+/* The same, on a terminal of 30 rows and 100 columns. */
+static void
+talk_there(struct program_talk *t, const char *command)
+{
+	t->len = 0;
+	if ((t->pid = netns_terminal(&t->fd, 30, 100)) == 0)
+		become(command);
+	assert_int_not_equal(t->pid, -1);
+}
+
+/* Whether a terminal is what a shell left there: lines are edited, and typing is seen. */
+static bool
+is_cooked(int fd)
+{
+	struct termios t;
+
+	return tcgetattr(fd, &t) == 0 &&
+	       (t.c_lflag & (ICANON | ECHO | ISIG)) == (ICANON | ECHO | ISIG) &&
+	       (t.c_oflag & OPOST) != 0;
+}
+
+/* Begin a session with a terminal, which says what it is told. */
+static void
+begin_talkative(const char *name)
+{
+	char script[512];
+
+	snprintf(script, sizeof(script),
+	    "while read -r l; do case $l in size) stty size;; bye) exit 5;; *) echo \"got:$l;\";; esac; done");
+	driver_does(&said, NULL, "session", "run", "--terminal", "--cwd", work, "--name", name,
+	    "--detach", "--", "sh", "-c", script, NULL);
+	driver_until(
+	    &d, DRIVER_BOX, 1, "SELECT state = 'running' FROM session WHERE name = '%s'", name);
+}
+
+/* How often a session said ${what}. */
+static int64_t
+times_said(const char *name, const char *what)
+{
+	return driver_value(&d, DRIVER_BOX,
+	    "SELECT (length(t) - length(replace(t, '%s', ''))) / length('%s') FROM (SELECT"
+	    "  group_concat(CAST(data AS TEXT), '') AS t FROM session_output WHERE session_id ="
+	    "  (SELECT id FROM session WHERE name = '%s'))",
+	    what, what, name);
 }
 
 static int
@@ -213,6 +269,151 @@ cut_and_started_again(void **state)
 	free(again);
 }
 
+/* A terminal over there is typed to from here: one at a time types, others look on, whoever leaves
+ * gives the keyboard back, and the terminal here is what it was. */
+static void
+typed_to_from_afar(void **state)
+{
+	static struct program_talk one, two, local;
+	static const char *const here[] = {"session", "attach", "t", NULL};
+	struct winsize size = {.ws_row = 40, .ws_col = 120};
+
+	NEED(state);
+	begin_talkative("t");
+	talk_there(&one, "exec $BASTION session attach t --remote vm");
+	program_expect(&one, "");
+	driver_until(&d, DRIVER_BOX, 1, "SELECT count(*) FROM session_typist WHERE n = 1");
+	program_type(&one, "size\r");
+	program_expect(&one, "30 100");
+	program_type(&one, "hello\r");
+	program_expect(&one, "got:hello;");
+	assert_false(is_cooked(one.fd));
+	assert_int_equal(ioctl(one.fd, TIOCSWINSZ, &size), 0);
+	driver_until(&d, DRIVER_BOX, 0, "SELECT count(*) FROM session_input");
+	driver_until(&d, DRIVER_BOX, 1, "SELECT n >= 4 FROM session_typist");
+	program_type(&one, "size\r");
+	program_expect(&one, "40 120");
+	/* Another from afar, and a person at the machine. */
+	talk_there(&two, "exec $BASTION session attach t --remote vm");
+	program_expect(&two, "you look on [session.typed]");
+	program_talk(&local, NULL, here);
+	program_expect(&local, "somebody else types to it: you look on");
+	program_type(&one, "seen\r");
+	program_expect(&two, "got:seen;");
+	program_expect(&local, "got:seen;");
+	assert_true(is_cooked(two.fd));
+	kill(local.pid, SIGTERM);
+	program_over(&local);
+	/* It is given back at once. */
+	program_type(&one, "last\x1d");
+	program_expect(&one, "t goes on");
+	assert_true(is_cooked(one.fd));
+	assert_int_equal(program_over(&one), 0);
+	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM session_typist"), 0);
+	talk_there(&one, "exec $BASTION session attach t -n 1 --remote vm");
+	driver_until(&d, DRIVER_BOX, 1, "SELECT count(*) FROM session_typist WHERE n = 1");
+	program_type(&one, " of all\r");
+	program_expect(&one, "got:last of all;");
+	/* A signal leaves it as it was, too. */
+	kill(one.pid, SIGTERM);
+	program_expect(&one, "t goes on");
+	assert_true(is_cooked(one.fd));
+	assert_int_equal(program_over(&one), 0);
+	kill(two.pid, SIGINT);
+	program_over(&two);
+	talk_there(&one, "exec $BASTION session attach t --remote vm");
+	driver_until(&d, DRIVER_BOX, 1, "SELECT count(*) FROM session_typist WHERE n = 1");
+	program_type(&one, "bye\r");
+	program_expect(&one, "t on vm is failed");
+	assert_true(is_cooked(one.fd));
+	assert_int_equal(program_over(&one), 5);
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT count(*) FROM audit WHERE entity = 'session_typist'"),
+	    3);
+}
+
+/* RF-45: What is typed while the way is cut, and what serves is started again, arrives once; when
+ * the session ends with its daemon, the terminal is what it was, and another is typed to. */
+static void
+typed_over_a_cut(void **state)
+{
+	static struct program_talk t;
+	char command[256];
+
+	NEED(state);
+	begin_talkative("c");
+	talk_there(&t, "exec $BASTION session attach c --remote vm");
+	driver_until(&d, DRIVER_BOX, 1, "SELECT count(*) FROM session_typist WHERE n = 1");
+	program_type(&t, "before\r");
+	program_expect(&t, "got:before;");
+	cable("down");
+	program_type(&t, "blind\r");
+	kill(driver_actor(&d, DRIVER_BOX, "net"), SIGKILL);
+	cable("up");
+	program_expect(&t, "got:blind;");
+	program_type(&t, "after\r");
+	program_expect(&t, "got:after;");
+	assert_int_equal(times_said("c", "got:blind;"), 1);
+	assert_int_equal(times_said("c", "got:before;"), 1);
+	driver_end(&d, DRIVER_BOX, SIGTERM);
+	driver_serve(&d, DRIVER_BOX);
+	program_expect(&t, "c on vm is failed");
+	assert_true(is_cooked(t.fd));
+	assert_int_not_equal(program_over(&t), 0);
+	snprintf(command, sizeof(command),
+	    "exec $BASTION session run --remote vm --cwd %s --terminal -- sh -c 'read l; echo got:$l'",
+	    work);
+	talk_there(&t, command);
+	driver_until(&d, DRIVER_BOX, 1, "SELECT count(*) FROM session_typist WHERE n = 1");
+	program_type(&t, "anew\r");
+	program_expect(&t, "got:anew");
+	assert_int_equal(program_over(&t), 0);
+}
+
+/* A credential that may look may not type, and is told so; with its end what it shows ends. */
+static void
+looks_and_may_not_type(void **state)
+{
+	static struct program_talk t;
+	char command[512];
+
+	NEED(state);
+	begin_talkative("l");
+	driver_does(
+	    &said, NULL, "remote", "add", "looker", "--root", work, "--verbs", "attach", NULL);
+	snprintf(command, sizeof(command),
+	    "sed 's/^token .*/token %.85s/' client/remotes/vm >client/remotes/look;"
+	    " chmod 600 client/remotes/look; exec $BASTION session attach l --remote look",
+	    said.out);
+	talk_there(&t, command);
+	program_expect(&t, "this credential does not allow that: you look on [remote.verb]");
+	assert_true(is_cooked(t.fd));
+	driver_does(&said, NULL, "session", "send", "l", "hello", NULL);
+	program_expect(&t, "got:hello;");
+	driver_does(&said, NULL, "remote", "revoke", "looker", NULL);
+	program_expect(&t, "[remote.token]");
+	assert_int_equal(program_over(&t), 126);
+	/* Who types is cut off as well, in the middle of it. */
+	driver_does(
+	    &said, NULL, "remote", "add", "typist", "--root", work, "--verbs", "attach,send", NULL);
+	snprintf(command, sizeof(command),
+	    "sed 's/^token .*/token %.85s/' client/remotes/vm >client/remotes/look;"
+	    " exec $BASTION session attach l --remote look",
+	    said.out);
+	talk_there(&t, command);
+	driver_until(&d, DRIVER_BOX, 1, "SELECT count(*) FROM session_typist WHERE n = 1");
+	program_type(&t, "mine\r");
+	program_expect(&t, "got:mine;");
+	driver_does(&said, NULL, "remote", "revoke", "typist", NULL);
+	program_type(&t, "no more\r");
+	program_expect(&t, "[remote.token]");
+	assert_true(is_cooked(t.fd));
+	assert_int_equal(program_over(&t), 126);
+	assert_int_equal(times_said("l", "no more"), 0);
+	driver_does(&said, NULL, "session", "cancel", "l", NULL);
+	assert_int_equal(over(there("rm client/remotes/look")), 0);
+}
+
 /* BU-02, BU-07, BU-08: a work tree is copied, and what runs there finds it; what is none is said
  * before anybody is dialled, and a second copy has what was committed since. */
 static void
@@ -323,8 +524,75 @@ a_login_is_ones_own(void **state)
 	assert_true(holds("none.err", "[remote.login]"));
 }
 
-/* RC-01, RB-04, RF-57: another authority, a wrong secret, and nobody there are different things,
- * and nothing is kept of either. */
+/* RA-02, RA-04, RA-05, RA-06, RC-02, BU-05, BU-06: the secret comes from standard input, or from
+ * the file that is named, byte for byte, from where one stands, without the space around it; the
+ * authority from a file with one certificate of one. What is kept is whole and needs neither file;
+ * what is not whole is not believed. */
+static void
+a_login_from_files(void **state)
+{
+	static const struct {
+		const char *login; /* behind the name and the place */
+		int code;
+		const char *says;
+	} wrong[] = {{"--ca ../ca.pem --secret-file secret </dev/null", 2, "[usage.wrong]"},
+	    {"--ca ../ca.pem --secret-file blank </dev/null", 2, "[remote.secret]"},
+	    {"--ca ../ca.pem --secret-file two </dev/null", 2, "[remote.secret]"},
+	    {"--ca ../ca.pem </dev/null", 2, "[remote.secret]"},
+	    {"--ca blank --secret-file 'secret ' </dev/null", 2, "[cert.form]"},
+	    {"--ca 'secret ' --secret-file 'secret ' </dev/null", 2, "[cert.form]"},
+	    {"--ca twice --secret-file 'secret ' </dev/null", 2, "[cert.form]"},
+	    {"--ca none --secret-file 'secret ' </dev/null", 2, "[usage.wrong]"},
+	    {"--ca ../ca.pem --ca-pin 00 --secret-file 'secret ' </dev/null", 2, "--ca"},
+	    {"--secret-file 'secret ' </dev/null", 2, "--ca"}};
+	static const char *const lines[] = {"bastion", "address", "pin", "token"};
+	char command[1024], token[86], path[128];
+	size_t i;
+	FILE *f;
+
+	NEED(state);
+	driver_does(&said, NULL, "remote", "ca", NULL);
+	snprintf(path, sizeof(path), "%s/ca.pem", d.dir);
+	assert_non_null(f = fopen(path, "we"));
+	fputs(said.out, f);
+	fclose(f);
+	driver_does(&said, NULL, "remote", "add", "filed", "--root", work, NULL);
+	snprintf(token, sizeof(token), "%.85s", said.out);
+	snprintf(command, sizeof(command),
+	    "mkdir d; cd d; printf ' \\t%s \\r\\n' >'secret '; printf ' \\n' >blank;"
+	    " echo %s %s >two; cat ../ca.pem ../ca.pem >twice",
+	    token, token, token);
+	assert_int_equal(over(there(command)), 0);
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		snprintf(command, sizeof(command),
+		    "a=$(sed -n 's/^address //p' client/remotes/vm); cd d;"
+		    " $BASTION remote login y $a %s 2>../wrong.err",
+		    wrong[i].login);
+		if (over(there(command)) != wrong[i].code || !holds("wrong.err", wrong[i].says))
+			fail_msg("%s: %s", wrong[i].login, text_of("wrong.err"));
+	}
+	assert_int_equal(over(there("test ! -e client/remotes/y")), 0);
+	/* What is named counts, not what comes on standard input. */
+	snprintf(command, sizeof(command),
+	    "a=$(sed -n 's/^address //p' client/remotes/vm); cd d; echo brs_no | $BASTION remote login y"
+	    " $a --ca ../ca.pem --secret-file 'secret ' && cd .. && rm -r d ca.pem &&"
+	    " printf 'bastion-remote 1\\naddress %%s\\npin %s\\ntoken %s\\n' $a | cmp - client/remotes/y &&"
+	    " test $(stat -c %%a client/remotes/y) = 600 && cd / && $BASTION session ls --remote y",
+	    pin, token);
+	assert_int_equal(over(there(command)), 0);
+	for (i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		snprintf(command, sizeof(command),
+		    "sed /^%s/d client/remotes/y >client/remotes/z; chmod 600 client/remotes/z;"
+		    " $BASTION session ls --remote z 2>z.err",
+		    lines[i]);
+		assert_int_equal(over(there(command)), 3);
+		assert_true(holds("z.err", "this file is no login [remote.open]"));
+	}
+	assert_int_equal(over(there("rm client/remotes/[yz]")), 0);
+}
+
+/* RC-01, RB-04, RF-57, CL-02: another authority, a wrong secret, and nobody there are different
+ * things, and nothing is kept of either. */
 static void
 wrong_is_said_apart(void **state)
 {
@@ -339,7 +607,7 @@ wrong_is_said_apart(void **state)
 	    0, 0, pin, pin);
 	assert_int_equal(over(there(command)), 0);
 	assert_true(holds("1.err", "[tls.untrusted]"));
-	assert_true(holds("2.err", "[remote.token]"));
+	assert_true(holds("2.err", "no live credential has this secret [remote.token]"));
 	assert_true(holds("3.err", "[http.unreachable]"));
 	assert_false(holds("ls.out", "x"));
 	assert_int_equal(
@@ -361,11 +629,15 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(run_from_afar),
+	    cmocka_unit_test(typed_to_from_afar),
+	    cmocka_unit_test(looks_and_may_not_type),
 	    cmocka_unit_test(with_a_repository),
 	    cmocka_unit_test(cut_while_it_is_copied),
 	    cmocka_unit_test(a_login_is_ones_own),
+	    cmocka_unit_test(a_login_from_files),
 	    cmocka_unit_test(wrong_is_said_apart),
 	    cmocka_unit_test(cut_and_started_again),
+	    cmocka_unit_test(typed_over_a_cut),
 	};
 
 	return cmocka_run_group_tests(tests, make, drop);

@@ -66,6 +66,16 @@ fixed(struct http_exchange *x, void *ctx)
 	return 0;
 }
 
+static int
+elsewhere(struct http_exchange *x, void *ctx)
+{
+	static const struct http_field headers[] = {{"Location", "http://b/echo"}, {NULL, NULL}};
+
+	(void)ctx;
+	http_reply(x, 307, "text/plain", headers, "there", 5);
+	return 0;
+}
+
 static void
 on_close(void *ctx)
 {
@@ -118,6 +128,7 @@ static const struct http_route routes[] = {
     {"POST", "/echo", 1, 65536, echo, ""},
     {"PUT", "/echo", 1, 65536, echo, ""},
     {"GET", "/fixed", 1, 0, fixed, ""},
+    {"GET", "/elsewhere", 1, 0, elsewhere, ""},
     {"GET", "/hold", 1, 0, hold, ""},
     {"GET", "/flood", 1, 0, flood, ""},
     {"GET", "/once", 1, 0, say_once, ""},
@@ -443,6 +454,22 @@ silence_is_a_timeout(void **state)
 	unlisten();
 }
 
+/* RF-64: whoever is sent elsewhere does not go, so no header of theirs does. */
+static void
+nobody_is_led_elsewhere(void **state)
+{
+	static const struct http_field headers[] = {
+	    {"Authorization", "Bearer mine"}, {"X-Key", "mine"}, {NULL, NULL}};
+	struct http_request q = request("GET", "http://b/elsewhere");
+
+	(void)state;
+	q.headers = headers;
+	run(&q);
+	assert_int_equal(out.status, 307);
+	assert_string_equal(out.body, "there");
+	assert_int_equal(out.done, 1);
+}
+
 static void
 stream_that_falls_silent_is_a_timeout(void **state)
 {
@@ -702,6 +729,7 @@ main(void)
 	    TEST(stranger_gets_nothing),
 	    TEST(nobody_listens),
 	    TEST(silence_is_a_timeout),
+	    TEST(nobody_is_led_elsewhere),
 	    TEST(stream_that_falls_silent_is_a_timeout),
 	    TEST(garbage_is_no_answer),
 	    TEST(answer_over_its_limit_is_cut),

@@ -1180,7 +1180,7 @@ the_longest_silence_goes_first(void **state)
 	close(first);
 }
 
-/* SV-12: without descriptors the server pauses, and goes on when there are some again. */
+/* SV-12, RF-50: without descriptors the server pauses, and goes on when there are some again. */
 static void
 no_descriptors_is_survived(void **state)
 {

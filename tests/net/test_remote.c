@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -213,6 +214,8 @@ make(void **state)
 	settings("remote.guest_ms", "1500");
 	settings("remote.hold_ms", "1500");
 	settings("remote.delay_ms", "20");
+	settings("http.idle_ms", "3000");
+	settings("http.request_ms", "3000");
 	listens();
 	add("laptop", ALL, token);
 	return 0;
@@ -269,6 +272,99 @@ fed_and_ended(void **state)
 	assert_int_equal(ask(token, "DELETE", "/v1/sessions/c", NULL), 202);
 	assert_int_equal(ask(token, "GET", "/v1/sessions/c/output", NULL), 200);
 	assert_non_null(strstr(answer.body, "\"state\":\"cancelled\""));
+}
+
+/* Keys come in numbered pieces: one that comes again is typed once, one out of its turn not at all,
+ * and nobody else's are taken meanwhile. */
+static void
+typed_in_pieces(void **state)
+{
+	static const char one[] = "/v1/sessions/k/keys?typist=00000000000000000000000000000001&n=";
+	static const char two[] = "/v1/sessions/k/keys?typist=00000000000000000000000000000002&n=";
+	static const struct {
+		const char *query, *body;
+		int status;
+		const char *code;
+	} wrong[] = {{"", "x", 422, "session.typist"}, {"?n=1", "x", 422, "session.typist"},
+	    {"?typist=0&n=1", "x", 422, "session.typist"},
+	    {"?typist=0000000000000000000000000000000G&n=1", "x", 422, "session.typist"},
+	    {"?typist=00000000000000000000000000000001", "x", 422, "session.typist"},
+	    {"?typist=00000000000000000000000000000001&n=-1", "x", 422, "session.typist"},
+	    {"?typist=00000000000000000000000000000001&n=0", "x", 422, "session.typist"},
+	    {"?typist=00000000000000000000000000000001&n=9999999999999999", "x", 422,
+		"session.typist"},
+	    {"?typist=00000000000000000000000000000001&n=1&size=80x24", "x", 422, "usage.wrong"},
+	    {"?typist=00000000000000000000000000000001&n=1&size=80", NULL, 422, "usage.wrong"},
+	    {"?typist=00000000000000000000000000000001&n=1&size=80x24", NULL, 429, "session.input"},
+	    {"?typist=00000000000000000000000000000001&n=1&leave=2", NULL, 422, "usage.wrong"}};
+	char path[160];
+	size_t i;
+
+	(void)state;
+	begin(token, "k", "cat");
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		snprintf(path, sizeof(path), "/v1/sessions/k/keys%s", wrong[i].query);
+		refused(token, "POST", path, wrong[i].body, wrong[i].status, wrong[i].code);
+	}
+	snprintf(path, sizeof(path), "%s0", one);
+	assert_int_equal(ask(token, "POST", path, NULL), 200);
+	assert_non_null(strstr(answer.body, "{\"terminal\":false,\"n\":0,"));
+	snprintf(path, sizeof(path), "%s1", one);
+	assert_int_equal(ask(token, "POST", path, "a\n"), 200);
+	assert_int_equal(ask(token, "POST", path, "a\n"), 200);
+	assert_non_null(strstr(answer.body, "\"n\":1,"));
+	snprintf(path, sizeof(path), "%s3", one);
+	refused(token, "POST", path, "c\n", 409, "session.piece");
+	snprintf(path, sizeof(path), "%s1", two);
+	refused(token, "POST", path, "z\n", 409, "session.typed");
+	snprintf(path, sizeof(path), "%s2&leave=1", two);
+	assert_int_equal(ask(token, "POST", path, NULL), 202); /* what it does not have */
+	snprintf(path, sizeof(path), "%s2", one);
+	assert_int_equal(ask(token, "POST", path, "b\n"), 200);
+	snprintf(path, sizeof(path), "%s2&leave=1", one);
+	assert_int_equal(ask(token, "POST", path, NULL), 202);
+	snprintf(path, sizeof(path), "%s1", two);
+	assert_int_equal(ask(token, "POST", path, "d\n"), 200);
+	assert_int_equal(ask(token, "POST", "/v1/sessions/k/input?end=1", NULL), 202);
+	assert_int_equal(ask(token, "GET", "/v1/sessions/k/output", NULL), 200);
+	assert_non_null(strstr(answer.body, "\"x\":0"));
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX,
+		"SELECT group_concat(CAST(data AS TEXT), '') = 'a' || char(10) || 'b' || char(10)"
+		"  || 'd' || char(10) FROM (SELECT data FROM session_output WHERE session_id ="
+		"  (SELECT id FROM session WHERE name = 'k') ORDER BY seq)"),
+	    1);
+	refused(token, "POST", path, "e\n", 409, "session.over");
+}
+
+/* RB-10: what speaks no TLS is told nothing of ours, leaves no row, and is in nobody's way. */
+static void
+garbage_is_told_nothing(void **state)
+{
+	static const char *const texts[] = {"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+	    "SSH-2.0-OpenSSH_9.2\r\n", "\x16\x03\x01\xff\xff garbage", "\n\n\n\n\n\n\n\n"};
+	char junk[65536];
+	size_t i, bytes;
+	int64_t rows;
+	int fd;
+
+	(void)state;
+	rows = driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM remote_try");
+	for (i = 0; i <= sizeof(texts) / sizeof(texts[0]); i++) {
+		assert_int_not_equal(fd = dial(), -1);
+		if (i < sizeof(texts) / sizeof(texts[0])) {
+			assert_true(send(fd, texts[i], strlen(texts[i]), MSG_NOSIGNAL) > 0);
+		} else {
+			randombytes_buf(junk, sizeof(junk));
+			junk[0] = 'j';
+			(void)!send(fd, junk, sizeof(junk), MSG_NOSIGNAL);
+		}
+		assert_true(closes(fd, &bytes));
+		assert_true(bytes <= 7); /* an alert of TLS, and no word of HTTP */
+		close(fd);
+	}
+	assert_int_equal(ask(token, "GET", "/v1/sessions", NULL), 200);
+	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM remote_try"), rows + 1);
 }
 
 /* RA-01, RB-02, RF-52: what is not the secret is refused, whatever it is, and before the body. */
@@ -563,6 +659,56 @@ the_secret_is_nowhere(void **state)
 	assert_int_equal(system(command), 0);
 }
 
+/* RF-48, RF-49: whoever showed a right secret and says nothing more is let go, as everybody is. */
+static void
+idle_ones_are_let_go(void **state)
+{
+	char request[512], rest[256];
+	FILE *idle, *half;
+	int64_t began;
+
+	(void)state;
+	snprintf(request, sizeof(request),
+	    "GET /v1/sessions/none HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", token);
+	idle = by_hand(request);
+	snprintf(request, sizeof(request),
+	    "GET /v1/sessions/none HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n"
+	    "POST /v1/sessions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: 99\r\n\r\n{",
+	    token, token);
+	half = by_hand(request);
+	began = driver_now();
+	while (fread(rest, 1, sizeof(rest), idle) > 0)
+		;
+	while (fread(rest, 1, sizeof(rest), half) > 0)
+		;
+	assert_true(driver_now() - began < DRIVER_WAIT_MS);
+	pclose(idle);
+	pclose(half);
+	assert_int_equal(ask(token, "GET", "/v1/sessions", NULL), 200);
+}
+
+/* RB-13, RF-55: an end that comes before the listener is not lost. */
+static void
+off_before_it_listens(void **state)
+{
+	pid_t net = driver_actor(&d, DRIVER_BOX, "net");
+	int fd;
+
+	(void)state;
+	assert_int_equal(kill(net, SIGSTOP), 0);
+	driver_does(&said, NULL, "remote", "listen", place, NULL);
+	driver_does(&said, NULL, "remote", "listen", "off", NULL);
+	assert_int_equal(kill(net, SIGCONT), 0);
+	/* It has looked at the rows by the time it answers what was asked after them. */
+	driver_does(
+	    &said, NULL, "session", "run", "--name", "after", "--detach", "--", "true", NULL);
+	driver_until(&d, DRIVER_BOX, 1, "SELECT state = 'done' FROM session WHERE name = 'after'");
+	driver_does(&said, NULL, "status", NULL);
+	fd = dial();
+	assert_int_equal(fd, -1);
+	assert_int_equal(driver_actor(&d, DRIVER_BOX, "net"), net);
+}
+
 /* RB-06: it listens where a person said so, and no longer than that. */
 static void
 off_is_off(void **state)
@@ -590,6 +736,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_session_from_afar),
 	    cmocka_unit_test(fed_and_ended),
+	    cmocka_unit_test(typed_in_pieces),
+	    cmocka_unit_test(garbage_is_told_nothing),
 	    cmocka_unit_test(wrong_secrets),
 	    cmocka_unit_test(one_credential_a_connection),
 	    cmocka_unit_test(a_flood_is_held),
@@ -600,7 +748,9 @@ main(void)
 	    cmocka_unit_test(connections_are_capped),
 	    cmocka_unit_test(another_authority_is_told_nothing),
 	    cmocka_unit_test(the_secret_is_nowhere),
+	    cmocka_unit_test(idle_ones_are_let_go),
 	    cmocka_unit_test(off_is_off),
+	    cmocka_unit_test(off_before_it_listens),
 	};
 
 	return cmocka_run_group_tests(tests, make, drop);

@@ -566,7 +566,8 @@ ask(int port, const char *name, const struct tls_config *config)
 	return got.refusal.code;
 }
 
-/* PAIR-1, PAIR-2: the pinned authority, the right name, the right time; or not a byte is sent. */
+/* PAIR-1, PAIR-2, RC-03, RC-05: the pinned authority, the right name, whatever address was dialled,
+ * the right time; or not a byte is sent. */
 static void
 client_trusts_the_pinned_authority_alone(void **state)
 {
@@ -615,6 +616,24 @@ client_trusts_the_pinned_authority_alone(void **state)
 	assert_int_equal(got.verified, 0);
 }
 
+/* RC-06: an IPv6 address in brackets is one, and is vouched for as an address, not as a name. */
+static void
+an_address_is_vouched_for(void **state)
+{
+	struct tls_config whole = {.cas = &ours.cert, .ncas = 1};
+	struct identity six;
+	int port;
+
+	(void)state;
+	authority_server(&ours, &six, "::1", -AUTHORITY_DAY, AUTHORITY_DAY);
+	port = listen_tls(OPTIONAL, TLS_ASK_OPTIONAL, &six);
+	assert_string_equal(ask(port, "[::1]", &whole), "");
+	assert_string_equal(ask(port, "127.0.0.1", &whole), "");
+	assert_string_equal(ask(port, "[::2]", &whole), "tls.untrusted");
+	assert_string_equal(ask(optional, "[::1]", &whole), "tls.untrusted");
+	identity_drop(&six);
+}
+
 /* The clock of certificates is ours, for tests of other parts. */
 static void
 clock_is_the_injected_one(void **state)
@@ -630,11 +649,13 @@ clock_is_the_injected_one(void **state)
 	clock_fix(-1);
 }
 
+/* RA-03, RB-05: nobody serves without a certificate and its key, or with what is neither. */
 static void
 impossible_ends_are_refused(void **state)
 {
 	struct tls_config config = {
 	    .cert = &box.cert, .key = &host.key, .cas = &ours.cert, .ncas = 1};
+	int port;
 
 	(void)state;
 	assert_null(tls_client_end(&config, &r));
@@ -642,6 +663,10 @@ impossible_ends_are_refused(void **state)
 	assert_null(tls_server_end(&config, &r));
 	config = (struct tls_config){.cert = &box.cert, .key = &box.key};
 	assert_null(tls_client_end(&config, &r));
+	assert_int_equal(http_listen_tls(server, tcp_listen(&port), OPTIONAL,
+			     &(struct tls_config){.key = &box.key}, &limits, &r),
+	    -1);
+	assert_string_equal(r.code, "tls.config");
 	config.ask = TLS_ASK_OPTIONAL;
 	assert_null(tls_server_end(&config, &r));
 	config = (struct tls_config){.cas = &box.key, .ncas = 1};
@@ -679,7 +704,8 @@ end_listener(pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
-/* PAIR-8: a port that does not speak, or not TLS, is given up in time and in words. */
+/* PAIR-8, CL-01, RF-53: a port that does not speak, or not TLS, is given up in time and in words.
+ */
 static void
 port_that_does_not_speak_is_given_up(void **state)
 {
@@ -1405,6 +1431,7 @@ main(void)
 	    T(certificate_of_two_devices_is_refused),
 	    T(nothing_old_is_spoken),
 	    T(client_trusts_the_pinned_authority_alone),
+	    T(an_address_is_vouched_for),
 	    T(clock_is_the_injected_one),
 	    T(impossible_ends_are_refused),
 	    T(port_that_does_not_speak_is_given_up),

@@ -485,6 +485,69 @@ a_worker_is_held(void **state)
 	    value("SELECT state = 'ended' AND exit_code = 0 FROM sandbox_run WHERE id = 3"), 1);
 }
 
+#define SIT                                                                                 \
+	"INSERT INTO session_typist (session_id, typist, who, n, until_at)"                 \
+	" SELECT id, printf('%%.32c', '%s'), 'me', %d, now_ms() + 15000 FROM session"       \
+	"  WHERE name = '%s'"                                                               \
+	" ON CONFLICT (session_id) DO UPDATE SET typist = excluded.typist, n = excluded.n," \
+	"  until_at = excluded.until_at"
+
+/* One at a time types, from here or elsewhere, in numbered pieces; whoever is silent has left. */
+static void
+one_has_the_keyboard(void **state)
+{
+	(void)state;
+	ask("deaf", 1);
+	launch("deaf");
+	refused("session.deaf", SIT, "a", 0, "deaf");
+	ends("deaf", "success", 0);
+	refused("session.over", SIT, "a", 0, "deaf");
+	sql("INSERT INTO session (name, argv, cwd, by_uid, max_attempts, queued_at, not_before, terminal)"
+	    " VALUES ('t', '[\"sh\"]', '/', 0, 1, now_ms(), now_ms(), 1)");
+	launch("t");
+	refused("session.typist", SIT, "g", 0, "t");
+	sql(SIT, "a", 0, "t");
+	sql("UPDATE session_typist SET n = 1");
+	sql("UPDATE session_typist SET n = 1");
+	refused("session.piece", "UPDATE session_typist SET n = 3");
+	refused("session.piece", "UPDATE session_typist SET n = 0");
+	refused("session.typed", SIT, "b", 0, "t");
+	refused("session.typed", "INSERT INTO lease (name, process_id, fence, expires_at)"
+				 " VALUES ('session/t', 1, 1, now_ms() + 1000)");
+	later(15000);
+	sql(SIT, "b", 7, "t");
+	assert_int_equal(value("SELECT n FROM session_typist"), 7);
+	refused("session.typed", SIT, "a", 1, "t");
+	ends("t", "success", 0);
+	assert_int_equal(value("SELECT count(*) FROM session_typist"), 0);
+	assert_int_equal(value("SELECT count(*) FROM audit WHERE action = 'typing'"), 2);
+}
+
+/* Who sits at the machine has the keyboard while their process lives. */
+static void
+a_lease_is_a_keyboard(void **state)
+{
+	struct identity me;
+
+	(void)state;
+	assert_int_equal(identity_of(getpid(), &me), 0);
+	sql("INSERT INTO session (name, argv, cwd, by_uid, max_attempts, queued_at, not_before, input)"
+	    " VALUES ('i', '[\"cat\"]', '/', 0, 1, now_ms(), now_ms(), 1);"
+	    "INSERT INTO session (name, argv, cwd, by_uid, max_attempts, queued_at, not_before, input)"
+	    " VALUES ('j', '[\"cat\"]', '/', 0, 1, now_ms(), now_ms(), 1);"
+	    "INSERT INTO process (id, boot_id, pid, start_ticks, uid, program, seen_at)"
+	    " VALUES (2, '%s', %" PRId64 ", %" PRId64 ", 0, 'bastion', now_ms());"
+	    "INSERT INTO lease (name, process_id, fence, expires_at)"
+	    " VALUES ('session/i', 2, 1, now_ms() + 60000);"
+	    "INSERT INTO lease (name, process_id, fence, expires_at)"
+	    " VALUES ('session/j', 1, 1, now_ms() + 60000)",
+	    me.boot_id, me.pid, me.start_ticks);
+	refused("session.typed", SIT, "a", 0, "i");
+	sql(SIT, "a", 0, "j"); /* the process that had it is gone */
+	later(60001);
+	sql(SIT, "a", 0, "i");
+}
+
 int
 main(void)
 {
@@ -503,6 +566,8 @@ main(void)
 	    cmocka_unit_test_setup_teardown(input_is_gone_once_handed_on, make, drop),
 	    cmocka_unit_test_setup_teardown(a_worker_is_its_program, make, drop),
 	    cmocka_unit_test_setup_teardown(a_worker_is_held, make, drop),
+	    cmocka_unit_test_setup_teardown(one_has_the_keyboard, make, drop),
+	    cmocka_unit_test_setup_teardown(a_lease_is_a_keyboard, make, drop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -115,6 +115,7 @@ static const struct {
     {"schedule", {"P", "PW", "P"}},
     {"firing", {"PW", "", ""}},
     {"session_input", {"PN", "", ""}},
+    {"session_typist", {"N", "N", "N"}},
     {"session_output", {"W", "", "W"}},
     {"attempt", {"W", "W", ""}},
     {"folder_walk", {"W", "W", ""}},
