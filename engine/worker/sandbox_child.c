@@ -168,9 +168,7 @@ become_user(struct child *c)
 	must(c, STAGE_USER, prctl(PR_SET_DUMPABLE, 0));
 }
 
-/*
- * The parent moves this process into its group meanwhile, which may wait long for the kernel
- * (version 1); nothing of the program runs before that is done and seen from here.
+/* Nothing of the program runs before it is in its group, as seen from here, and the parent says so.
  */
 static void
 enter_group(struct child *c)
@@ -938,6 +936,7 @@ sandbox_child(struct sandbox_job *job)
 	pid_t pid;
 
 	quiet(&all);
+	must(&c, STAGE_GROUP, cgroup_enter(job->group));
 	c.status.user_ns = identity("/proc/self/ns/user");
 	c.status.pid_ns = identity("/proc/self/ns/pid");
 	open_sources(&c);
@@ -980,6 +979,7 @@ sandbox_child_plain(struct sandbox_job *job, char *const *argv)
 	sigset_t all;
 
 	quiet(&all);
+	must(&c, STAGE_GROUP, cgroup_enter(job->group));
 	wait_go(&c);
 	c.status.capped = cgroup_holds(job->group, job->tasks_max);
 	become_user(&c);

@@ -56,6 +56,7 @@ struct sandbox_job {
 /* How far the child came; the last is no failure. */
 enum sandbox_stage {
 	STAGE_BEGIN,
+	STAGE_GROUP,
 	STAGE_MAP,
 	STAGE_SOURCE, /* ${step} says which */
 	STAGE_CHANGED,
