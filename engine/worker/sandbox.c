@@ -342,13 +342,6 @@ start_plain(const struct sandbox_plan *plan, struct sandbox_job *job, struct san
 	return let_go(plan, box, refusal);
 }
 
-void
-sandbox_prepare(void)
-{
-	/* Where it fails it is said by whoever starts one. */
-	(void)sandbox_filter();
-}
-
 int
 sandbox_start(const struct sandbox_plan *plan, struct sandbox *box, struct refusal *refusal)
 {
@@ -378,8 +371,6 @@ sandbox_spare(struct sandbox *box, struct refusal *refusal)
 	struct sandbox_limits limits;
 
 	empty(box);
-	if (sandbox_filter() == NULL)
-		return refusal_set(refusal, START, "the filter of system calls cannot be made");
 	sandbox_limits(&limits);
 	cgroup_make(&box->group, &limits.group);
 	return spawn(box, NULL, SANDBOX_NET_NONE, &caller, refusal) == 0 ? 0 : failed(box);
