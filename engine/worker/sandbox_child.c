@@ -862,14 +862,15 @@ program_begins(void *ctx)
 }
 
 /*
- * Make the program's process.  Until it is the program it shares our memory, on a stack of its own,
- * and we wait: copying what is a copy of our parent's would take as long as all mounts.  Not the
- * library's fork: its handlers may want locks that a thread of the parent held.
+ * Make the program's process.  Until it is the program it shares our memory, on a piece of our
+ * stack that is its own, and we wait: copying what is a copy of our parent's would take as long as
+ * all mounts.  Not the library's fork: its handlers may want locks that a thread of the parent
+ * held.
  */
 static pid_t
 program_make(struct child *c)
 {
-	static char stack[PROGRAM_STACK] __attribute__((aligned(64)));
+	char stack[PROGRAM_STACK] __attribute__((aligned(64)));
 
 	return clone(program_begins, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, c);
 }
