@@ -55,6 +55,7 @@ SQL      := $(wildcard migrations/*.sql schema/*.sql)
 EMBED    := $(BUILD)/gen/embed.o
 DIGESTS  := $(BUILD)/gen/schema_digest.o
 VERBS    := $(sort $(wildcard shell/verb_*.c))
+FILTERS  := $(BUILD)/gen/sandbox_filter.o
 TABLE    := $(BUILD)/gen/verbs.o
 QUERIES  := $(BUILD)/gen/queries.o
 SUITES   := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/*/test_*.c)))
@@ -133,7 +134,7 @@ clean:
 $(BUILD)/bastion: $(BUILD)/$(MAIN:.c=.o) $(LIBRARY)
 	$(call QUIET,LINK,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-$(LIBRARY): $(filter-out $(BUILD)/$(MAIN:.c=.o),$(OBJECTS)) $(EMBED) $(DIGESTS) $(TABLE) $(QUERIES)
+$(LIBRARY): $(filter-out $(BUILD)/$(MAIN:.c=.o),$(OBJECTS)) $(EMBED) $(DIGESTS) $(FILTERS) $(TABLE) $(QUERIES)
 	$(call QUIET,AR,$@)rm -f $@ && ar rcs $@ $^
 
 $(BUILD)/%.o: %.c
@@ -162,6 +163,17 @@ $(BUILD)/gen/schema_digest.c: $(BUILD)/digests
 	$(call QUIET,GEN,$@)$< > $@
 
 $(DIGESTS): $(BUILD)/gen/schema_digest.c
+	$(call QUIET,CC,$<)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+
+# The filters of the sandbox are compiled here, not in each process that starts one.
+$(BUILD)/filters: engine/worker/gen/sandbox_filter.c $(BUILD)/engine/worker/seal.o
+	$(call QUIET,LINK,$@)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+$(BUILD)/gen/sandbox_filter.c: $(BUILD)/filters
+	@mkdir -p $(@D)
+	$(call QUIET,GEN,$@)$< > $@.new && mv $@.new $@
+
+$(FILTERS): $(BUILD)/gen/sandbox_filter.c engine/worker/sandbox_job.h
 	$(call QUIET,CC,$<)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 # The table of verbs, the manual and the completions all come from the comments above the verbs.

@@ -230,6 +230,25 @@ answer_refusal(struct answer_view *view, const char *error, struct answer_end *e
 	return found ? 0 : -1;
 }
 
+int
+answer_numbers(
+    struct answer_view *view, const char *sql, const char *text, int64_t *values, size_t count)
+{
+	sqlite3_stmt *q;
+	size_t i;
+	bool found;
+
+	if ((q = query(view, sql, text)) == NULL)
+		return -1;
+	found = sqlite3_step(q) == SQLITE_ROW && (size_t)sqlite3_column_count(q) == count;
+	for (i = 0; found && i < count; i++) {
+		found = sqlite3_column_type(q, (int)i) == SQLITE_INTEGER;
+		values[i] = sqlite3_column_int64(q, (int)i);
+	}
+	sqlite3_finalize(q);
+	return found ? 0 : -1;
+}
+
 void
 answer_drop(struct answer_view *view)
 {

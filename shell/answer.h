@@ -46,6 +46,14 @@ int answer_dry(struct answer_view *view, const char *frame, const char *box, str
 int answer_refusal(struct answer_view *view, const char *error, struct answer_end *end);
 
 /**
+ * answer_numbers(view, sql, text, values, count):
+ * Store the ${count} integers that ${sql} selects with the JSON ${text} as its one parameter in
+ * ${values}.  Return 0, or -1 where there is no such row.
+ */
+int answer_numbers(
+    struct answer_view *view, const char *sql, const char *text, int64_t *values, size_t count);
+
+/**
  * answer_drop(view):
  * Free what ${view} holds.
  */

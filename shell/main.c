@@ -118,8 +118,8 @@ heap_ready(void)
 int
 main(int argc, char **argv)
 {
-	/* An ask opens no store. */
-	if (argc < 2 || strcmp(argv[1], "on") != 0)
+	/* An ask opens no store, and a run none where a daemon has it open. */
+	if (argc < 2 || (strcmp(argv[1], "on") != 0 && strcmp(argv[1], "run") != 0))
 		heap_ready();
 	hold_standard();
 	umask(077);

@@ -12,11 +12,13 @@
 #include <unistd.h>
 
 #include "engine/actor/loop.h"
+#include "engine/clock.h"
 #include "engine/state/birth.h"
 #include "engine/state/run.h"
 #include "engine/worker/sandbox_backend.h"
 #include "net/egress/inside.h"
 #include "shell/cli.h"
+#include "shell/run_daemon.h"
 #include "shell/run_plan.h"
 #include "shell/run_publish.h"
 #include "shell/run_screen.h"
@@ -51,6 +53,10 @@ struct run {
 	struct screen screen;
 	struct sandbox_terminal terminal;
 	struct loop *loop;
+
+	struct run_daemon daemon; /* which writes our rows */
+	bool joined;
+	int64_t start_ms, published; /* settings */
 
 	struct store_keys keys; /* the lane's */
 	struct store *lane_db;
@@ -322,7 +328,7 @@ lane_join(struct run *r)
 	const struct inside_config config = {.proxy = r->proxy,
 	    .loop = r->loop,
 	    .who = who,
-	    .names = (size_t)store_setting(r->cli->db, "run.names"),
+	    .names = (size_t)store_setting(r->lane_db, "run.names"),
 	    .dns = fd[2],
 	    .caught = fd[3]};
 	int taken[SANDBOX_LISTENERS];
@@ -497,8 +503,8 @@ publish(struct run *r)
 	char line[128];
 	size_t i;
 
-	if (publish_begin(&r->publish, r->loop, r->box.listener_fd[0],
-		(size_t)store_setting(r->cli->db, "run.published"), &r->cli->refusal) != 0)
+	if (publish_begin(&r->publish, r->loop, r->box.listener_fd[0], (size_t)r->published,
+		&r->cli->refusal) != 0)
 		return -1;
 	for (i = 0; i < r->publish.count && !r->quiet; i++) {
 		snprintf(line, sizeof(line),
@@ -510,8 +516,25 @@ publish(struct run *r)
 }
 
 /*
- * Its row.
+ * Its row: of our own making, or by the daemon, in which case this process opens no database before
+ * the program wants something of the internet.
  */
+
+/* The state of this user, made where there is none: no daemon is needed. */
+static int
+open_state(struct cli *cli)
+{
+	if (cli_open(cli, ROLE_PERSON) == 0)
+		return 0;
+	if (strcmp(cli->refusal.code, "store.missing") != 0)
+		return -1;
+	cli_close(cli);
+	if (home_open(&cli->home, cli->role, true, &cli->refusal) != 0 ||
+	    birth_create(&cli->home, NULL, &cli->refusal) < 0)
+		return -1;
+	home_close(&cli->home);
+	return cli_open(cli, ROLE_PERSON);
+}
 
 static void *
 commit(void *ctx)
@@ -552,11 +575,99 @@ row_stands(void *ctx, struct refusal *refusal)
 	return -1;
 }
 
+/* The daemon does not, or not any more. */
+static int
+row_take(struct run *r)
+{
+	run_daemon_leave(&r->daemon);
+	r->daemon.home = NULL;
+	r->joined = false;
+	home_close(&r->cli->home);
+	return open_state(r->cli);
+}
+
+static int
+row_begin(struct run *r, const struct run_ask *ask)
+{
+	run_limits(r->cli->db, &r->plan.plan.limits);
+	r->start_ms = store_setting(r->cli->db, "sandbox.start_ms");
+	r->published = store_setting(r->cli->db, "run.published");
+	if (run_begin(r->cli->db, ask, r->nonce, &r->id) != 0)
+		return -1;
+	row_commit(r);
+	return 0;
+}
+
+/* Hear what the daemon made of it. */
+static int
+row_hear(struct run *r, const struct run_ask *ask)
+{
+	struct run_daemon *d = &r->daemon;
+	int rc = run_daemon_hear(d);
+
+	if (rc == 1)
+		return row_take(r) == 0 ? row_begin(r, ask) : -1;
+	if (rc == -1) {
+		r->cli->refusal = d->refused.refusal;
+		return -1;
+	}
+	r->committed = true;
+	r->id = d->id;
+	r->plan.plan.limits = d->limits;
+	r->start_ms = d->start_ms;
+	r->published = d->published;
+	return 0;
+}
+
+static int
+row_started(struct run *r)
+{
+	if (r->joined && run_daemon_started(&r->daemon, &r->box.report) == 0)
+		return 0;
+	if (r->joined && row_take(r) != 0)
+		return -1;
+	return sandbox_run_started(r->cli->db, r->id, &r->box.report);
+}
+
+static int
+row_ended(struct run *r)
+{
+	struct sandbox_outcome outcome = {.exit_code = r->code, .applied = -1};
+	int rc;
+
+	if (!r->joined)
+		return sandbox_run_ended(r->cli->db, r->id, &outcome);
+	if (run_daemon_ended(&r->daemon, r->code) == 0)
+		return 0;
+	if (row_take(r) != 0)
+		return -1;
+	/* It may have written this or that before it fell silent. */
+	if (sandbox_run_started(r->cli->db, r->id, &r->box.report) == 0)
+		rc = sandbox_run_ended(r->cli->db, r->id, &outcome);
+	else
+		rc = strcmp(store_refusal(r->cli->db)->code, "sandbox.final") == 0 ? 0 : -1;
+	return rc;
+}
+
+static void
+row_failed(struct run *r)
+{
+	if (!r->joined || (run_daemon_failed(&r->daemon) != 0 && row_take(r) == 0))
+		sandbox_run_failed(r->cli->db, r->id);
+}
+
+/* The daemon was asked, and then nothing could be made of it. */
+static void
+row_drop(struct run *r)
+{
+	if (r->joined && r->id == 0 && run_daemon_hear(&r->daemon) == 0)
+		run_daemon_failed(&r->daemon);
+}
+
 static int
 start(struct run *r)
 {
 	struct refusal *no = &r->cli->refusal;
-	int64_t ms;
 	size_t i;
 
 	choose_stdio(r);
@@ -564,9 +675,9 @@ start(struct run *r)
 	r->plan.plan.may_ctx = r;
 	if (sandbox_start(&r->plan.plan, &r->box, no) != 0)
 		return -1;
-	ms = store_setting(r->cli->db, "sandbox.start_ms");
-	sandbox_run_warm(r->cli->db, false);
-	if (sandbox_ready(&r->box, (int)ms, no) != 0)
+	if (!r->joined)
+		sandbox_run_warm(r->cli->db, false);
+	if (sandbox_ready(&r->box, (int)r->start_ms, no) != 0)
 		return -1;
 	run_plan_placed(&r->plan);
 	for (i = 0; r->plan.plan.backend != BACKEND_NATIVE && i < r->box.report.note_count; i++)
@@ -584,7 +695,6 @@ start(struct run *r)
 static int
 go(struct run *r)
 {
-	struct sandbox_outcome outcome = {.applied = -1};
 	bool trusted = lane_trusted(r) == 0;
 	struct refusal late;
 	int status = 0, rc;
@@ -592,8 +702,9 @@ go(struct run *r)
 	rc = trusted ? start(r) : -1;
 	if (r->committing)
 		row_stands(r, &late);
-	if (rc == 0 && (rc = sandbox_run_started(r->cli->db, r->id, &r->box.report)) == 0) {
-		sandbox_run_warm(r->cli->db, true);
+	if (rc == 0 && (rc = row_started(r)) == 0) {
+		if (!r->joined)
+			sandbox_run_warm(r->cli->db, true);
 		if (loop_run(r->loop) != 0)
 			rc = refusal_errno(
 			    &r->cli->refusal, "sandbox.start", "the kernel refused to wait");
@@ -607,12 +718,11 @@ go(struct run *r)
 	if (trusted)
 		sandbox_free(&r->box);
 	if (rc != 0) {
-		sandbox_run_failed(r->cli->db, r->id);
+		row_failed(r);
 		return -1;
 	}
 	r->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-	outcome.exit_code = r->code;
-	return sandbox_run_ended(r->cli->db, r->id, &outcome);
+	return row_ended(r);
 }
 
 /* By what it is held: our own sandbox, or bwrap by name, which has no way for the lane. */
@@ -656,65 +766,58 @@ offer_bubblewrap(struct refusal *refusal)
 		    was.why);
 }
 
+/* All that is made while the row is. */
 static int
-begin(struct run *r, int argc, char **argv)
+make(struct run *r, char **argv)
 {
-	struct run_ask ask = {
-	    .sandbox = {.backend = "native", .program = argv[0], .words = argc},
-	    .rules = r->rules,
-	    .rule_count = r->rule_count,
-	    .ports = r->publish.ports,
-	    .port_count = r->publish.count,
-	};
 	struct refusal *no = &r->cli->refusal;
 
-	if (choose_backend(r) != 0)
-		return -1;
-	if (r->plan.plan.backend == BACKEND_BUBBLEWRAP)
-		ask.sandbox.backend = "bubblewrap";
 	/* What the lane will need is there, or nothing starts. */
 	if ((!r->no_net && birth_key(&r->cli->home, &r->keys, no) != 0) ||
 	    run_plan_make(&r->plan, &r->cli->home, argv, !r->no_net, no) != 0)
 		return -1;
 	if (r->no_net && r->publish.count > 0)
 		run_plan_handle(&r->plan);
-	run_limits(r->cli->db, &r->plan.plan.limits);
-	ask.sandbox.uid = r->plan.plan.uid;
-	ask.sandbox.net = r->plan.plan.net;
-	if (run_begin(r->cli->db, &ask, r->nonce, &r->id) != 0)
+	return 0;
+}
+
+static int
+begin(struct run *r, struct run_ask *ask, char **argv)
+{
+	struct refusal *no = &r->cli->refusal;
+
+	if (choose_backend(r) != 0)
 		return -1;
-	row_commit(r);
+	if (r->plan.plan.backend == BACKEND_BUBBLEWRAP) {
+		ask->sandbox.backend = "bubblewrap";
+		ask->sandbox.net = SANDBOX_NET_NONE;
+	}
+	if (make(r, argv) != 0 || (!r->joined && row_begin(r, ask) != 0))
+		return -1;
 	if (run_plan_environment(&r->plan, r->nonce, !r->no_net, no) != 0)
 		return -1;
 	if ((r->loop = loop_new()) == NULL)
 		return refusal_errno(no, "sandbox.start", "there is no loop");
-	if (listen_to_signals(r) != 0 || screen_open(&r->screen, r->loop, r->ask, no) != 0)
+	if (listen_to_signals(r) != 0 || screen_open(&r->screen, r->loop, r->ask, no) != 0 ||
+	    (r->joined && row_hear(r, ask) != 0))
 		return -1;
 	return go(r);
 }
 
-static void *
-prepare(void *ctx)
+/* Rules, a person's answers, and what bwrap made, are written by a person's own process. */
+static bool
+joins(struct run *r, const struct run_ask *ask)
 {
-	(void)ctx;
-	sandbox_prepare();
-	return NULL;
-}
+	struct refusal ignored;
 
-/* The state of this user, made where there is none: no daemon is needed. */
-static int
-open_state(struct cli *cli)
-{
-	if (cli_open(cli, ROLE_PERSON) == 0)
-		return 0;
-	if (strcmp(cli->refusal.code, "store.missing") != 0)
-		return -1;
-	cli_close(cli);
-	if (home_open(&cli->home, cli->role, true, &cli->refusal) != 0 ||
-	    birth_create(&cli->home, NULL, &cli->refusal) < 0)
-		return -1;
-	home_close(&cli->home);
-	return cli_open(cli, ROLE_PERSON);
+	if (r->wrong || r->ask || r->backend != NULL || r->inspect != PROXY_INSPECT_NONE || r->rule_count > 0 ||
+	    home_open(&r->cli->home, r->cli->role, false, &ignored) != 0)
+		return false;
+	random_hex(r->nonce);
+	if (run_daemon_ask(&r->daemon, &r->cli->home, ask, r->nonce) == 0)
+		return true;
+	home_close(&r->cli->home);
+	return false;
 }
 
 /*
@@ -765,9 +868,9 @@ verb_run(struct cli *cli, int argc, char **argv)
 	    {"no-net", no_argument, NULL, 'n'}, {"inspect", optional_argument, NULL, 'i'},
 	    {"quiet", no_argument, NULL, 'q'}, {NULL, 0, NULL, 0}};
 	static struct run r;
+	struct run_ask ask = {.sandbox.backend = "native"};
 	struct refusal wrong;
-	pthread_t thread;
-	int first, rc, threads;
+	int first, rc;
 
 	r.cli = cli;
 	r.box.pid = -1;
@@ -785,22 +888,28 @@ verb_run(struct cli *cli, int argc, char **argv)
 	    run_within(argv + first, r.plan.env, r.narrower, r.quiet, &cli->refusal) != 0)
 		return cli_refuse(cli);
 	wrong = cli->refusal;
-	/* Both take milliseconds, and neither needs the other. */
-	threads = pthread_create(&thread, NULL, prepare, NULL) == 0;
-	rc = open_state(cli);
-	if (threads)
-		pthread_join(thread, NULL);
-	if (rc == -1)
+	ask.sandbox.program = argv[first];
+	ask.sandbox.words = argc - first;
+	ask.sandbox.uid = geteuid();
+	ask.sandbox.net = r.no_net ? SANDBOX_NET_NONE : SANDBOX_NET_CAUGHT;
+	ask.rules = r.rules;
+	ask.rule_count = r.rule_count;
+	ask.ports = r.publish.ports;
+	ask.port_count = r.publish.count;
+	r.joined = joins(&r, &ask);
+	if (!r.joined && open_state(cli) == -1)
 		return cli_refuse(cli);
 	cli->refusal = wrong;
-	rc = r.wrong ? -1 : begin(&r, argc - first, argv + first);
+	rc = r.wrong ? -1 : begin(&r, &ask, argv + first);
 	if (r.committing)
 		row_stands(&r, &wrong);
+	row_drop(&r);
 	if (rc != 0)
 		offer_bubblewrap(&cli->refusal);
 	publish_end(&r.publish);
 	loop_free(r.loop);
 	run_plan_free(&r.plan);
+	run_daemon_leave(&r.daemon);
 	if (rc != 0)
 		return cli_refuse(cli);
 	store_leave(cli->db);

@@ -18,6 +18,9 @@ static const char PRESET[] =
     "  WHERE" NOT_YET;
 static const char KNOWN[] = "SELECT count(*) FROM egress_preset WHERE name = :name";
 
+static const char OF[] =
+    "SELECT count(*) FROM sandbox_run WHERE id = :id AND process_id = :process";
+
 static const char PORT[] =
     "INSERT INTO run_port (run_id, port, inside) VALUES (:run, :port, :inside)";
 
@@ -67,22 +70,52 @@ port_insert(struct store *db, int64_t id, const struct run_port *port)
 	return stmt_run_one(q);
 }
 
-int
-run_begin(struct store *db, const struct run_ask *ask, char nonce[SANDBOX_NONCE_SIZE], int64_t *id)
+/* What stands beside the row of a run. */
+static int
+beside(struct store *db, const struct run_ask *ask, int64_t id)
 {
 	size_t i;
 
+	for (i = 0; i < ask->rule_count; i++)
+		if (rule_insert(db, id, &ask->rules[i]) != 0)
+			return -1;
+	for (i = 0; i < ask->port_count; i++)
+		if (port_insert(db, id, &ask->ports[i]) != 0)
+			return -1;
+	return 0;
+}
+
+int
+run_begin(struct store *db, const struct run_ask *ask, char nonce[SANDBOX_NONCE_SIZE], int64_t *id)
+{
 	if (store_begin(db) != 0)
 		return -1;
-	if (sandbox_run_insert(db, &ask->sandbox, nonce, id) != 0)
+	if (sandbox_run_insert(db, &ask->sandbox, nonce, id) != 0 || beside(db, ask, *id) != 0)
 		return store_rollback(db);
-	for (i = 0; i < ask->rule_count; i++)
-		if (rule_insert(db, *id, &ask->rules[i]) != 0)
-			return store_rollback(db);
-	for (i = 0; i < ask->port_count; i++)
-		if (port_insert(db, *id, &ask->ports[i]) != 0)
-			return store_rollback(db);
 	return 0;
+}
+
+int
+run_insert_as(
+    struct store *db, const struct run_ask *ask, int64_t process, const char *nonce, int64_t *id)
+{
+	if (sandbox_run_insert_as(db, &ask->sandbox, process, nonce, id) != 0)
+		return -1;
+	return beside(db, ask, *id);
+}
+
+int
+run_of(struct store *db, int64_t id, int64_t process)
+{
+	struct stmt *q = store_sql(db, OF);
+
+	if (q == NULL)
+		return -1;
+	stmt_int(q, ":id", id);
+	stmt_int(q, ":process", process);
+	if (stmt_value(q, 0) > 0)
+		return 0;
+	return refusal_set(store_refusal(db), "run.over", "there is no such run of this process");
 }
 
 int

@@ -38,6 +38,21 @@ int run_begin(
     struct store *db, const struct run_ask *ask, char nonce[SANDBOX_NONCE_SIZE], int64_t *id);
 
 /**
+ * run_insert_as(db, ask, process, nonce, id):
+ * As run_begin, for the process of the row ${process}, which chose ${nonce} itself, as a step of
+ * the caller's transaction.
+ */
+int run_insert_as(
+    struct store *db, const struct run_ask *ask, int64_t process, const char *nonce, int64_t *id);
+
+/**
+ * run_of(db, id, process):
+ * Return 0 if ${id} is a run that the process of the row ${process} began, or -1 with the refusal
+ * of ${db}: run.over.
+ */
+int run_of(struct store *db, int64_t id, int64_t process);
+
+/**
  * run_rule_add(db, id, rule):
  * Add a rule to the live run ${id}; one that is there already stays.  One durable transaction.
  * Return 0, or -1 with the refusal of ${db}: run.over as well.

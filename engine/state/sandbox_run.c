@@ -49,14 +49,12 @@ sandbox_run_limits(struct store *db, struct sandbox_limits *l)
 }
 
 int
-sandbox_run_insert(
-    struct store *db, const struct sandbox_ask *ask, char nonce[SANDBOX_NONCE_SIZE], int64_t *id)
+sandbox_run_insert_as(struct store *db, const struct sandbox_ask *ask, int64_t process,
+    const char *nonce, int64_t *id)
 {
 	struct stmt *q;
-	int64_t process;
 
-	random_hex(nonce);
-	if ((process = process_self(db)) == -1 || (q = store_sql(db, BEGIN)) == NULL)
+	if ((q = store_sql(db, BEGIN)) == NULL)
 		return -1;
 	stmt_text(q, ":nonce", nonce);
 	stmt_text(q, ":backend", ask->backend);
@@ -72,19 +70,24 @@ sandbox_run_insert(
 }
 
 int
+sandbox_run_insert(
+    struct store *db, const struct sandbox_ask *ask, char nonce[SANDBOX_NONCE_SIZE], int64_t *id)
+{
+	int64_t process;
+
+	random_hex(nonce);
+	if ((process = process_self(db)) == -1)
+		return -1;
+	return sandbox_run_insert_as(db, ask, process, nonce, id);
+}
+
+int
 sandbox_run_begin(
     struct store *db, const struct sandbox_ask *ask, char nonce[SANDBOX_NONCE_SIZE], int64_t *id)
 {
 	if (store_begin(db) == -1)
 		return -1;
 	return sandbox_run_insert(db, ask, nonce, id) == 0 ? store_commit(db) : store_rollback(db);
-}
-
-/* Run ${q} as a transaction of its own, which was begun. */
-static int
-finish(struct store *db, struct stmt *q)
-{
-	return stmt_run_one(q) == -1 ? store_rollback(db) : store_commit(db);
 }
 
 int
@@ -120,35 +123,38 @@ sandbox_run_warm(struct store *db, bool started)
 }
 
 int
-sandbox_run_ended(struct store *db, int64_t id, const struct sandbox_outcome *outcome)
+sandbox_run_end(struct store *db, int64_t id, const struct sandbox_outcome *outcome)
 {
 	struct stmt *q;
 
-	/* An end that the power took reads as lost; what a program changed stays known. */
-	if ((outcome->changes == 0 ? store_begin_soft(db) : store_begin(db)) == -1)
+	if ((q = store_sql(db, outcome != NULL ? ENDED : FAILED)) == NULL)
 		return -1;
-	if ((q = store_sql(db, ENDED)) == NULL)
-		return store_rollback(db);
 	stmt_int(q, ":id", id);
+	if (outcome == NULL)
+		return stmt_run_one(q);
 	stmt_int(q, ":exit", outcome->exit_code);
 	stmt_int(q, ":changes", outcome->changes);
 	stmt_int(q, ":applied", outcome->applied);
 	if (outcome->digest != NULL)
 		stmt_blob(q, ":digest", outcome->digest, 32);
-	return finish(db, q);
+	return stmt_run_one(q);
+}
+
+int
+sandbox_run_ended(struct store *db, int64_t id, const struct sandbox_outcome *outcome)
+{
+	/* An end that the power took reads as lost; what a program changed stays known. */
+	if ((outcome->changes == 0 ? store_begin_soft(db) : store_begin(db)) == -1)
+		return -1;
+	return sandbox_run_end(db, id, outcome) == 0 ? store_commit(db) : store_rollback(db);
 }
 
 int
 sandbox_run_failed(struct store *db, int64_t id)
 {
-	struct stmt *q;
-
 	if (store_begin(db) == -1)
 		return -1;
-	if ((q = store_sql(db, FAILED)) == NULL)
-		return store_rollback(db);
-	stmt_int(q, ":id", id);
-	return finish(db, q);
+	return sandbox_run_end(db, id, NULL) == 0 ? store_commit(db) : store_rollback(db);
 }
 
 int64_t

@@ -42,10 +42,19 @@ int sandbox_run_begin(
     struct store *db, const struct sandbox_ask *ask, char nonce[SANDBOX_NONCE_SIZE], int64_t *id);
 
 /**
- * sandbox_run_placed(db, id, report):
- * As sandbox_run_started, as a step of the caller's transaction.
+ * sandbox_run_insert_as(db, ask, process, nonce, id):
+ * As sandbox_run_insert, for the process of the row ${process}, which chose ${nonce} itself.
+ */
+int sandbox_run_insert_as(struct store *db, const struct sandbox_ask *ask, int64_t process,
+    const char *nonce, int64_t *id);
+
+/**
+ * sandbox_run_placed(db, id, report), sandbox_run_end(db, id, outcome):
+ * As sandbox_run_started, and sandbox_run_ended or, where ${outcome} is NULL, sandbox_run_failed,
+ * as a step of the caller's transaction.
  */
 int sandbox_run_placed(struct store *db, int64_t id, const struct sandbox_report *report);
+int sandbox_run_end(struct store *db, int64_t id, const struct sandbox_outcome *outcome);
 
 /**
  * sandbox_run_started(db, id, report), sandbox_run_ended(db, id, outcome), sandbox_run_failed(db,

@@ -190,14 +190,21 @@ find_mounted(const char *controller, struct hierarchy *h)
  */
 
 static int
-write_file(const char *dir, const char *name, const char *text)
+open_in(const char *dir, const char *name)
 {
 	char path[CGROUP_PATH_MAX + 64];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	return open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+static int
+write_file(const char *dir, const char *name, const char *text)
+{
 	ssize_t n, len = (ssize_t)strlen(text);
 	int fd;
 
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	if ((fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW)) == -1)
+	if ((fd = open_in(dir, name)) == -1)
 		return -1;
 	n = write(fd, text, (size_t)len);
 	close(fd);
@@ -279,6 +286,13 @@ delegate(const char *at, const char *controller)
  * Making a group.
  */
 
+/* Whether the processes of ${c} are in ${t} from their beginning. */
+static bool
+born_in(const struct cgroup *c, const struct cgroup_tree *t)
+{
+	return t->unified && c->fd != -1;
+}
+
 /* Return our group in ${h}, made where it is not there yet; NULL on failure. */
 static struct cgroup_tree *
 tree_in(struct cgroup *c, const struct hierarchy *h)
@@ -297,8 +311,11 @@ tree_in(struct cgroup *c, const struct hierarchy *h)
 	t = &c->trees[c->tree_count++];
 	snprintf(t->path, sizeof(t->path), "%s", path);
 	t->unified = h->unified;
+	t->entry = -1;
 	if (t->unified)
 		c->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (!born_in(c, t))
+		t->entry = open_in(path, t->unified ? "cgroup.procs" : "tasks");
 	return t;
 }
 
@@ -419,13 +436,40 @@ cgroup_make(struct cgroup *c, const struct cgroup_limits *limits)
 	cgroup_limit(c, limits);
 }
 
+/*
+ * One thread that moves itself cannot end or become another meanwhile, so the kernel holds nobody
+ * else up for it (version 1, "tasks").
+ */
+int
+cgroup_enter(const struct cgroup *c)
+{
+	int i;
+
+	for (i = 0; i < c->tree_count; i++)
+		if (!born_in(c, &c->trees[i]) && write(c->trees[i].entry, "0", 1) != 1)
+			return -1;
+	return 0;
+}
+
+void
+cgroup_shut(struct cgroup *c)
+{
+	int i;
+
+	for (i = 0; i < c->tree_count; i++) {
+		if (c->trees[i].entry != -1)
+			close(c->trees[i].entry);
+		c->trees[i].entry = -1;
+	}
+}
+
 int
 cgroup_attach(const struct cgroup *c, pid_t pid)
 {
 	int i;
 
 	for (i = 0; i < c->tree_count; i++)
-		if (!(c->trees[i].unified && c->fd != -1) &&
+		if (!born_in(c, &c->trees[i]) &&
 		    write_number(c->trees[i].path, "cgroup.procs", pid) != 0)
 			return -1;
 	return 0;
@@ -516,6 +560,7 @@ cgroup_drop(struct cgroup *c)
 	if (c->tasks_fd != -1)
 		close(c->tasks_fd);
 	c->fd = c->tasks_fd = -1;
+	cgroup_shut(c);
 	for (i = 0; i < c->tree_count; i++)
 		if (remove_group(c->trees[i].path) != 0)
 			rc = -1;

@@ -19,6 +19,7 @@ struct cgroup_limits {
 struct cgroup_tree {
 	char path[CGROUP_PATH_MAX]; /* of our group in it; "" where it has none */
 	bool unified;
+	int entry; /* by which a process enters it itself; -1 where it is born in there */
 };
 
 struct cgroup {
@@ -52,6 +53,20 @@ void cgroup_make(struct cgroup *c, const struct cgroup_limits *limits);
  * to be attached again.
  */
 void cgroup_limit(struct cgroup *c, const struct cgroup_limits *limits);
+
+/**
+ * cgroup_enter(c):
+ * Called by a process with one thread, made by whoever made ${c}: move it into the groups of ${c}
+ * that it was not born in.  It waits for no grace period of the kernel, as cgroup_attach does in
+ * version 1.  Return 0 or -1.  Only system calls.
+ */
+int cgroup_enter(const struct cgroup *c);
+
+/**
+ * cgroup_shut(c):
+ * Nobody else enters ${c} by himself: close what that takes.
+ */
+void cgroup_shut(struct cgroup *c);
 
 /**
  * cgroup_attach(c, pid):

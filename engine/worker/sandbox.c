@@ -26,6 +26,7 @@
 /* What the child was doing when it gave up. */
 static const char *const doing[] = {
     [STAGE_BEGIN] = "its own view of cgroups cannot be made",
+    [STAGE_GROUP] = "its group cannot be entered",
     [STAGE_MAP] = "its user cannot be mapped",
     [STAGE_SOURCE] = "cannot be opened without following a link",
     [STAGE_CHANGED] = "is not what it was a moment ago",
@@ -193,16 +194,14 @@ map_child(struct sandbox *box, const struct sandbox_job *job, struct refusal *re
 	return 0;
 }
 
-/* And then its place in the groups. */
+/* And then the word that it may. */
 static int
-let_go(const struct sandbox_plan *plan, struct sandbox *box, bool attach, struct refusal *refusal)
+let_go(const struct sandbox_plan *plan, struct sandbox *box, struct refusal *refusal)
 {
-	if (attach && cgroup_attach(&box->group, box->pid) != 0)
-		return refusal_errno(refusal, START, "its group cannot be entered");
 	if (plan->may != NULL && plan->may(plan->may_ctx, refusal) != 0)
 		return -1;
 	/* Where it gave up, it says why itself. */
-	if (send(box->status_fd, "", 1, MSG_NOSIGNAL) != 1 && errno != EPIPE)
+	if (send(box->status_fd, "", 1, MSG_NOSIGNAL) != 1 && errno != EPIPE && errno != ECONNRESET)
 		return refusal_errno(refusal, START, "it died before it began");
 	return 0;
 }
@@ -229,6 +228,7 @@ spawn(struct sandbox *box, struct sandbox_job *job, enum sandbox_net net,
 	}
 	rc = errno;
 	close(pair[1]);
+	cgroup_shut(&box->group);
 	return box->pid != -1 ? 0 : refuse_userns(refusal, rc);
 }
 
@@ -283,7 +283,7 @@ start_new(const struct sandbox_plan *plan, struct sandbox_job *job, struct sandb
 	job->group = &box->group;
 	if (spawn(box, job, plan->net, caller, refusal) != 0 || map_child(box, job, refusal) != 0)
 		return -1;
-	return let_go(plan, box, true, refusal);
+	return let_go(plan, box, refusal);
 }
 
 /* What is executed where the backend is not ours.  Return it, or NULL with ${refusal}. */
@@ -339,16 +339,10 @@ start_plain(const struct sandbox_plan *plan, struct sandbox_job *job, struct san
 		sandbox_child_plain(job, argv);
 	}
 	close(pair[1]);
+	cgroup_shut(&box->group);
 	if (box->pid == -1)
 		return refusal_errno(refusal, START, "the program's process cannot be made");
-	return let_go(plan, box, true, refusal);
-}
-
-void
-sandbox_prepare(void)
-{
-	/* Where it fails it is said by whoever starts one. */
-	(void)sandbox_filter();
+	return let_go(plan, box, refusal);
 }
 
 int
@@ -380,16 +374,9 @@ sandbox_spare(struct sandbox *box, struct refusal *refusal)
 	struct sandbox_limits limits;
 
 	empty(box);
-	if (sandbox_filter() == NULL)
-		return refusal_set(refusal, START, "the filter of system calls cannot be made");
 	sandbox_limits(&limits);
 	cgroup_make(&box->group, &limits.group);
-	if (spawn(box, NULL, SANDBOX_NET_NONE, &caller, refusal) != 0)
-		return failed(box);
-	if (cgroup_attach(&box->group, box->pid) == 0)
-		return 0;
-	refusal_errno(refusal, START, "its group cannot be entered");
-	return failed(box);
+	return spawn(box, NULL, SANDBOX_NET_NONE, &caller, refusal) == 0 ? 0 : failed(box);
 }
 
 /* Hand ${plan} to the child that waits.  Return 0, or -1 if it is not there any more. */
@@ -420,7 +407,11 @@ start_waiting(const struct sandbox_plan *plan, const struct sandbox_job *job, st
 	note_caps(box, plan);
 	if (send_plan(plan, box, refusal) != 0 || map_child(box, job, refusal) != 0)
 		return -1;
-	return let_go(plan, box, box->group.tree_count != trees, refusal);
+	/* It goes into those that there were when it was made by itself. */
+	if (box->group.tree_count != trees && cgroup_attach(&box->group, box->pid) != 0)
+		return refusal_errno(refusal, START, doing[STAGE_GROUP]);
+	cgroup_shut(&box->group);
+	return let_go(plan, box, refusal);
 }
 
 int
@@ -508,6 +499,9 @@ hear(struct sandbox *box, struct sandbox_status *st)
 	    .msg_controllen = sizeof(control.buf)};
 	ssize_t n = recvmsg(box->status_fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 
+	/* It ended before it read our word, which is told once, before what it said itself. */
+	if (n == -1 && errno == ECONNRESET)
+		n = recvmsg(box->status_fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	if (n == 0 || n == -1)
 		return (int)n;
 	errno = EPROTO;

@@ -141,12 +141,6 @@ struct sandbox {
 void sandbox_limits(struct sandbox_limits *limits);
 
 /**
- * sandbox_prepare(void):
- * Make what every sandbox of this process needs, ahead of the first; any thread may.
- */
-void sandbox_prepare(void);
-
-/**
  * sandbox_start(plan, box, refusal):
  * Start the program of ${plan} in namespaces, a root, a cgroup and filters of its own.  It runs
  * when sandbox_ready says so.  The calling thread is its parent: it dies with it.  Nothing of the

@@ -37,7 +37,10 @@
 #define PLAIN   (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 #define WHOLE   (AT_EMPTY_PATH | AT_RECURSIVE)
 #define FD_PATH 32
-#define LAST    "/.effect" /* where the changes lie while their overlays are made */
+
+#define PROGRAM_STACK 65536 /* bytes; a sanitizer's frames are large */
+
+#define LAST "/.effect" /* where the changes lie while their overlays are made */
 
 static const char *const devices[] = {"null", "zero", "full", "random", "urandom", "tty"};
 
@@ -168,9 +171,7 @@ become_user(struct child *c)
 	must(c, STAGE_USER, prctl(PR_SET_DUMPABLE, 0));
 }
 
-/*
- * The parent moves this process into its group meanwhile, which may wait long for the kernel
- * (version 1); nothing of the program runs before that is done and seen from here.
+/* Nothing of the program runs before it is in its group, as seen from here, and the parent says so.
  */
 static void
 enter_group(struct child *c)
@@ -852,6 +853,28 @@ static void __attribute__((noreturn)) program(struct child *c, char *const *argv
 	give_up(c, STAGE_EXEC);
 }
 
+static int
+program_begins(void *ctx)
+{
+	struct child *c = ctx;
+
+	program(c, c->job->plan->argv);
+}
+
+/*
+ * Make the program's process.  Until it is the program it shares our memory, on a piece of our
+ * stack that is its own, and we wait: copying what is a copy of our parent's would take as long as
+ * all mounts.  Not the library's fork: its handlers may want locks that a thread of the parent
+ * held.
+ */
+static pid_t
+program_make(struct child *c)
+{
+	char stack[PROGRAM_STACK] __attribute__((aligned(64)));
+
+	return clone(program_begins, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, c);
+}
+
 /* Tell the parent that all is in place, and hand over where the changes will be. */
 static void
 say_ready(struct child *c)
@@ -938,6 +961,7 @@ sandbox_child(struct sandbox_job *job)
 	pid_t pid;
 
 	quiet(&all);
+	must(&c, STAGE_GROUP, cgroup_enter(job->group));
 	c.status.user_ns = identity("/proc/self/ns/user");
 	c.status.pid_ns = identity("/proc/self/ns/pid");
 	open_sources(&c);
@@ -966,10 +990,7 @@ sandbox_child(struct sandbox_job *job)
 	drop_rights(&c);
 	close_doors(&c);
 	say_ready(&c);
-	/* Not the library's fork: its handlers may want locks that a thread of the parent held. */
-	must(&c, STAGE_FORK, pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
-	if (pid == 0)
-		program(&c, job->plan->argv);
+	must(&c, STAGE_FORK, pid = program_make(&c));
 	reap(pid, &all);
 }
 
@@ -980,6 +1001,7 @@ sandbox_child_plain(struct sandbox_job *job, char *const *argv)
 	sigset_t all;
 
 	quiet(&all);
+	must(&c, STAGE_GROUP, cgroup_enter(job->group));
 	wait_go(&c);
 	c.status.capped = cgroup_holds(job->group, job->tasks_max);
 	become_user(&c);

@@ -56,6 +56,7 @@ struct sandbox_job {
 /* How far the child came; the last is no failure. */
 enum sandbox_stage {
 	STAGE_BEGIN,
+	STAGE_GROUP,
 	STAGE_MAP,
 	STAGE_SOURCE, /* ${step} says which */
 	STAGE_CHANGED,
@@ -123,11 +124,8 @@ void sandbox_job_free(struct sandbox_job *job);
 void sandbox_note(struct sandbox_report *report, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/**
- * sandbox_filter():
- * Return the SANDBOX_FILTERS system call filters of every sandbox, compiled once; NULL on failure.
- */
-const struct sock_fprog *sandbox_filter(void);
+/* The system call filters of every sandbox, made when bastion is built. */
+extern const struct sock_fprog sandbox_filter[SANDBOX_FILTERS];
 
 /**
  * sandbox_landlock(job):

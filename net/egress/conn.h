@@ -121,6 +121,9 @@ struct conn {
 	char *list; /* of addresses, JSON */
 	char dialled[ADDRESS_TEXT_MAX + 1];
 	struct refusal *why; /* of a refusal or failure, malloc'ed */
+	bool rules_read;     /* for what stands below, of its tunnel */
+	bool narrowed;       /* the rule that allows it says something of requests */
+	int setting;         /* egress.inspect */
 };
 
 /**

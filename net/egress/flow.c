@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "net/egress/conn.h"
+#include "net/egress/inspect.h"
 
 static const char ASK[] =
     "INSERT INTO egress_flow (uid, pairing_id, surface, host, port, method, state, asked_at,"
@@ -61,7 +62,7 @@ refused(struct store *db, const struct conn *c, const struct refusal *why)
 }
 
 static int
-open_row(struct store *db, const struct conn *c)
+open_row(struct store *db, struct conn *c)
 {
 	struct stmt *q;
 
@@ -69,7 +70,10 @@ open_row(struct store *db, const struct conn *c)
 		return -1;
 	stmt_text(q, ":addresses", c->list);
 	stmt_int(q, ":id", c->flow_id);
-	return stmt_run_one(q);
+	if (stmt_run_one(q) != 0)
+		return -1;
+	inspect_read(db, c);
+	return 0;
 }
 
 static int
@@ -84,6 +88,8 @@ ask_row(struct store *db, struct conn *c)
 		return -1;
 	c->flow_id = store_last_id(db);
 	c->flow_after = c->list != NULL ? FLOW_OPEN : FLOW_ASKED;
+	if (c->list != NULL)
+		inspect_read(db, c);
 	return 0;
 }
 

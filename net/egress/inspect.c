@@ -1118,30 +1118,40 @@ proxy_authority(struct proxy *proxy, struct refusal *r)
 	return authority_take(proxy, r) == 0 ? leaves_pem(proxy->inspector->leaves) : NULL;
 }
 
+void
+inspect_read(struct store *db, struct conn *c)
+{
+	struct stmt *q = store_sql(db, WANTED);
+
+	c->rules_read = false;
+	if (q == NULL)
+		return;
+	stmt_int(q, ":id", c->flow_id);
+	if (stmt_step(q) != 1)
+		return;
+	c->setting = (int)stmt_get_int(q, 0);
+	c->narrowed = stmt_get_int(q, 1) != 0;
+	stmt_done(q);
+	c->rules_read = true;
+}
+
 int
 inspect_wanted(struct conn *c, struct refusal *r)
 {
 	enum proxy_inspect mode = c->proxy->config.inspect;
-	struct stmt *q = store_sql(c->proxy->config.db, WANTED);
-	bool narrowed;
 
 	/* What an added op reaches was approved whole, and its program trusts no authority of ours.
 	 */
 	if (mode == PROXY_INSPECT_SETTING && c->user->who.run != 0)
 		return 0;
-	if (q == NULL)
-		return refusal_set(r, "store.failed", "the rules cannot be read");
-	stmt_int(q, ":id", c->flow_id);
-	if (stmt_step(q) != 1)
+	if (!c->rules_read)
 		return refusal_set(r, "store.failed", "the rules cannot be read");
 	if (mode == PROXY_INSPECT_SETTING)
-		mode = (enum proxy_inspect)(PROXY_INSPECT_NONE + stmt_get_int(q, 0));
-	narrowed = stmt_get_int(q, 1) != 0;
-	stmt_done(q);
+		mode = (enum proxy_inspect)(PROXY_INSPECT_NONE + c->setting);
 	if (mode != PROXY_INSPECT_NONE)
-		return narrowed ||
+		return c->narrowed ||
 		       (mode == PROXY_INSPECT_ALL && (!c->caught || c->to.port == HTTPS));
-	if (!narrowed)
+	if (!c->narrowed)
 		return 0;
 	return refusal_set(r, "egress.uninspected",
 	    "what allows this says something of requests, and the lane does not look into tunnels");

@@ -22,6 +22,13 @@ void inspector_look(struct proxy *proxy);
 void inspector_free(struct inspector *inspector);
 
 /**
+ * inspect_read(db, conn):
+ * In the committer's thread, where the row of ${conn} is about to be open: read what the rules and
+ * the setting say of its tunnel, for inspect_wanted.  What cannot be read is said there.
+ */
+void inspect_read(struct store *db, struct conn *conn);
+
+/**
  * inspect_wanted(conn, r):
  * Is the tunnel of ${conn}, whose row is open, to be looked into?  Of what is caught, which may
  * speak anything, PROXY_INSPECT_ALL means port 443 alone.  Return 1, 0, or -1 with ${r}:

@@ -93,7 +93,7 @@ calls_start(struct net *net)
 
 	net->people[0].uid = geteuid();
 	net->people[1].uid = 0;
-	for (i = 0; i < NET_PEOPLE && net->env->home->role == HOME_HOST; i++)
+	for (i = 0; i < NET_PEOPLE; i++)
 		(void)person_name(net->people[i].uid, net->people[i].name, &unknown);
 }
 

@@ -6,7 +6,7 @@
 
 /**
  * calls_start(net):
- * On a Host: learn the names of those who may ask, for the audit, while nobody waits for the loop
+ * Learn the names of those who may ask, for the audit, while nobody waits for the loop
  * yet: a user directory may take PERSON_WAIT_MS.  Where it says nothing they are "uid 1000".
  */
 void calls_start(struct net *net);

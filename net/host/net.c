@@ -21,6 +21,7 @@
 #include "net/host/port.h"
 #include "net/host/remote_port.h"
 #include "net/host/renew.h"
+#include "net/host/runs.h"
 #include "net/host/sessions.h"
 #include "net/host/typing.h"
 #include "net/host/watch.h"
@@ -83,6 +84,10 @@ const struct http_route net_routes[] = {
 	sessions_input, "send to a session"},
     {"POST", "/v1/sessions/{name}/keys", SURFACE_CONTROL | SURFACE_REMOTE, SESSIONS_INPUT,
 	typing_keys, "type to a session, one at a time"},
+    {"POST", "/v1/runs", SURFACE_CONTROL, RUNS_BODY_MAX, runs_new,
+	"begin a run in a sandbox, whose process asks"},
+    {"POST", "/v1/runs/{id}", SURFACE_CONTROL, RUNS_BODY_MAX, runs_told,
+	"what became of a run, by the process that began it"},
     {"POST", "/v1/bundles", SURFACE_REMOTE, BUNDLES_BODY_MAX, bundles_new,
 	"begin to copy a repository here, or go on with it"},
     {"GET", "/v1/bundles/{id}", SURFACE_REMOTE, 0, bundles_show,

@@ -209,8 +209,8 @@ status_of(const char *line)
 }
 
 /* In one piece, so that the daemon need not wait for the second. */
-static int
-send_request(struct unixclient *c, const char *method, const char *target, const char *body,
+int
+unixclient_send(struct unixclient *c, const char *method, const char *target, const char *body,
     size_t len, struct refusal *r)
 {
 	char *text;
@@ -228,14 +228,13 @@ send_request(struct unixclient *c, const char *method, const char *target, const
 }
 
 int
-unixclient_ask(struct unixclient *c, const char *method, const char *target, const char *body,
-    size_t len, struct refusal *r)
+unixclient_status(struct unixclient *c, struct refusal *r)
 {
 	char *line;
 	int status;
 
 	c->line_max = UNIXCLIENT_HEAD_MAX;
-	if (send_request(c, method, target, body, len, r) != 0 || head_line(c, &line, r) != 0)
+	if (head_line(c, &line, r) != 0)
 		return -1;
 	if ((status = status_of(line)) == 0)
 		return refusal_set(r, "http.protocol", "what listens there does not speak HTTP");
@@ -245,6 +244,15 @@ unixclient_ask(struct unixclient *c, const char *method, const char *target, con
 	} while (*line != '\0');
 	c->line_max = UNIXCLIENT_LINE_MAX;
 	return status;
+}
+
+int
+unixclient_ask(struct unixclient *c, const char *method, const char *target, const char *body,
+    size_t len, struct refusal *r)
+{
+	if (unixclient_send(c, method, target, body, len, r) != 0)
+		return -1;
+	return unixclient_status(c, r);
 }
 
 void

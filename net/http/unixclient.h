@@ -51,6 +51,15 @@ int unixclient_ask(struct unixclient *c, const char *method, const char *target,
     size_t len, struct refusal *r);
 
 /**
+ * unixclient_send(c, method, target, body, len, r), unixclient_status(c, r):
+ * The two halves of unixclient_ask, for who has something to do in between.  Return 0, or the
+ * status; or -1 with ${r}, as that.
+ */
+int unixclient_send(struct unixclient *c, const char *method, const char *target, const char *body,
+    size_t len, struct refusal *r);
+int unixclient_status(struct unixclient *c, struct refusal *r);
+
+/**
  * unixclient_line(c, line, r):
  * Point ${*line} to the next line of the body, its end replaced by a NUL; it lives until the next
  * call.  Return 1; 0 at the end of the connection, where a line that was not ended is dropped; or

@@ -231,6 +231,69 @@ client_step(struct client *c, const struct peer *peer)
 	return memmem(in, (size_t)n, "ok", 2) != NULL ? 1 : 0;
 }
 
+/* A number of ${pid}'s, and of those who come from it. */
+static long
+sum_of(pid_t pid, int depth, long (*of)(const char *proc))
+{
+	char path[64], line[128];
+	struct dirent *d;
+	long all, value;
+	FILE *f;
+	DIR *proc;
+
+	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+	all = of(path);
+	if (depth == 0 || (proc = opendir("/proc")) == NULL)
+		return all;
+	while ((d = readdir(proc)) != NULL) {
+		snprintf(path, sizeof(path), "/proc/%.16s/status", d->d_name);
+		if (atoi(d->d_name) <= 0 || (f = fopen(path, "re")) == NULL)
+			continue;
+		while (fgets(line, sizeof(line), f) != NULL)
+			if (sscanf(line, "PPid: %ld", &value) == 1 && value == pid)
+				all += sum_of(atoi(d->d_name), depth - 1, of);
+		fclose(f);
+	}
+	closedir(proc);
+	return all;
+}
+
+/* Resident memory, in kB. */
+static long
+memory(const char *proc)
+{
+	char path[96], line[128];
+	long kb = 0, value;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/status", proc);
+	if ((f = fopen(path, "re")) == NULL)
+		return 0;
+	while (fgets(line, sizeof(line), f) != NULL)
+		if (sscanf(line, "VmRSS: %ld", &value) == 1)
+			kb = value;
+	fclose(f);
+	return kb;
+}
+
+/* Processor time, in ticks, with that of children that ended. */
+static long
+ticks(const char *proc)
+{
+	long user = 0, sys = 0, ended_user = 0, ended_sys = 0;
+	char path[96], line[1024], *at;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/stat", proc);
+	if ((f = fopen(path, "re")) == NULL)
+		return 0;
+	if (fgets(line, sizeof(line), f) != NULL && (at = strrchr(line, ')')) != NULL)
+		(void)sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %ld %ld %ld %ld",
+		    &user, &sys, &ended_user, &ended_sys);
+	fclose(f);
+	return user + sys + ended_user + ended_sys;
+}
+
 static double took[SHAKES];
 
 static int
@@ -243,6 +306,7 @@ by_time(const void *a, const void *b)
 
 struct result {
 	double rate, p99, bulk, memory;
+	double cpu; /* microseconds of a processor for one connection */
 	int failed;
 };
 
@@ -252,6 +316,7 @@ shakes(const struct peer *peer, struct result *r)
 	struct client clients[AT_ONCE];
 	struct epoll_event got[AT_ONCE];
 	int ep = epoll_create1(EPOLL_CLOEXEC), i, n, begun, over = 0, rc;
+	long before = sum_of(peer->pid, 2, ticks);
 	double start_at = now();
 
 	for (begun = 0; begun < AT_ONCE; begun++)
@@ -271,6 +336,8 @@ shakes(const struct peer *peer, struct result *r)
 				r->failed++;
 		}
 	r->rate = over / (now() - start_at);
+	r->cpu = (double)(sum_of(peer->pid, 2, ticks) - before) * 1e6 /
+		 (double)sysconf(_SC_CLK_TCK) / over;
 	qsort(took, (size_t)over, sizeof(took[0]), by_time);
 	r->p99 = took[over * 99 / 100] * 1000;
 	close(ep);
@@ -314,48 +381,16 @@ bulk(const struct peer *peer, struct result *r)
 	close(fd);
 }
 
-/* The resident memory of ${pid} and of who comes from it, in kB. */
-static long
-memory_of(pid_t pid, int depth)
-{
-	char path[64], line[128];
-	long kb = 0, value;
-	struct dirent *d;
-	FILE *f;
-	DIR *proc;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	if ((f = fopen(path, "re")) != NULL) {
-		while (fgets(line, sizeof(line), f) != NULL)
-			if (sscanf(line, "VmRSS: %ld", &value) == 1)
-				kb = value;
-		fclose(f);
-	}
-	if (depth == 0 || (proc = opendir("/proc")) == NULL)
-		return kb;
-	while ((d = readdir(proc)) != NULL) {
-		snprintf(path, sizeof(path), "/proc/%.16s/status", d->d_name);
-		if (atoi(d->d_name) <= 0 || (f = fopen(path, "re")) == NULL)
-			continue;
-		while (fgets(line, sizeof(line), f) != NULL)
-			if (sscanf(line, "PPid: %ld", &value) == 1 && value == pid)
-				kb += memory_of(atoi(d->d_name), depth - 1);
-		fclose(f);
-	}
-	closedir(proc);
-	return kb;
-}
-
 static void
 idle(const struct peer *peer, struct result *r)
 {
 	static int fds[MANY];
-	long before = memory_of(peer->pid, 2);
+	long before = sum_of(peer->pid, 2, memory);
 	int n;
 
 	for (n = 0; n < MANY && (fds[n] = tunnel(peer)) != -1; n++)
 		;
-	r->memory = n == 0 ? 0 : (double)(memory_of(peer->pid, 2) - before) / n;
+	r->memory = n == 0 ? 0 : (double)(sum_of(peer->pid, 2, memory) - before) / n;
 	r->failed += n < MANY;
 	while (n-- > 0)
 		close(fds[n]);
@@ -372,6 +407,7 @@ take_best(struct result *best, const struct result *r)
 {
 	best->rate = better(best->rate, r->rate, false);
 	best->p99 = better(best->p99, r->p99, true);
+	best->cpu = better(best->cpu, r->cpu, true);
 	best->bulk = better(best->bulk, r->bulk, false);
 	best->memory = better(best->memory, r->memory, true);
 	best->failed += r->failed;
@@ -393,8 +429,8 @@ measure(const struct peer *peer, struct result *best)
 	r = (struct result){.failed = 0};
 	idle(peer, &r);
 	take_best(best, &r);
-	fprintf(stderr, "%-18s %7.0f/s  p99 %6.1f ms  %5.2f GB/s  %6.1f kB  failed %d\n",
-	    peer->name, best->rate, best->p99, best->bulk, best->memory, best->failed);
+	fprintf(stderr, "%-18s %7.0f/s  p99 %6.1f ms  %4.0f us  %5.2f GB/s  %6.1f kB  failed %d\n",
+	    peer->name, best->rate, best->p99, best->cpu, best->bulk, best->memory, best->failed);
 }
 
 /* One line of the table; return whether the target is missed. */
@@ -480,6 +516,8 @@ main(void)
 	scratch_drop(&s);
 	missed = row("new connections", "/s", mine.rate, best.rate, false, SLOWER);
 	missed |= row("p99 of them", "ms", mine.p99, best.p99, true, SLOWER);
+	printf("egress, processor time of a connection | %.0f us | %.0f us | %.2f | told\n",
+	    mine.cpu, best.cpu, mine.cpu / best.cpu);
 	missed |= row("bulk", "GB/s", mine.bulk, best.bulk, false, 1);
 	missed |= row("memory of an idle tunnel", "kB", mine.memory, best.memory, true, 1);
 	return missed || mine.failed > 0;

@@ -1102,6 +1102,133 @@ jobs_and_signals(void **state)
 	assert_int_equal(program_over(&t), 9);
 }
 
+/*
+ * A daemon.
+ */
+
+static void
+daemon_does(const char *verb)
+{
+	program_run(&p, &s, NULL, (const char *const[]){verb, NULL});
+	if (p.code != 0)
+		failed(verb);
+	program_free(&p);
+}
+
+/* Where the database is, or is not, for whoever would open it by its name. */
+static void
+database_moves(bool back)
+{
+	char here[PATH_MAX], aside[PATH_MAX];
+
+	home_path(&s.home, "bastion.db", here);
+	home_path(&s.home, "aside", aside);
+	assert_int_equal(back ? rename(aside, here) : rename(here, aside), 0);
+}
+
+/* The daemon of this state writes the rows of a run, whose process opens no database; it opens one
+ * for what the program wants of the internet. */
+static void
+the_daemon_writes_the_rows(void **state)
+{
+	struct egress_rule rule = {.uid = -1, .suffix = SITE, .port = 8080};
+	int64_t id, runs = scratch_value(&s, "SELECT count(*) FROM sandbox_run");
+
+	(void)state;
+	needs_namespaces();
+	daemon_does("start");
+	database_moves(false);
+	RUN(7, "", "exit 7");
+	database_moves(true);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM sandbox_run"), runs + 1);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM sandbox_run AS r JOIN process AS p"
+			      " ON p.id = r.process_id WHERE r.state = 'ended' AND exit_code = 7"
+			      " AND r.program = 'sh' AND r.words = 3 AND r.net = 'sockets'"
+			      " AND r.uid = p.uid AND p.program = 'bastion'"
+			      " AND r.id = (SELECT max(id) FROM sandbox_run)"),
+	    1);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM audit WHERE entity = 'sandbox_run'"
+					   " AND entity_id = (SELECT max(id) FROM sandbox_run)"
+					   " AND who GLOB 'person:*(0)'"),
+	    3);
+	scratch_open(&s, ROLE_PERSON);
+	assert_int_equal(egress_rule_make(s.db, &rule, &id), 0);
+	RUN(0, "from the site", "curl -sS http://" SITE ":8080/page");
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM egress_flow WHERE state = 'done'"
+					   " AND run_id = (SELECT max(id) FROM sandbox_run)"),
+	    1);
+	scratch_open(&s, ROLE_PERSON);
+	assert_int_equal(egress_rule_forget(s.db, 0, SITE, &id), 0);
+	/* What a rule holds, and what cannot start, is said as without it. */
+	RUN(2, "sandbox.program", "true", "--env", "PATH=/nowhere");
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM sandbox_run WHERE state = 'failed'"
+					   " AND id = (SELECT max(id) FROM sandbox_run)"),
+	    1);
+	assert_int_equal(
+	    scratch_sql(&s, "UPDATE setting SET value = 1 WHERE name = 'sandbox.live'"), 0);
+	talk("--quiet", "echo up; read x; exit 5");
+	program_expect(&t, "up");
+	RUN(75, "sandbox.busy", "true");
+	program_type(&t, "\n");
+	assert_int_equal(program_over(&t), 5);
+	assert_int_equal(
+	    scratch_sql(&s, "UPDATE setting SET value = 256 WHERE name = 'sandbox.live'"), 0);
+}
+
+/* Nobody but its process says what became of a run; and that says it also where the daemon ends. */
+static void
+a_run_outlives_the_daemon(void **state)
+{
+	static const char LIVE[] = "SELECT max(id) FROM sandbox_run WHERE state = 'running'";
+	char command[512];
+	int64_t id;
+
+	(void)state;
+	needs_namespaces();
+	talk("--quiet", "echo up; read x; exit 9");
+	program_expect(&t, "up");
+	while ((id = scratch_value(&s, LIVE)) < 1)
+		usleep(1000);
+	snprintf(command, sizeof(command),
+	    "curl -sS --unix-socket %s/control.sock -H 'Content-Type: application/json'"
+	    " -d '{\"state\":\"ended\",\"exit\":0}' http://x/v1/runs/%lld | grep -q run.over",
+	    s.home.run, (long long)id);
+	assert_int_equal(system(command), 0);
+	assert_int_equal(scratch_value(&s, LIVE), id);
+	daemon_does("stop");
+	program_type(&t, "\n");
+	assert_int_equal(program_over(&t), 9);
+	snprintf(command, sizeof(command),
+	    "SELECT exit_code FROM sandbox_run WHERE state = 'ended' AND id = %lld", (long long)id);
+	assert_int_equal(scratch_value(&s, command), 9);
+}
+
+/* A daemon that has another state is not ours, wherever it listens. */
+static void
+another_daemon_is_not_asked(void **state)
+{
+	struct scratch other;
+
+	(void)state;
+	needs_namespaces();
+	assert_int_equal(chdir(was), 0);
+	scratch_make(&other, HOME_BOX);
+	assert_int_equal(chdir(project), 0);
+	daemon_does("start");
+	strcpy(other.home.run, s.home.run);
+	program_run(
+	    &p, &other, NULL, (const char *const[]){"run", "--", "sh", "-c", "exit 6", NULL});
+	assert_int_equal(p.code, 6);
+	program_free(&p);
+	assert_int_equal(
+	    scratch_value(&other, "SELECT count(*) FROM sandbox_run WHERE state = 'ended'"), 1);
+	daemon_does("stop");
+	assert_int_equal(chdir(was), 0);
+	scratch_drop(&other);
+	assert_int_equal(chdir(project), 0);
+}
+
 /* SEG-10, SEG-13, SEG-15: one question for one destination, however many wait; none for others. */
 static void
 asked_once(void **state)
@@ -1248,6 +1375,9 @@ main(void)
 	    cmocka_unit_test(state_is_made),
 	    cmocka_unit_test(terminal_is_the_programs),
 	    cmocka_unit_test(jobs_and_signals),
+	    cmocka_unit_test(the_daemon_writes_the_rows),
+	    cmocka_unit_test(a_run_outlives_the_daemon),
+	    cmocka_unit_test(another_daemon_is_not_asked),
 	    cmocka_unit_test(asked_once),
 	    cmocka_unit_test(asked_too_long),
 	    cmocka_unit_test(rules_hold_at_once),

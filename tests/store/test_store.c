@@ -98,7 +98,7 @@ static const struct {
     {"op_probe", {"W", "W", ""}},
     {"agent_scan", {"W", "W", ""}},
     {"verb_dial", {"W", "", ""}},
-    {"sandbox_run", {"PW", "PW", ""}},
+    {"sandbox_run", {"PNW", "PNW", ""}},
     {"op_manifest", {"P", "P", ""}},
     {"program_run", {"W", "W", ""}},
     {"program_reach", {"", "", ""}},
@@ -108,7 +108,7 @@ static const struct {
     {"remote_credential", {"P", "PK", ""}},
     {"remote_try", {"N", "", ""}},
     {"remote_bundle", {"N", "N", ""}},
-    {"run_port", {"P", "", ""}},
+    {"run_port", {"PN", "", ""}},
     {"worker", {"P", "", "P"}},
     {"session", {"PNW", "PNW", "P"}},
     {"session_number", {"", "", ""}}, /* triggers do */

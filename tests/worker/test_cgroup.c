@@ -142,13 +142,15 @@ the_kernels(void **state)
 	}
 	assert_string_equal(get(c.trees[0].path, "pids.max"), "12\n");
 	assert_false(cgroup_holds(&c, 12));
+	/* One that enters it itself, and one that is put there. */
 	if ((pid = fork()) == 0) {
-		if (cgroup_attach(&c, getpid()) != 0)
+		if (cgroup_enter(&c) != 0)
 			_exit(1);
 		_exit(cgroup_holds(&c, 12) && !cgroup_holds(&c, 13) ? 0 : 2);
 	}
 	waitpid(pid, &status, 0);
 	assert_int_equal(status, 0);
+	cgroup_shut(&c);
 	/* It is removed with whatever is still in it. */
 	if ((pid = fork()) == 0) {
 		if (cgroup_attach(&c, getpid()) != 0)

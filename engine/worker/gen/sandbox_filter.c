@@ -1,5 +1,6 @@
 /*
- * sandbox_filter.c: the system calls of a sandbox.
+ * sandbox_filter.c: the system calls of a sandbox; prints their filters as C, when bastion is
+ * built: compiling them takes milliseconds, which whoever starts one sandbox would wait for.
  *
  * What is listed is allowed, what is named as refused fails with EPERM, and all else, today's and
  * tomorrow's, fails with ENOSYS: a program then does without, as on an older kernel.  Each refusal
@@ -12,9 +13,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/netlink.h>
-#include <pthread.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "engine/worker/sandbox_job.h"
 #include "engine/worker/seal.h"
@@ -246,22 +248,37 @@ make(struct sock_fprog *prog, uint32_t otherwise, void (*fill)(struct maker *))
 	return m.rc == 0 ? 0 : -1;
 }
 
-static struct sock_fprog compiled[SANDBOX_FILTERS];
-static int compile_rc = -1;
-
-static void
-compile(void)
+/* Print the filter ${number}.  Return 0 or -1. */
+static int
+print(int number, uint32_t otherwise, void (*fill)(struct maker *))
 {
-	if (make(&compiled[0], SCMP_ACT_ERRNO(ENOSYS), fill_list) == 0 &&
-	    make(&compiled[1], SCMP_ACT_ALLOW, fill_bits) == 0)
-		compile_rc = 0;
+	struct sock_fprog prog;
+	size_t i;
+
+	if (make(&prog, otherwise, fill) != 0)
+		return -1;
+	printf("static struct sock_filter filter%d[] = {\n", number);
+	for (i = 0; i < prog.len; i++)
+		printf("    {0x%04x, %u, %u, 0x%08x},\n", prog.filter[i].code, prog.filter[i].jt,
+		    prog.filter[i].jf, prog.filter[i].k);
+	printf("};\n\n");
+	free(prog.filter);
+	return 0;
 }
 
-const struct sock_fprog *
-sandbox_filter(void)
+int
+main(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, compile);
-	return compile_rc == 0 ? compiled : NULL;
+	printf("/* Made by engine/worker/gen/sandbox_filter.c. */\n"
+	       "#include \"engine/worker/sandbox_job.h\"\n\n");
+	if (print(0, SCMP_ACT_ERRNO(ENOSYS), fill_list) != 0 ||
+	    print(1, SCMP_ACT_ALLOW, fill_bits) != 0) {
+		fputs("the filter of system calls cannot be made\n", stderr);
+		return 1;
+	}
+	printf("const struct sock_fprog sandbox_filter[SANDBOX_FILTERS] = {\n"
+	       "    {sizeof(filter0) / sizeof(filter0[0]), filter0},\n"
+	       "    {sizeof(filter1) / sizeof(filter1[0]), filter1},\n"
+	       "};\n");
+	return fflush(stdout) == 0 ? 0 : 1;
 }
