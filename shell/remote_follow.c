@@ -232,8 +232,8 @@ ended(struct follow *f)
 		    far->name, far->name, far->login.name);
 	else if (far->frames.over && strcmp(far->frames.state, "done") != 0)
 		fprintf(stderr, "bastion: session: %s on %s is %s%s%s\n", far->name,
-		    far->login.name, far->frames.state,
-		    far->frames.reason[0] == '\0' ? "" : ": ", far->frames.reason);
+		    far->login.name, far->frames.state, far->frames.reason[0] == '\0' ? "" : ": ",
+		    far->frames.reason);
 	return f->left ? 0 : far->frames.code;
 }
 

@@ -810,8 +810,8 @@ joins(struct run *r, const struct run_ask *ask)
 {
 	struct refusal ignored;
 
-	if (r->wrong || r->ask || r->backend != NULL || r->inspect != PROXY_INSPECT_NONE || r->rule_count > 0 ||
-	    home_open(&r->cli->home, r->cli->role, false, &ignored) != 0)
+	if (r->wrong || r->ask || r->backend != NULL || r->inspect != PROXY_INSPECT_NONE ||
+	    r->rule_count > 0 || home_open(&r->cli->home, r->cli->role, false, &ignored) != 0)
 		return false;
 	random_hex(r->nonce);
 	if (run_daemon_ask(&r->daemon, &r->cli->home, ask, r->nonce) == 0)

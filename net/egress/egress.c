@@ -7,13 +7,13 @@
 #include "net/egress/egress.h"
 #include "net/egress/handed.h"
 #include "net/egress/proxy.h"
-#include "net/egress/runs.h"
+#include "net/egress/lanes.h"
 
 /* What the actor holds. */
 struct egress {
 	struct proxy *proxy;
 	struct handed *handed; /* NULL: Hosts are not served */
-	struct runs *runs;     /* NULL: none are taken */
+	struct lanes *lanes;   /* NULL: none are taken */
 };
 
 #define KEPT (16 << 20) /* bytes of free memory that stay with the process */
@@ -62,14 +62,14 @@ serve_hosts(struct actor_env *env)
 
 /* Without its socket programs of added ops reach nothing, and the lane serves all others. */
 static void
-serve_runs(struct actor_env *env)
+serve_lanes(struct actor_env *env)
 {
 	struct egress *e = env->ctx;
-	const struct runs_config config = {
+	const struct lanes_config config = {
 	    .home = env->home, .loop = env->loop, .db = env->db, .proxy = e->proxy};
 	struct refusal no;
 
-	if ((e->runs = runs_new(&config, &no)) == NULL)
+	if ((e->lanes = lanes_new(&config, &no)) == NULL)
 		fprintf(
 		    stderr, "bastion: egress: added ops reach nothing: %s: %s\n", no.code, no.why);
 }
@@ -99,7 +99,7 @@ egress_start(struct actor_env *env, struct refusal *r)
 	serve_socket(env);
 	serve_port(env, "egress.http_port", PROXY_HTTP);
 	serve_port(env, "egress.socks_port", PROXY_SOCKS);
-	serve_runs(env);
+	serve_lanes(env);
 	return 0;
 }
 
@@ -122,8 +122,8 @@ egress_drain(struct actor_env *env)
 
 	handed_free(e->handed);
 	e->handed = NULL;
-	runs_free(e->runs);
-	e->runs = NULL;
+	lanes_free(e->lanes);
+	e->lanes = NULL;
 	proxy_drain(e->proxy, egress_over, env->loop);
 }
 
@@ -135,7 +135,7 @@ egress_stop(struct actor_env *env)
 	if (e == NULL)
 		return;
 	handed_free(e->handed);
-	runs_free(e->runs);
+	lanes_free(e->lanes);
 	proxy_free(e->proxy);
 	free(e);
 	env->ctx = NULL;

@@ -235,7 +235,8 @@ sessions_output(struct http_exchange *x, void *ctx)
 	if (seq < 0 || most < 0 || known < 0)
 		return change_refuse(net, x, "usage.wrong", "after, most and id are digits");
 	if (asks_elsewhere(net, x))
-		return change_refuse(net, x, "session.unknown", "this daemon serves another database");
+		return change_refuse(
+		    net, x, "session.unknown", "this daemon serves another database");
 	if ((id = sessions_named(net, x, "attach")) == 0)
 		return 0;
 	if (known != 0 && known != id)

@@ -1,4 +1,4 @@
-/* runs.c: runs that are handed over: each a connection, and two sockets of another network. */
+/* lanes.c: runs that are handed over: each a connection, and two sockets of another network. */
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -8,7 +8,7 @@
 
 #include "engine/worker/program_lane.h"
 #include "net/egress/inside.h"
-#include "net/egress/runs.h"
+#include "net/egress/lanes.h"
 #include "net/http/unixsock.h"
 
 #define BACKLOG 64
@@ -19,13 +19,13 @@ static const char UID[] = "SELECT uid FROM sandbox_run WHERE id = :run AND ended
 
 struct run {
 	struct run *next, **self;
-	struct runs *of;
+	struct lanes *of;
 	int fd;
 	struct inside *inside; /* NULL until its sockets came */
 };
 
-struct runs {
-	struct runs_config config;
+struct lanes {
+	struct lanes_config config;
 	struct unixsock sock;
 	struct run *list;
 	int64_t count;
@@ -34,14 +34,14 @@ struct runs {
 static void
 run_free(struct run *run)
 {
-	struct runs *runs = run->of;
+	struct lanes *lanes = run->of;
 
 	*run->self = run->next;
 	if (run->next != NULL)
 		run->next->self = run->self;
-	runs->count--;
+	lanes->count--;
 	inside_free(run->inside);
-	loop_del(runs->config.loop, run->fd);
+	loop_del(lanes->config.loop, run->fd);
 	close(run->fd);
 	free(run);
 }
@@ -62,7 +62,7 @@ uid_of(struct store *db, int64_t id)
 static int
 run_begin(struct run *run, int64_t id, const int sockets[LANE_SOCKETS])
 {
-	const struct runs_config *c = &run->of->config;
+	const struct lanes_config *c = &run->of->config;
 	struct inside_config config = {.proxy = c->proxy,
 	    .loop = c->loop,
 	    .who = {.id = uid_of(c->db, id), .run = id},
@@ -112,63 +112,63 @@ is_ours(int fd)
 static void
 on_listener(void *ctx, uint32_t events)
 {
-	struct runs *runs = ctx;
-	int fd = accept4(runs->sock.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct lanes *lanes = ctx;
+	int fd = accept4(lanes->sock.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct run *run;
 
 	(void)events;
 	if (fd == -1)
 		return;
-	if (!is_ours(fd) || runs->count >= store_setting(runs->config.db, "sandbox.live") ||
+	if (!is_ours(fd) || lanes->count >= store_setting(lanes->config.db, "sandbox.live") ||
 	    (run = calloc(1, sizeof(*run))) == NULL) {
 		close(fd);
 		return;
 	}
-	run->of = runs;
+	run->of = lanes;
 	run->fd = fd;
-	run->next = runs->list;
-	run->self = &runs->list;
+	run->next = lanes->list;
+	run->self = &lanes->list;
 	if (run->next != NULL)
 		run->next->self = &run->next;
-	runs->list = run;
-	runs->count++;
-	if (loop_add(runs->config.loop, fd, EPOLLIN, on_run, run) != 0)
+	lanes->list = run;
+	lanes->count++;
+	if (loop_add(lanes->config.loop, fd, EPOLLIN, on_run, run) != 0)
 		run_free(run);
 }
 
-struct runs *
-runs_new(const struct runs_config *config, struct refusal *r)
+struct lanes *
+lanes_new(const struct lanes_config *config, struct refusal *r)
 {
-	struct runs *runs = calloc(1, sizeof(*runs));
+	struct lanes *lanes = calloc(1, sizeof(*lanes));
 	char path[HOME_RUN_MAX + sizeof(LANE_SOCKET) + 1];
 
-	if (runs == NULL) {
+	if (lanes == NULL) {
 		refusal_set(r, "store.failed", "out of memory");
 		return NULL;
 	}
-	runs->config = *config;
+	lanes->config = *config;
 	snprintf(path, sizeof(path), "%s/%s", config->home->run, LANE_SOCKET);
-	if (unixsock_bind(&runs->sock, path, 0600, r) != 0 ||
-	    unixsock_publish(&runs->sock, BACKLOG, r) != 0) {
-		free(runs);
+	if (unixsock_bind(&lanes->sock, path, 0600, r) != 0 ||
+	    unixsock_publish(&lanes->sock, BACKLOG, r) != 0) {
+		free(lanes);
 		return NULL;
 	}
-	if (loop_add(config->loop, runs->sock.fd, EPOLLIN, on_listener, runs) == 0)
-		return runs;
+	if (loop_add(config->loop, lanes->sock.fd, EPOLLIN, on_listener, lanes) == 0)
+		return lanes;
 	refusal_errno(r, "socket.bind", "cannot listen for runs of added ops");
-	unixsock_close(&runs->sock);
-	free(runs);
+	unixsock_close(&lanes->sock);
+	free(lanes);
 	return NULL;
 }
 
 void
-runs_free(struct runs *runs)
+lanes_free(struct lanes *lanes)
 {
-	if (runs == NULL)
+	if (lanes == NULL)
 		return;
-	while (runs->list != NULL)
-		run_free(runs->list);
-	loop_del(runs->config.loop, runs->sock.fd);
-	unixsock_close(&runs->sock);
-	free(runs);
+	while (lanes->list != NULL)
+		run_free(lanes->list);
+	loop_del(lanes->config.loop, lanes->sock.fd);
+	unixsock_close(&lanes->sock);
+	free(lanes);
 }
