@@ -1,5 +1,6 @@
 /* server.c: listeners, connections and libmicrohttpd's daemon on our loop. */
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -338,6 +339,19 @@ count(const struct http_server *server, bool (*is)(const struct conn *, unsigned
 	return n;
 }
 
+/* Whether it has not sent a whole request; what has come and was not looked at yet may be one. */
+static bool
+is_waiting(const struct conn *c)
+{
+	int unread = 0;
+
+	if (c->leaving || c->upgraded != NULL)
+		return false;
+	if (c->x != NULL)
+		return c->x->phase <= PHASE_BODY;
+	return ioctl(c->fd, FIONREAD, &unread) == 0 && unread == 0;
+}
+
 /* Cut off the one that waits longest without a whole request.  Return whether there was one. */
 static bool
 cut_waiting(struct http_server *server, bool (*is)(const struct conn *, unsigned), unsigned key)
@@ -346,9 +360,7 @@ cut_waiting(struct http_server *server, bool (*is)(const struct conn *, unsigned
 
 	/* The newest come first. */
 	for (c = server->conns; c != NULL; c = c->next)
-		if (is(c, key) && !c->leaving && c->upgraded == NULL &&
-		    (c->x == NULL || c->x->phase <= PHASE_BODY) &&
-		    (oldest == NULL || c->since <= oldest->since))
+		if (is(c, key) && (oldest == NULL || c->since <= oldest->since) && is_waiting(c))
 			oldest = c;
 	if (oldest == NULL)
 		return false;

@@ -1154,6 +1154,28 @@ silent_ones_are_in_nobodys_way(void **state)
 		close(fds[i]);
 }
 
+/* Many that ask at once are answered, or told that there is no place; nobody is cut off for
+ * another. */
+static void
+a_burst_is_answered(void **state)
+{
+	struct http_limits limits = usual;
+	int fds[40], i, served = 0;
+
+	(void)state;
+	limits.uid_connections = 10;
+	start(&limits);
+	for (i = 0; i < 40; i++)
+		fds[i] = ask("GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+	for (i = 0; i < 40; i++) {
+		read_to_end(fds[i]);
+		served += strstr(w.out, "hello\n") != NULL;
+		if (strstr(w.out, "hello\n") == NULL)
+			want("http.busy");
+	}
+	assert_true(served >= 10);
+}
+
 /* The same where all places together are too few: the one that waits longest goes. */
 static void
 the_longest_silence_goes_first(void **state)
@@ -1446,6 +1468,7 @@ main(void)
 	    BARE(busy_server_says_so),
 	    BARE(one_uid_does_not_take_all),
 	    BARE(silent_ones_are_in_nobodys_way),
+	    BARE(a_burst_is_answered),
 	    BARE(the_longest_silence_goes_first),
 	    TEST(no_descriptors_is_survived),
 	    BARE(slow_clients_are_cut_off),
