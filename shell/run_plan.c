@@ -516,7 +516,8 @@ run_plan_make(
 		return -1;
 	p->named = p->plan.path_count;
 	if (hide_secrets(p, p->home, refusal) != 0 ||
-	    (p->listed[0] != '\0' && hide_secrets(p, p->listed, refusal) != 0) ||
+	    (p->listed[0] != '\0' && strcmp(p->listed, p->home) != 0 &&
+		hide_secrets(p, p->listed, refusal) != 0) ||
 	    add_agents(p, refusal) != 0 || add_home(p, refusal) != 0 ||
 	    add_system(p, refusal) != 0 || add_rights(p, refusal) != 0 ||
 	    (lane && add_names(p, refusal) != 0))

@@ -156,6 +156,57 @@ option(void *ctx, int val, const char *arg)
 }
 
 /*
+ * By what it is held.
+ */
+
+/* Our own sandbox; or bwrap by name, which has no way for the lane. */
+static int
+choose_backend(struct run *r)
+{
+	static char room[BACKEND_PATH_MAX];
+	struct sandbox_record record = {.backend = BACKEND_NATIVE};
+	struct sandbox_facts facts;
+
+	if (r->backend == NULL)
+		return 0;
+	sandbox_facts(&facts, getenv("PATH"), room);
+	if (sandbox_backend_choose(r->backend, &facts, &record, &r->cli->refusal) != 0)
+		return -1;
+	if (record.backend == BACKEND_NONE)
+		return refusal_set(&r->cli->refusal, "sandbox.none",
+		    "nothing runs without a sandbox by this verb; see bastion sandbox try");
+	if (record.backend == BACKEND_BUBBLEWRAP && r->inspect != PROXY_INSPECT_NONE)
+		return refusal_set(&r->cli->refusal, "run.inspect",
+		    "bubblewrap has no tunnels that could be looked into");
+	r->plan.plan.backend = record.backend;
+	r->no_net = r->no_net || !record.scoped_egress;
+	return 0;
+}
+
+static const char *
+backend_name(const struct run *r)
+{
+	return r->plan.plan.backend == BACKEND_BUBBLEWRAP ? "bubblewrap" : "native";
+}
+
+/* Where our own sandbox cannot be made, say whether bwrap makes one: it is not taken unasked. */
+static void
+offer_bubblewrap(struct refusal *refusal)
+{
+	static char room[BACKEND_PATH_MAX];
+	const struct refusal was = *refusal;
+	struct sandbox_facts facts;
+
+	if (strcmp(was.code, "sandbox.userns") != 0)
+		return;
+	sandbox_facts(&facts, getenv("PATH"), room);
+	if (facts.bubblewrap != NULL && !facts.bubblewrap_fails)
+		refusal_set(refusal, was.code,
+		    "%.300s; bwrap makes a sandbox here, without a network: --backend bubblewrap",
+		    was.why);
+}
+
+/*
  * What was refused, and what a person says to it.
  */
 
@@ -469,15 +520,19 @@ listen_to_signals(struct run *r)
 	return 0;
 }
 
+/* Say what another backend than ours cannot do. */
 static void
-tell(const struct run *r, const char *what)
+tell_notes(const struct run *r)
 {
 	char line[256];
+	size_t i;
 
-	if (r->quiet)
+	if (r->quiet || r->plan.plan.backend == BACKEND_NATIVE)
 		return;
-	snprintf(line, sizeof(line), "bastion: run: %s", what);
-	screen_say(&r->screen, line);
+	for (i = 0; i < r->box.report.note_count; i++) {
+		snprintf(line, sizeof(line), "bastion: run: %s", r->box.report.notes[i]);
+		screen_say(&r->screen, line);
+	}
 }
 
 /* Each standard descriptor that is a terminal becomes the program's own one. */
@@ -668,7 +723,6 @@ static int
 start(struct run *r)
 {
 	struct refusal *no = &r->cli->refusal;
-	size_t i;
 
 	choose_stdio(r);
 	r->plan.plan.may = row_stands;
@@ -680,8 +734,7 @@ start(struct run *r)
 	if (sandbox_ready(&r->box, (int)r->start_ms, no) != 0)
 		return -1;
 	run_plan_placed(&r->plan);
-	for (i = 0; r->plan.plan.backend != BACKEND_NATIVE && i < r->box.report.note_count; i++)
-		tell(r, r->box.report.notes[i]);
+	tell_notes(r);
 	if (publish(r) != 0 || lane_wait(r) != 0)
 		return -1;
 	if (r->box.terminal_fd != -1 &&
@@ -700,6 +753,8 @@ go(struct run *r)
 	int status = 0, rc;
 
 	rc = trusted ? start(r) : -1;
+	if (rc != 0)
+		offer_bubblewrap(&r->cli->refusal);
 	if (r->committing)
 		row_stands(r, &late);
 	if (rc == 0 && (rc = row_started(r)) == 0) {
@@ -725,47 +780,6 @@ go(struct run *r)
 	return row_ended(r);
 }
 
-/* By what it is held: our own sandbox, or bwrap by name, which has no way for the lane. */
-static int
-choose_backend(struct run *r)
-{
-	static char room[BACKEND_PATH_MAX];
-	struct sandbox_record record = {.backend = BACKEND_NATIVE};
-	struct sandbox_facts facts;
-
-	if (r->backend == NULL)
-		return 0;
-	sandbox_facts(&facts, getenv("PATH"), room);
-	if (sandbox_backend_choose(r->backend, &facts, &record, &r->cli->refusal) != 0)
-		return -1;
-	if (record.backend == BACKEND_NONE)
-		return refusal_set(&r->cli->refusal, "sandbox.none",
-		    "nothing runs without a sandbox by this verb; see bastion sandbox try");
-	if (record.backend == BACKEND_BUBBLEWRAP && r->inspect != PROXY_INSPECT_NONE)
-		return refusal_set(&r->cli->refusal, "run.inspect",
-		    "bubblewrap has no tunnels that could be looked into");
-	r->plan.plan.backend = record.backend;
-	r->no_net = r->no_net || !record.scoped_egress;
-	return 0;
-}
-
-/* Where our own sandbox cannot be made, say whether bwrap makes one: it is not taken unasked. */
-static void
-offer_bubblewrap(struct refusal *refusal)
-{
-	static char room[BACKEND_PATH_MAX];
-	const struct refusal was = *refusal;
-	struct sandbox_facts facts;
-
-	if (strcmp(was.code, "sandbox.userns") != 0)
-		return;
-	sandbox_facts(&facts, getenv("PATH"), room);
-	if (facts.bubblewrap != NULL && !facts.bubblewrap_fails)
-		refusal_set(refusal, was.code,
-		    "%.300s; bwrap makes a sandbox here, without a network: --backend bubblewrap",
-		    was.why);
-}
-
 /* All that is made while the row is. */
 static int
 make(struct run *r, char **argv)
@@ -782,16 +796,10 @@ make(struct run *r, char **argv)
 }
 
 static int
-begin(struct run *r, struct run_ask *ask, char **argv)
+begin(struct run *r, const struct run_ask *ask, char **argv)
 {
 	struct refusal *no = &r->cli->refusal;
 
-	if (choose_backend(r) != 0)
-		return -1;
-	if (r->plan.plan.backend == BACKEND_BUBBLEWRAP) {
-		ask->sandbox.backend = "bubblewrap";
-		ask->sandbox.net = SANDBOX_NET_NONE;
-	}
 	if (make(r, argv) != 0 || (!r->joined && row_begin(r, ask) != 0))
 		return -1;
 	if (run_plan_environment(&r->plan, r->nonce, !r->no_net, no) != 0)
@@ -868,7 +876,7 @@ verb_run(struct cli *cli, int argc, char **argv)
 	    {"no-net", no_argument, NULL, 'n'}, {"inspect", optional_argument, NULL, 'i'},
 	    {"quiet", no_argument, NULL, 'q'}, {NULL, 0, NULL, 0}};
 	static struct run r;
-	struct run_ask ask = {.sandbox.backend = "native"};
+	struct run_ask ask = {0};
 	struct refusal wrong;
 	int first, rc;
 
@@ -887,7 +895,9 @@ verb_run(struct cli *cli, int argc, char **argv)
 	if (!r.wrong &&
 	    run_within(argv + first, r.plan.env, r.narrower, r.quiet, &cli->refusal) != 0)
 		return cli_refuse(cli);
+	r.wrong = r.wrong || choose_backend(&r) != 0;
 	wrong = cli->refusal;
+	ask.sandbox.backend = backend_name(&r);
 	ask.sandbox.program = argv[first];
 	ask.sandbox.words = argc - first;
 	ask.sandbox.uid = geteuid();
@@ -904,8 +914,6 @@ verb_run(struct cli *cli, int argc, char **argv)
 	if (r.committing)
 		row_stands(&r, &wrong);
 	row_drop(&r);
-	if (rc != 0)
-		offer_bubblewrap(&cli->refusal);
 	publish_end(&r.publish);
 	loop_free(r.loop);
 	run_plan_free(&r.plan);

@@ -673,6 +673,11 @@ verb_sandbox_try(struct cli *cli, int argc, char **argv)
 		return cli_usage(cli, "name a command, behind --");
 	if (a.apply && a.keep != NULL)
 		return cli_usage(cli, "take one of --apply and --keep");
+	if (sandbox_inside(getenv("BASTION_SANDBOXED"), getenv("BASTION_SANDBOX_BACKEND"))) {
+		refusal_set(&cli->refusal, "run.within",
+		    "this is a sandbox already, in which no other can be made");
+		return cli_refuse(cli);
+	}
 	if (cli_open(cli, ROLE_PERSON) == -1)
 		return cli_refuse(cli);
 	rc = try(&a, argc - first, argv + first);

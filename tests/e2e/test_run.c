@@ -954,7 +954,7 @@ bubblewrap_has_no_lane(void **state)
 static void
 within_a_run(void **state)
 {
-	char command[3 * PATH_MAX], path[PATH_MAX], sql[512], user[64], pid[64], nonce[64];
+	char command[4 * PATH_MAX], path[PATH_MAX], sql[512], user[64], pid[64], nonce[64];
 
 	(void)state;
 	needs_namespaces();
@@ -978,11 +978,13 @@ within_a_run(void **state)
 	assert_int_equal(scratch_value(&s, sql), 1);
 	snprintf(command, sizeof(command),
 	    "export ASAN_OPTIONS=detect_leaks=0; for o in --no-net --deny=x.example --ro=/usr "
-	    "--inspect; do %s run $o -- touch ran; echo $?; done; %s run --quiet -- sh -c 'exit 9'",
-	    path, path);
+	    "--inspect; do %s run $o -- touch ran; echo $?; done; %s sandbox try -- touch ran; echo $?;"
+	    " %s run --quiet -- sh -c 'exit 9'",
+	    path, path, path);
 	run(command, "--ro", path, (char *)NULL);
-	if (p.code != 9 || strcmp(p.out, "2\n2\n2\n2\n") != 0 ||
+	if (p.code != 9 || strcmp(p.out, "2\n2\n2\n2\n2\n") != 0 ||
 	    strstr(p.err, "narrower from within: --no-net [run.within]") == NULL ||
+	    strstr(p.err, "in which no other can be made [run.within]") == NULL ||
 	    strstr(p.err, "sandbox already:") != NULL)
 		failed(command);
 	assert_int_equal(access("ran", F_OK), -1);
