@@ -220,7 +220,8 @@ memory_of(pid_t pid, int depth)
 	return kb;
 }
 
-/* The slowest of some that come now and ask for an answer, in milliseconds; 0 where one had none.
+/* The slowest of some that come now and ask for an answer, in milliseconds; 0 where one had none
+ * (squid keeps a hundred descriptors back and has no others left).
  */
 static double
 slowest(const struct proxy_here *p)

@@ -184,7 +184,8 @@ refused_with(int fd, const char *code)
 	assert_non_null(strstr(out, "\r\nX-Bastion-Refused: "));
 }
 
-/* Nothing is parked before a person said yes, and the program is told how to ask. */
+/* HB-3: a Host over a network is not offered what it was not granted, although the box could:
+ * nothing is parked before a person said yes, and the program is told how to ask. */
 static void
 nothing_is_parked_unasked(void **state)
 {
