@@ -207,6 +207,22 @@ tmux(void)
 	return (double)(LINES / divisor) / took * 1e3;
 }
 
+/* script(1), with the same lines through a terminal into a file that nobody syncs, for a look. */
+static void
+script_beside(void)
+{
+	char command[3 * PATH_MAX];
+	double began = now();
+
+	snprintf(command, sizeof(command),
+	    "script -q -e -c '%s speak %ld' %s/typescript </dev/null >/dev/null 2>&1", self,
+	    LINES / divisor, d.dir);
+	if (system(command) == 0)
+		printf(
+		    "session: the same lines through script, nothing durable (lines/s) | %.0f | - | - | -\n",
+		    (double)(LINES / divisor) / (now() - began) * 1e3);
+}
+
 static void
 one_worker_is_kept_up_with(void)
 {
@@ -224,6 +240,7 @@ one_worker_is_kept_up_with(void)
 	took = of("fast", "finished_at - started_at");
 	more_is_better("session: lines/s of one worker, 4 watch (peer: tmux)",
 	    (double)(LINES / divisor) / took * 1e3, tmux(), RATE_TARGET);
+	script_beside();
 }
 
 static int

@@ -470,6 +470,57 @@ a_drain_ends_and_keeps(void **state)
 	is("w", "done");
 }
 
+/* RF-37: how one ended that was told to is read after it was known that all are to end: what it
+ * then says of itself, never again or a crash, does not stand. RF-112: and its last words are kept
+ * before it counts as ended. */
+static void
+a_drain_is_not_its_own_word(void **state)
+{
+	(void)state;
+	detached("never", "trap 'exit 76' TERM; echo here; while :; do sleep 0.05; done");
+	detached(
+	    "crash", "trap 'seq 1 20000; exit 1' TERM; echo here; while :; do sleep 0.05; done");
+	driver_until(&d, DRIVER_BOX, 2, "SELECT sum(lines) FROM session");
+	driver_end(&d, DRIVER_BOX, SIGTERM);
+	is("never", "failed drain");
+	is("crash", "failed drain");
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT sum(o.lines) FROM session_output AS o JOIN session AS s"
+			     " ON s.id = o.session_id WHERE s.name = 'crash' AND kind = 'out'"),
+	    20001);
+}
+
+/* PO-11, PO-12: nothing sleeps through a drain: who waits an hour for the next try is a row, no
+ * thread; the daemon ends, and he waits on, neither cancelled nor tried before his time. */
+static void
+waiting_holds_up_no_drain(void **state)
+{
+	int64_t due;
+
+	(void)state;
+	driver_does(&said, NULL, "settings", "set", "session.backoff_cap_ms", "86400000", NULL);
+	driver_does(&said, NULL, "settings", "set", "session.backoff_ms", "3600000", NULL);
+	driver_does(&said, NULL, "settings", "set", "session.later_ms", "3600000", NULL);
+	driver_does(&said, NULL, "session", "run", "--detach", "--name", "c", "--attempts", "2",
+	    "--", "sh", "-c", "exit 1", NULL);
+	driver_does(&said, NULL, "session", "run", "--detach", "--name", "l", "--attempts", "2",
+	    "--", "sh", "-c", "exit 75", NULL);
+	driver_until(&d, DRIVER_BOX, 2,
+	    "SELECT count(*) FROM session WHERE state = 'queued' AND attempts = 1");
+	due = driver_value(&d, DRIVER_BOX, "SELECT min(not_before) FROM session");
+	driver_end(&d, DRIVER_BOX, SIGTERM);
+	is("c", "queued");
+	is("l", "queued");
+	driver_serve(&d, DRIVER_BOX);
+	driver_does(&said, NULL, "session", "run", "--name", "other", "--", "true", NULL);
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT min(not_before) FROM session"
+			     " WHERE name <> 'other'"),
+	    due);
+	is("c", "queued");
+	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM attempt"), 3);
+}
+
 /* PO-19, RF-2, SE-13: kill -9 of the worker and of the daemon: lost, never done; nothing lives on.
  * CL-03: who watched is told so, and does not leave with 0. */
 static void
@@ -549,6 +600,8 @@ main(void)
 	    cmocka_unit_test_setup_teardown(a_gap_is_told, make, drop),
 	    cmocka_unit_test_setup_teardown(a_terminal_is_one, make, drop),
 	    cmocka_unit_test_setup_teardown(a_drain_ends_and_keeps, make, drop),
+	    cmocka_unit_test_setup_teardown(a_drain_is_not_its_own_word, make, drop),
+	    cmocka_unit_test_setup_teardown(waiting_holds_up_no_drain, make, drop),
 	    cmocka_unit_test_setup_teardown(killed_is_lost, make, drop),
 	    cmocka_unit_test_setup_teardown(wrong_words_are_told, make, drop),
 	};

@@ -12,11 +12,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "net/host/sessions.h"
 #include "tests/driver.h"
+#include "tests/slower.h"
 #include "tests/wire.h"
 
 static struct driver d;
@@ -349,6 +351,115 @@ a_name_is_not_the_session(void **state)
 	says("{\"x\":0,");
 }
 
+/* Begin to follow ${name} from its first row, without reading. */
+static int
+follow(const char *name)
+{
+	char target[64];
+	int fd = wire_dial(control);
+
+	snprintf(target, sizeof(target), "/v1/sessions/%s/output", name);
+	assert_int_equal(wire_request(fd, "GET", target, "", NULL, 0), 0);
+	return fd;
+}
+
+/* SE-08, SE-10: one that does not read holds nobody up, has all that is kept once he reads, in
+ * order, with a gap in the numbers where it was too late, also where the session ended meanwhile:
+ * before its end. */
+static void
+a_gap_comes_before_the_end(void **state)
+{
+	int64_t seq, before = 0, line, lines, next = 1, gaps = 0;
+	char *at;
+	int fd;
+
+	(void)state;
+	driver_does(&said, NULL, "settings", "set", "session.history", "400000", NULL);
+	assert_int_equal(
+	    ask("POST", "/v1/sessions",
+		"{\"name\":\"s\",\"cwd\":\"/\",\"argv\":[\"sh\",\"-c\",\"seq 1 60000; read x; seq 60001"
+		" 400000\"],\"input\":true}"),
+	    200);
+	driver_until(&d, DRIVER_BOX, 60000, "SELECT lines FROM session WHERE name = 's'");
+	fd = follow("s");
+	assert_int_equal(ask("POST", "/v1/sessions/s/input", "x\n"), 202);
+	driver_until(&d, DRIVER_BOX, 400000,
+	    "SELECT lines * (state = 'done') FROM session WHERE name = 's'");
+	assert_true(driver_value(&d, DRIVER_BOX, "SELECT first_seq FROM session") > 1);
+	wire_take(fd, &answer);
+	close(fd);
+	assert_true(answer.whole);
+	for (at = answer.body; strncmp(at, "{\"x\":", 5) != 0; at = strchr(at, '\n') + 1) {
+		assert_int_equal(sscanf(at,
+				     "{\"id\":1,\"seq\":%" SCNd64
+				     ",\"kind\":\"out\",\"line\":%" SCNd64 ",\"lines\":%" SCNd64,
+				     &seq, &line, &lines),
+		    3);
+		assert_true(seq > before && line >= next && (seq == before + 1) == (line == next));
+		gaps += seq != before + 1;
+		before = seq;
+		next = line + lines;
+	}
+	assert_int_equal(next, 400001);
+	assert_int_equal(gaps, 1);
+}
+
+#define COMERS (60 / SLOWER)
+
+/* SE-09, RF-42: they come and go while it speaks and ends; nobody is sent to who has gone, and who
+ * stays has all. */
+static void
+they_come_and_go(void **state)
+{
+	pid_t net = driver_actor(&d, DRIVER_BOX, "net");
+	char body[160], target[64];
+	int round, i, fds[COMERS];
+
+	(void)state;
+	for (round = 0; round < 5; round++) {
+		snprintf(body, sizeof(body),
+		    "{\"name\":\"r%d\",\"cwd\":\"/\",\"argv\":[\"sh\",\"-c\",\"for i in 1 2 3 4 5 6; do seq 1"
+		    " 500; done\"]}",
+		    round);
+		assert_int_equal(ask("POST", "/v1/sessions", body), 200);
+		snprintf(target, sizeof(target), "r%d", round);
+		for (i = 0; i < COMERS; i++) {
+			fds[i] = follow(target);
+			if (i >= 3 && i % 3 != 0) {
+				close(fds[i - 3]);
+				fds[i - 3] = -1;
+			}
+		}
+		snprintf(target, sizeof(target), "/v1/sessions/r%d/output", round);
+		assert_int_equal(ask("GET", target, NULL), 200);
+		says("{\"x\":0,");
+		for (i = 0; i < COMERS; i++)
+			if (fds[i] != -1)
+				close(fds[i]);
+	}
+	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT min(lines) FROM session"), 3000);
+	assert_int_equal(driver_actor(&d, DRIVER_BOX, "net"), net);
+}
+
+/* RF-47: who replays much, and does not read it, holds up no end of the daemon. */
+static void
+a_replay_holds_up_no_end(void **state)
+{
+	char byte;
+	int fd;
+
+	(void)state;
+	assert_int_equal(ask("POST", "/v1/sessions",
+			     "{\"name\":\"b\",\"cwd\":\"/\",\"argv\":[\"seq\",\"1\",\"400000\"]}"),
+	    200);
+	driver_until(&d, DRIVER_BOX, 400000,
+	    "SELECT lines * (state = 'done') FROM session WHERE name = 'b'");
+	fd = follow("b");
+	assert_int_equal(recv(fd, &byte, 1, MSG_PEEK), 1); /* it has begun */
+	driver_end(&d, DRIVER_BOX, SIGTERM);
+	close(fd);
+}
+
 /* A Host runs nothing. */
 static void
 a_host_has_none(void **state)
@@ -375,6 +486,9 @@ main(void)
 	    cmocka_unit_test_setup_teardown(a_reader_may_go, make, drop),
 	    cmocka_unit_test_setup_teardown(some_rows_come_at_once, make, drop),
 	    cmocka_unit_test_setup_teardown(a_name_is_not_the_session, make, drop),
+	    cmocka_unit_test_setup_teardown(a_gap_comes_before_the_end, make, drop),
+	    cmocka_unit_test_setup_teardown(they_come_and_go, make, drop),
+	    cmocka_unit_test_setup_teardown(a_replay_holds_up_no_end, make, drop),
 	    cmocka_unit_test_setup_teardown(a_host_has_none, make, drop),
 	};
 

@@ -125,6 +125,31 @@ later(int64_t ms)
 	clock_fix(clock_now() + ms);
 }
 
+/* PO-18, RF-35: attempts are known by their rows, their processes by more than a pid: two that had
+ * the same pid do not disturb each other. */
+static void
+a_pid_is_not_an_attempt(void **state)
+{
+	(void)state;
+	sql("INSERT INTO process (id, boot_id, pid, start_ticks, uid, program, seen_at) SELECT 1 + value,"
+	    " '00000000-0000-0000-0000-000000000000', 4712, value, 0, 'sh', now_ms()"
+	    " FROM json_each('[1,2]')");
+	ask("a", 1);
+	ask("b", 1);
+	sql(LAUNCH, "a");
+	sql("UPDATE attempt SET state = 'running', process_id = 2 WHERE state = 'launching'");
+	sql(LAUNCH, "b");
+	sql("UPDATE attempt SET state = 'running', process_id = 3 WHERE state = 'launching'");
+	ends("a", "success", 0);
+	is("a", "done");
+	is("b", "running");
+	assert_int_equal(value("SELECT count(*) FROM attempt WHERE state = 'running'"), 1);
+	refused("session.fixed", "UPDATE attempt SET process_id = %s WHERE state = 'running'", "2");
+	ends("b", "permanent", 76);
+	is("b", "failed permanent");
+	is("a", "done");
+}
+
 /* PO-01, PO-03, PO-04, PO-05: what each exit code makes of a session. */
 static void
 exits_decide(void **state)
@@ -561,6 +586,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(drain_and_loss, make, drop),
 	    cmocka_unit_test_setup_teardown(names, make, drop),
 	    cmocka_unit_test_setup_teardown(the_oldest_make_place, make, drop),
+	    cmocka_unit_test_setup_teardown(a_pid_is_not_an_attempt, make, drop),
 	    cmocka_unit_test_setup_teardown(numbers_are_given_once, make, drop),
 	    cmocka_unit_test_setup_teardown(output_is_kept, make, drop),
 	    cmocka_unit_test_setup_teardown(input_is_gone_once_handed_on, make, drop),
