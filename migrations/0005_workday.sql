@@ -4,11 +4,17 @@ DROP TRIGGER audit_dropped;
 DROP TRIGGER audit_sink_forward;
 DROP TRIGGER audit_sink_sent;
 DROP TRIGGER audit_base_moves;
+DROP TRIGGER contain_process_no_delete;
 DROP TRIGGER own_ask_is_answered;
 DROP TRIGGER op_manifest_form;
 DROP TRIGGER added_op_ask_is_held_to_its_params;
+DROP TRIGGER host_order_stays;
+DROP TRIGGER directive_is_the_hosts;
+DROP TRIGGER directive_stays;
+DROP TRIGGER quarantine_stays;
 DROP TRIGGER audit_base_audit;
 DROP TRIGGER audit_sink_exported;
+DROP TRIGGER host_terms_stay;
 DROP TRIGGER host_beat_born;
 DROP TRIGGER host_beat_no_update;
 DROP TRIGGER host_beat_does;
@@ -222,6 +228,12 @@ SELECT b.id AS box_id, b.name, h.at AS beat_at, h.beat ->> '$.version' AS versio
             WHEN h.at > now_ms() - (SELECT value FROM setting WHERE name = 'beat.silent_ms')
             THEN 'beating' ELSE 'silent' END AS state
   FROM host_box AS b LEFT JOIN host_beat AS h ON h.box_id = b.id;
+
+CREATE TRIGGER contain_process_no_delete BEFORE DELETE ON contain_process
+WHEN OLD.directive_id NOT IN (SELECT id FROM over_row WHERE entity = 'directive')
+BEGIN
+    SELECT RAISE(ABORT, 'contain.order|what was stopped is history');
+END;
 
 CREATE VIEW boxes AS
 SELECT b.id, b.name, b.state,
@@ -675,6 +687,12 @@ SELECT b.id, b.name, o.op, (SELECT coalesce(group_concat(iif(p.value ->> '$.need
   FROM host_box AS b JOIN box_op AS o ON o.box_id = b.id
  WHERE b.state = 'active';
 
+CREATE TRIGGER host_order_stays BEFORE DELETE ON host_order
+WHEN OLD.id NOT IN (SELECT id FROM over_row WHERE entity = 'host_order')
+BEGIN
+    SELECT RAISE(ABORT, 'order.final|an order is withdrawn, not deleted');
+END;
+
 CREATE VIEW host_order_due AS
 SELECT id, box_id, terms, signature
   FROM (SELECT *, row_number() OVER through AS place, sum(length(terms)) OVER through AS long
@@ -682,6 +700,70 @@ SELECT id, box_id, terms, signature
         WINDOW through AS (PARTITION BY box_id ORDER BY id))
  WHERE place <= (SELECT value FROM setting WHERE name = 'order.batch')
    AND long <= (SELECT low / 4 FROM setting WHERE name = 'beat.bytes');
+
+CREATE TRIGGER directive_is_the_hosts BEFORE INSERT ON directive
+BEGIN
+    SELECT RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
+     WHERE (SELECT state FROM pairing WHERE id = NEW.pairing_id) IS NOT 'active';
+    SELECT RAISE(ABORT, 'pairing.invalid|this pairing is not served')
+     WHERE EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id);
+    SELECT RAISE(ABORT, 'directive.signature|this order is not signed by the Host of this pairing')
+     WHERE NEW.signer IS NOT (SELECT host_key FROM pairing WHERE id = NEW.pairing_id)
+        OR signed_by('bastion-order-1', NEW.signer, NEW.terms, NEW.signature) IS NOT 1;
+    SELECT RAISE(ABORT, 'directive.form|this is no order of a Host')
+     WHERE CASE WHEN json_valid(NEW.terms) THEN json_type(NEW.terms) IS NOT 'object' ELSE 1 END
+        OR length(CAST(NEW.terms AS BLOB)) > 8192;
+    SELECT RAISE(ABORT, 'directive.form|this is no order of a Host')
+     WHERE (SELECT group_concat(key || ' ' || iif(type = 'false', 'true', type))
+              FROM (SELECT key, type FROM json_each(NEW.terms) ORDER BY key)) IS NOT
+           CASE NEW.terms ->> '$.kind'
+           WHEN 'rotate' THEN 'box_key text,endpoints array,expires_at integer,host text,'
+                || 'issued_at integer,kind text,order text'
+           WHEN 'contain' THEN 'agent true,box_key text,exe '
+                || iif(json_type(NEW.terms, '$.exe') = 'null', 'null', 'text')
+                || ',expires_at integer,host text,issued_at integer,kind text,order text,pid integer'
+           END
+        OR NEW.kind IS NOT NEW.terms ->> '$.kind' OR NEW.nonce IS NOT NEW.terms ->> '$.order';
+    SELECT RAISE(ABORT, 'directive.again|this order was taken before')
+     WHERE EXISTS (SELECT 1 FROM directive WHERE pairing_id = NEW.pairing_id AND nonce = NEW.nonce)
+        OR (NEW.terms ->> '$.expires_at')
+           <= (SELECT expires_to FROM directive_gone WHERE pairing_id = NEW.pairing_id);
+    SELECT RAISE(ABORT, 'directive.transition|an order begins as taken')
+     WHERE NEW.state <> 'taken' OR NEW.taken_at <> now_ms();
+    SELECT RAISE(ABORT, 'directive.other|this order is for another machine, or of another Host')
+     WHERE (NEW.terms ->> '$.box_key') IS NOT (SELECT lower(hex(identity_key)) FROM box)
+        OR (NEW.terms ->> '$.host')
+           IS NOT (SELECT host_name FROM pairing WHERE id = NEW.pairing_id);
+    SELECT RAISE(ABORT, 'directive.time|the time that this order was signed at cannot be')
+     WHERE (NEW.terms ->> '$.issued_at')
+           > now_ms() + (SELECT value FROM setting WHERE name = 'lane.skew_ms')
+        OR (NEW.terms ->> '$.issued_at') < (SELECT since FROM pairing WHERE id = NEW.pairing_id)
+           - (SELECT value FROM setting WHERE name = 'lane.skew_ms')
+        OR (NEW.terms ->> '$.expires_at') - (NEW.terms ->> '$.issued_at')
+           NOT BETWEEN 1 AND (SELECT high FROM setting WHERE name = 'order.ttl_ms');
+    -- (It may have been done since the copy was made.)
+    SELECT RAISE(ABORT, 'directive.replayed|this order was signed before this database was restored')
+     WHERE (NEW.terms ->> '$.issued_at') <= (SELECT max(restored_at) FROM restore);
+    SELECT RAISE(ABORT, 'directive.expired|this order ran out')
+     WHERE (NEW.terms ->> '$.expires_at') <= now_ms();
+    SELECT RAISE(ABORT, 'directive.busy|this Host orders more than this machine keeps of one day')
+     WHERE (SELECT count(*) FROM directive
+             WHERE pairing_id = NEW.pairing_id AND taken_at > now_ms() - 86400000)
+        >= (SELECT value FROM setting WHERE name = 'order.day');
+END;
+
+CREATE TRIGGER directive_stays BEFORE DELETE ON directive
+WHEN OLD.id NOT IN (SELECT id FROM over_row WHERE entity = 'directive')
+  OR coalesce((SELECT expires_to FROM directive_gone WHERE pairing_id = OLD.pairing_id), 0) < OLD.expires_at
+BEGIN
+    SELECT RAISE(ABORT, 'directive.final|an order is kept until its time is over, so that it is never done again');
+END;
+
+CREATE TRIGGER quarantine_stays BEFORE DELETE ON quarantine
+WHEN OLD.id NOT IN (SELECT id FROM over_row WHERE entity = 'quarantine')
+BEGIN
+    SELECT RAISE(ABORT, 'quarantine.kept|a hold is lifted, not deleted');
+END;
 
 CREATE TRIGGER audit_base_moves BEFORE INSERT ON audit_base
 BEGIN
@@ -741,6 +823,83 @@ SELECT s.seq, s.head
    AND s.seq <= (SELECT max(size) FROM audit_checkpoint)
    AND (young.seq IS NULL OR s.seq < young.seq)
  ORDER BY s.seq DESC LIMIT 1;
+
+CREATE TABLE directive_gone (
+    pairing_id INTEGER PRIMARY KEY REFERENCES pairing (id),
+    expires_to INTEGER NOT NULL
+) STRICT;
+
+CREATE TRIGGER directive_gone_grows BEFORE UPDATE ON directive_gone
+WHEN NEW.pairing_id IS NOT OLD.pairing_id OR NEW.expires_to < OLD.expires_to
+BEGIN
+    SELECT RAISE(ABORT, 'retention.mark|a mark only moves forward');
+END;
+
+CREATE TRIGGER directive_gone_stays BEFORE DELETE ON directive_gone
+BEGIN
+    SELECT RAISE(ABORT, 'retention.mark|a mark only moves forward');
+END;
+
+CREATE VIEW over_cutoff AS
+SELECT substr(name, 11) AS entity, now_ms() - value * 86400000 AS before, value AS days
+  FROM setting
+ WHERE name IN ('retention.directive', 'retention.host_order', 'retention.host_terms', 'retention.quarantine')
+   AND value > 0;
+
+CREATE VIEW over_row (entity, id) AS
+SELECT 'directive', d.id
+  FROM directive AS d JOIN over_cutoff AS c ON c.entity = 'directive'
+ WHERE d.ended_at < c.before AND d.expires_at < c.before AND d.id <> (SELECT max(id) FROM directive)
+   AND NOT EXISTS (SELECT 1 FROM directive_untold AS u JOIN pairing AS p ON p.id = u.pairing_id
+                    WHERE u.directive_id = d.id AND p.state <> 'revoked')
+ UNION ALL
+SELECT 'host_order', o.id
+  FROM host_order AS o JOIN over_cutoff AS c ON c.entity = 'host_order'
+ WHERE o.ended_at < c.before AND o.expires_at < c.before AND o.id <> (SELECT max(id) FROM host_order)
+ UNION ALL
+SELECT 'host_terms', t.id
+  FROM host_terms AS t JOIN over_cutoff AS c ON c.entity = 'host_terms' JOIN host_box AS b ON b.id = t.box_id
+ WHERE t.finished_at < c.before AND t.id <> (SELECT max(id) FROM host_terms)
+   AND (t.state <> 'taken' OR b.state = 'gone'
+     OR (t.terms IS NULL AND t.id <> (SELECT max(id) FROM host_terms
+                                       WHERE box_id = t.box_id AND terms IS NULL AND state = 'taken')))
+ UNION ALL
+SELECT 'quarantine', q.id
+  FROM quarantine AS q JOIN over_cutoff AS c ON c.entity = 'quarantine'
+ WHERE q.ended_at < c.before AND q.id <> (SELECT max(id) FROM quarantine WHERE pairing_id = q.pairing_id);
+
+CREATE VIEW over_due AS
+SELECT entity, max(id) AS gone_to, count(*) AS n
+  FROM (SELECT entity, id, row_number() OVER (PARTITION BY entity ORDER BY id) AS place FROM over_row)
+ WHERE place <= (SELECT value FROM setting WHERE name = 'retention.batch')
+ GROUP BY entity;
+
+CREATE TRIGGER over_due_goes INSTEAD OF DELETE ON over_due
+BEGIN
+    INSERT INTO directive_gone (pairing_id, expires_to)
+    SELECT pairing_id, max(expires_at) FROM directive
+     WHERE OLD.entity = 'directive' AND id <= OLD.gone_to
+       AND id IN (SELECT id FROM over_row WHERE entity = 'directive') GROUP BY pairing_id
+        ON CONFLICT DO UPDATE SET expires_to = excluded.expires_to WHERE excluded.expires_to > expires_to;
+    DELETE FROM contain_process
+     WHERE OLD.entity = 'directive' AND directive_id <= OLD.gone_to
+       AND directive_id IN (SELECT id FROM over_row WHERE entity = 'directive');
+    DELETE FROM directive_untold
+     WHERE OLD.entity = 'directive' AND directive_id <= OLD.gone_to
+       AND directive_id IN (SELECT id FROM over_row WHERE entity = 'directive');
+    DELETE FROM directive
+     WHERE OLD.entity = 'directive' AND id <= OLD.gone_to AND id IN (SELECT id FROM over_row WHERE entity = 'directive');
+    DELETE FROM host_order
+     WHERE OLD.entity = 'host_order' AND id <= OLD.gone_to AND id IN (SELECT id FROM over_row WHERE entity = 'host_order');
+    DELETE FROM host_terms
+     WHERE OLD.entity = 'host_terms' AND id <= OLD.gone_to AND id IN (SELECT id FROM over_row WHERE entity = 'host_terms');
+    DELETE FROM quarantine
+     WHERE OLD.entity = 'quarantine' AND id <= OLD.gone_to AND id IN (SELECT id FROM over_row WHERE entity = 'quarantine');
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    SELECT 'management', 'retention', OLD.entity, 'removed', '',
+           json_object('rows', OLD.n, 'to', OLD.gone_to, 'days', days)
+      FROM over_cutoff WHERE entity = OLD.entity;
+END;
 
 CREATE VIEW agent_scan_due AS
 SELECT k.kind,
@@ -804,6 +963,13 @@ SELECT b.name AS box, t.value ->> '$.user' AS user, t.value ->> '$.client' AS cl
   FROM host_beat AS h JOIN host_box AS b ON b.id = h.box_id, json_each(h.beat, '$.tool_servers') AS t
  WHERE t.type = 'object';
 
+CREATE TRIGGER host_terms_stay BEFORE DELETE ON host_terms
+BEGIN
+    SELECT RAISE(ABORT, 'terms.kept|what a Host signed is history')
+     WHERE (OLD.terms IS NOT NULL OR OLD.finished_at IS NULL)
+       AND OLD.id NOT IN (SELECT id FROM over_row WHERE entity = 'host_terms');
+END;
+
 CREATE TRIGGER listen_is_one BEFORE INSERT ON listen
 BEGIN
     SELECT RAISE(ABORT, 'listen.invalid|this is no address to listen on: * or an IP address, and a port')
@@ -817,7 +983,11 @@ END;
 INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('catalog.every_ms', 5000, 'ms', 0, 86400000, 'how often a box is asked for the ops that were added there, over time; ten asks may come together'),
     ('catalog.ops', 256, 'rows', 0, 10000, 'ops that were added at a box and that a Host takes'),
-    ('catalog.retry_ms', 60000, 'ms', 0, 86400000, 'how long a box whose list was not taken is not asked for it again');
+    ('catalog.retry_ms', 60000, 'ms', 0, 86400000, 'how long a box whose list was not taken is not asked for it again'),
+    ('retention.directive', 365, 'days', 0, 36500, 'how long orders of Hosts are kept once they are over, with the processes that they were about; 0: for ever'),
+    ('retention.host_order', 365, 'days', 0, 36500, 'how long orders of this Host are kept once they are over; 0: for ever'),
+    ('retention.host_terms', 365, 'days', 0, 36500, 'how long terms that no box took, or that a box took that is gone, are kept; 0: for ever'),
+    ('retention.quarantine', 365, 'days', 0, 36500, 'how long holds of Hosts are kept once they are over; the newest of each stays; 0: for ever');
 
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('catalog.size', 3, 502, 'raise the setting catalog.ops, or look at what was added at the box');
