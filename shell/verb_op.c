@@ -195,8 +195,8 @@ drop(struct cli *cli, const char *name)
  * what it changes in the writes is listed, and made so only where the run is no dry run and the
  * program ends with 0. Its words come behind its name, one for each param. What runs is what was
  * signed: the bytes of program and interpreter are sealed by digest, and with other bytes it does
- * not run. With "interpreter": "none" the op has no program and is its verbs, one by one:
- * "verbs": [["service:restart", "$service"]].
+ * not run. A param may name its choices: "in": ["main", "next"]. With "interpreter": "none" the op
+ * has no program and is its verbs, one by one: "verbs": [["service:restart", "$service"]].
  *
  * You prove it with a code, or an SSH signature over what --bytes prints. Adding an op again, or
  * dropping it, ends what Hosts were granted of it. The column holds says whether it would run.
