@@ -220,6 +220,7 @@ BEGIN
 END;
 
 CREATE TRIGGER contain_process_no_delete BEFORE DELETE ON contain_process
+WHEN OLD.directive_id NOT IN (SELECT id FROM over_row WHERE entity = 'directive')
 BEGIN
     SELECT RAISE(ABORT, 'contain.order|what was stopped is history');
 END;

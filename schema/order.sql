@@ -73,6 +73,7 @@ BEGIN
 END;
 
 CREATE TRIGGER host_order_stays BEFORE DELETE ON host_order
+WHEN OLD.id NOT IN (SELECT id FROM over_row WHERE entity = 'host_order')
 BEGIN
     SELECT RAISE(ABORT, 'order.final|an order is withdrawn, not deleted');
 END;
@@ -114,7 +115,7 @@ SELECT o.id, b.name AS box, o.kind,
        o.state, o.outcome, o.result, o.created_at, o.sent_at, o.ended_at, o.expires_at
   FROM host_order AS o JOIN host_box AS b ON b.id = o.box_id;
 
--- At the box: each order of a Host once, for ever, whatever became of it. Taken: it is to be done;
+-- At the box: each order of a Host once, for ever, whatever became of it (retention_over.sql). Taken: it is to be done;
 -- a rotation is done when the Host was reached at the new place.
 CREATE TABLE directive (
     id         INTEGER PRIMARY KEY,
@@ -176,7 +177,9 @@ BEGIN
            END
         OR NEW.kind IS NOT NEW.terms ->> '$.kind' OR NEW.nonce IS NOT NEW.terms ->> '$.order';
     SELECT RAISE(ABORT, 'directive.again|this order was taken before')
-     WHERE EXISTS (SELECT 1 FROM directive WHERE pairing_id = NEW.pairing_id AND nonce = NEW.nonce);
+     WHERE EXISTS (SELECT 1 FROM directive WHERE pairing_id = NEW.pairing_id AND nonce = NEW.nonce)
+        OR (NEW.terms ->> '$.expires_at')
+           <= (SELECT expires_to FROM directive_gone WHERE pairing_id = NEW.pairing_id);
     SELECT RAISE(ABORT, 'directive.transition|an order begins as taken')
      WHERE NEW.state <> 'taken' OR NEW.taken_at <> now_ms();
     SELECT RAISE(ABORT, 'directive.other|this order is for another machine, or of another Host')
@@ -246,8 +249,10 @@ BEGIN
 END;
 
 CREATE TRIGGER directive_stays BEFORE DELETE ON directive
+WHEN OLD.id NOT IN (SELECT id FROM over_row WHERE entity = 'directive')
+  OR coalesce((SELECT expires_to FROM directive_gone WHERE pairing_id = OLD.pairing_id), 0) < OLD.expires_at
 BEGIN
-    SELECT RAISE(ABORT, 'directive.final|an order is kept for ever, so that it is never done again');
+    SELECT RAISE(ABORT, 'directive.final|an order is kept until its time is over, so that it is never done again');
 END;
 
 CREATE TRIGGER directive_audit_birth AFTER INSERT ON directive

@@ -47,6 +47,7 @@ BEGIN
 END;
 
 CREATE TRIGGER quarantine_stays BEFORE DELETE ON quarantine
+WHEN OLD.id NOT IN (SELECT id FROM over_row WHERE entity = 'quarantine')
 BEGIN
     SELECT RAISE(ABORT, 'quarantine.kept|a hold is lifted, not deleted');
 END;

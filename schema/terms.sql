@@ -59,7 +59,8 @@ END;
 CREATE TRIGGER host_terms_stay BEFORE DELETE ON host_terms
 BEGIN
     SELECT RAISE(ABORT, 'terms.kept|what a Host signed is history')
-     WHERE OLD.terms IS NOT NULL OR OLD.finished_at IS NULL;
+     WHERE (OLD.terms IS NOT NULL OR OLD.finished_at IS NULL)
+       AND OLD.id NOT IN (SELECT id FROM over_row WHERE entity = 'host_terms');
 END;
 
 CREATE TRIGGER host_terms_move BEFORE UPDATE ON host_terms

@@ -5,9 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/worker/answer.h"
-#include "engine/worker/observe.h"
 #include "shell/cli.h"
+#include "shell/dry_added.h"
 #include "shell/input.h"
 
 static const char WAITING[] =
@@ -124,41 +123,14 @@ show(struct cli *cli, const char *word, bool bytes)
 	return cli_show(cli, q) == -1 ? cli_refuse(cli) : 0;
 }
 
-/* Have the verb that is asked for look, with ${answer} for its frames.  Return its exit code, or
- * -1. */
-static int
-look(struct cli *cli, struct stmt *q, struct answer *answer)
-{
-	static struct observe_args args; /* large */
-	static struct observe_env env;
-	const char *op = stmt_get_text(q, 0);
-	const struct observe_word words[] = {{stmt_get_text(q, 1), strlen(stmt_get_text(q, 1))},
-	    {stmt_get_text(q, 2), strlen(stmt_get_text(q, 2))}};
-	struct observe_limits limits;
-
-	if (strncmp(op, "run:", 4) == 0)
-		return refusal_set(&cli->refusal, "op.dry",
-		    "an added op is looked at by its Host, once it is granted: see bastion op show");
-	if (observe_find(op) == NULL || !observe_find(op)->acts)
-		return refusal_set(&cli->refusal, "op.dry", "this op changes nothing to look at");
-	observe_defaults(&limits, &env);
-	snprintf(env.keep[0], sizeof(env.keep[0]), "%s", cli->home.state);
-	snprintf(env.keep[1], sizeof(env.keep[1]), "%s", cli->home.run);
-	if (observe_check(op, (int)stmt_get_int(q, 3), words, &args, &cli->refusal) != 0)
-		return -1;
-	args.dry = 1;
-	answer_limit(answer, limits.frame_max);
-	return observe_find(op)->run(&args, &limits, &env, answer);
-}
-
-/* What the question ${word} would change, as its verb sees it now. */
+/* What the question ${word} would change, as its op sees it now. */
 static int
 dry(struct cli *cli, const char *word)
 {
-	struct answer *answer;
+	const char *words[2];
 	struct stmt *q;
 	int64_t id;
-	int rc = -1;
+	int rc;
 
 	if (input_number(word, &id) != 0)
 		return cli_usage(cli, "a question has a number: see bastion approvals");
@@ -170,9 +142,13 @@ dry(struct cli *cli, const char *word)
 		    &cli->refusal, "approval.unknown", "there is no question of this number");
 		return cli_refuse(cli);
 	}
-	if ((answer = answer_new(STDOUT_FILENO, 0)) != NULL)
-		rc = look(cli, q, answer);
-	answer_free(answer);
+	if (strncmp(stmt_get_text(q, 0), "run:", 4) == 0) {
+		stmt_done(q);
+		return dry_added(cli, id, verb_sandbox_try);
+	}
+	words[0] = stmt_get_text(q, 1);
+	words[1] = stmt_get_text(q, 2);
+	rc = dry_verb(cli, stmt_get_text(q, 0), words, (int)stmt_get_int(q, 3));
 	stmt_done(q);
 	return rc == -1 ? cli_refuse(cli) : rc;
 }
@@ -187,7 +163,8 @@ dry(struct cli *cli, const char *word)
  * List the questions of Hosts that wait for a person; with --all, the decided ones too. Show one as
  * the person is to read it; with --bytes, exactly the bytes that an approval covers, to be signed
  * with ssh-keygen -Y sign -n bastion -f KEY. With dry, look what the op would change if it ran now,
- * and change nothing.
+ * and change nothing. The program of an added op runs for that as you, in a sandbox of its own:
+ * what you may not read it does not find.
  */
 int
 verb_approvals(struct cli *cli, int argc, char **argv)

@@ -34,6 +34,10 @@ static const char MARK_MOVE[] =
 static const char DECISIONS_DUE[] = "SELECT count(*) FROM decision_due";
 static const char DECISIONS_GO[] = "DELETE FROM decision_due";
 
+/* What is over: orders, terms, holds. */
+static const char OVER_DUE[] = "SELECT count(*) FROM over_due";
+static const char OVER_GOES[] = "DELETE FROM over_due";
+
 static const char BASE_DUE[] = "SELECT count(*) FROM audit_base_due";
 
 static const char BASE_MOVE[] =
@@ -97,6 +101,10 @@ retention_step(struct store *db)
 		return -1;
 	if (n > 0)
 		return take(db, DECISIONS_GO);
+	if ((n = stmt_value(store_sql(db, OVER_DUE), -1)) == -1)
+		return -1;
+	if (n > 0)
+		return take(db, OVER_GOES);
 	if ((n = stmt_value(store_sql(db, BASE_DUE), -1)) == -1)
 		return -1;
 	if (n > 0)

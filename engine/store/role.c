@@ -99,6 +99,7 @@ static const struct {
     {"audit_base", INS, BIT(ROLE_KEEPER)},
     {"retention", UPD, BIT(ROLE_KEEPER)},
     {"decision_due", DEL, BIT(ROLE_KEEPER)},
+    {"over_due", DEL, BIT(ROLE_KEEPER)},
     {"backup", INS, BIT(ROLE_PERSON)},
     {"audit_tile", INS, BIT(ROLE_KEEPER) | BIT(ROLE_PERSON)},
     {"audit_checkpoint", INS, BIT(ROLE_KEEPER) | BIT(ROLE_PERSON)},

@@ -31,7 +31,7 @@ static const struct view {
 	"SELECT json_group_array(json_object('name', o.name, 'class', o.class, 'usage', o.usage,"
 	" 'summary', o.summary, 'input', json(i.schema))) FROM op AS o JOIN op_input AS i"
 	" ON i.op = o.name AND i.of = 0 WHERE o.name NOT GLOB 'run:*'"
-	" OR o.name IN (SELECT name FROM added_ops WHERE holds = 'yes')"},
+	" OR o.name IN (SELECT name FROM op_manifest WHERE state = 'active')"},
     {"bastion://added", "added", "Added operations", "what persons added at each machine", false,
 	true,
 	"SELECT json_group_array(json_object('box', b.box, 'name', b.op, 'usage', b.usage,"

@@ -16,6 +16,10 @@
 
 #include "tests/driver.h"
 
+#define PROGRAM                                                           \
+	"echo \"building $1\"\ncat \"$2\" >page\nrm old\necho new >new\n" \
+	"[ \"$1\" = two ] && exit 7\nexit 0\n"
+
 static struct driver d;
 static struct said said;
 static char site[96], notes[96], program[96], manifest[96];
@@ -67,8 +71,7 @@ a_program_is_looked_at_and_applied(void **state)
 	char members[1024];
 
 	(void)state;
-	put(program, "echo \"building $1\"\ncat \"$2\" >page\nrm old\necho new >new\n"
-		     "[ \"$1\" = two ] && exit 7\nexit 0\n");
+	put(program, PROGRAM);
 	snprintf(members, sizeof(members),
 	    "\"interpreter\":\"/bin/sh\",\"program\":\"%s\",\"reads\":[\"%s\"],\"writes\":[\"%s\"],"
 	    "\"params\":[{\"name\":\"branch\",\"type\":\"string\",\"max\":8,\"doc\":\"what\"},"
@@ -84,7 +87,19 @@ a_program_is_looked_at_and_applied(void **state)
 	driver_refused(&said, 77, "approval.needed", NULL, "on", d.box, "run:site", "one", notes,
 	    "--uses", "9", "--for", "1d", "--bounds", "{\"branch\":{\"in\":[\"one\",\"two\"]}}",
 	    NULL);
+	/* Who is asked looks first. */
+	snprintf(members, sizeof(members), "%" PRId64, driver_question(&d));
+	driver_does(&said, NULL, "approvals", "dry", members, "--json", NULL);
+	says("building one");
+	says("\"change\":\"deleted\"");
+	has("old", "old\n");
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM op_run WHERE op = 'run:site'"), 0);
+	put(program, "touch evil\n");
+	driver_refused(&said, 3, "manifest.changed", NULL, "approvals", "dry", members, NULL);
+	put(program, PROGRAM);
 	driver_approve(&d, driver_question(&d));
+	driver_refused(&said, 2, "op.dry", NULL, "approvals", "dry", members, NULL);
 	driver_does(
 	    &said, NULL, "on", d.box, "run:site", "one", notes, "--dry-run", "--json", NULL);
 	says("building one");
@@ -220,7 +235,14 @@ an_op_is_its_verbs(void **state)
 	    "\"verbs\":[[\"file:put\",\"%s/put\",\"$text\"],[\"file:move\",\"%s\",\"%s\"]]",
 	    site, from, to);
 	add("run:verbs", members);
-	driver_grant(&d, "run:verbs", "hello", NULL, "3", "1d");
+	driver_refused(&said, 77, "approval.needed", NULL, "on", d.box, "run:verbs", "hello",
+	    "--uses", "3", "--for", "1d", NULL);
+	snprintf(members, sizeof(members), "%" PRId64, driver_question(&d));
+	driver_does(&said, NULL, "approvals", "dry", members, NULL);
+	says("\"dry\":true,");
+	says("/moved\"");
+	assert_int_equal(access(to, F_OK), -1);
+	driver_approve(&d, driver_question(&d));
 	driver_does(&said, NULL, "on", d.box, "run:verbs", "hello", "--dry-run", "--json", NULL);
 	says("\"verbs\":[{\"path\"");
 	assert_int_equal(access(to, F_OK), -1);

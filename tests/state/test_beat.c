@@ -14,6 +14,7 @@
 #include "engine/clock.h"
 #include "engine/state/beat.h"
 #include "engine/state/order.h"
+#include "engine/state/retention.h"
 #include "engine/worker/probe.h"
 #include "tests/orders.h"
 #include "tests/person.h"
@@ -412,6 +413,78 @@ an_order_is_taken_once(void **state)
 	free(answer);
 }
 
+/* Take steps of retention at ${s} until nothing is due. */
+static void
+retain(struct scratch *s)
+{
+	int rc;
+
+	store_acting(scratch_open(s, ROLE_KEEPER), "actor:keeper");
+	while ((rc = retention_step(s->db)) == 1)
+		;
+	if (rc == -1)
+		fail_msg("%s: %s", store_refusal(s->db)->code, store_refusal(s->db)->why);
+}
+
+#define DAY INT64_C(86400000)
+
+/* CF-6: an order is done once also where its row went after its time, and the clock was set back
+ * since; one that is open, that its Host has not heard the end of, or that is the newest, stays. */
+static void
+an_order_is_never_done_again(void **state)
+{
+	char *answer, *beat;
+
+	(void)state;
+	dials("old.example:443");
+	answer = orders_answer(&box, host.key, GOOD, 1);
+	assert_int_equal(takes(answer).taken, 1);
+	assert_int_equal(
+	    endpoint_reached(scratch_open(&box, ROLE_LINK), paired, "new.example:1"), 1);
+	clock_fix(PERSON_MORNING + 366 * DAY);
+	takes_signed(ORDERS_TERMS("rotate", ", 'endpoints', json_array('a.example:1')"), 2);
+	/* It is over, and old, but its Host does not know. */
+	retain(&box);
+	says(&box, "SELECT group_concat(id) FROM directive", "1,2");
+	sets(&box, "DELETE FROM directive_untold");
+	scratch_refused(&box, "directive.final", "DELETE FROM directive WHERE id = 1");
+	scratch_refused(&box, "directive.final", "DELETE FROM directive WHERE id = 2");
+	retain(&box);
+	says(&box, "SELECT group_concat(id) FROM directive", "2");
+	says(&box,
+	    "SELECT json_extract(body, '$.rows', '$.to') FROM audit WHERE entity = 'retention'",
+	    "[1,1]");
+	assert_int_equal(takes(answer).again, 1);
+	/* The clock goes back to when that order was good. */
+	clock_fix(PERSON_MORNING);
+	assert_int_equal(takes(answer).again, 1);
+	assert_int_equal(takes(answer).taken, 0);
+	scratch_refused(&box, "retention.mark", "UPDATE directive_gone SET expires_to = 0");
+	scratch_refused(&box, "retention.mark", "DELETE FROM directive_gone");
+	/* The newest that is open stays, however old. */
+	clock_fix(PERSON_MORNING + 2000 * DAY);
+	retain(&box);
+	says(&box, "SELECT id || state FROM directive", "2taken");
+	free(answer);
+	/* At the Host: one that is over goes, the newest stays, and one that waits does. */
+	clock_fix(PERSON_MORNING);
+	assert_int_equal(rotates("a.example:1", NULL), 1);
+	assert_int_equal(rotates("b.example:1", NULL), 2);
+	assert_int_equal(order_withdraw(scratch_open(&host, ROLE_PERSON), 1), 0);
+	clock_fix(PERSON_MORNING + 364 * DAY);
+	retain(&host);
+	says(&host, "SELECT count(*) FROM host_order", "2");
+	clock_fix(PERSON_MORNING + 400 * DAY);
+	scratch_refused(&host, "order.final", "DELETE FROM host_order WHERE id = 2");
+	retain(&host);
+	says(&host, "SELECT group_concat(id) FROM host_order", "2");
+	beat = beats();
+	answer = hears(beat);
+	assert_null(strstr(answer, "a.example:1"));
+	free(answer);
+	free(beat);
+}
+
 /* What is not signed by this pairing's Host, for this machine, for now, is not taken, and stays
  * told. */
 static void
@@ -671,6 +744,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(a_rotation_is_saved_when_it_was_reached, made, end),
 	    cmocka_unit_test_setup_teardown(a_wrong_rotation_changes_nothing, made, end),
 	    cmocka_unit_test_setup_teardown(an_order_is_taken_once, made, end),
+	    cmocka_unit_test_setup_teardown(an_order_is_never_done_again, made, end),
 	    cmocka_unit_test_setup_teardown(orders_of_others_are_refused, made, end),
 	    cmocka_unit_test_setup_teardown(what_is_no_answer_is_refused, made, end),
 	    cmocka_unit_test_setup_teardown(a_later_rotation_takes_its_place, made, end),

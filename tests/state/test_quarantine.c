@@ -11,6 +11,7 @@
 #include "engine/clock.h"
 #include "engine/state/approval.h"
 #include "engine/state/quarantine.h"
+#include "engine/state/retention.h"
 #include "tests/person.h"
 #include "tests/scratch.h"
 
@@ -179,6 +180,38 @@ a_lapsed_hold_doubles_the_next(void **state)
 	assert_int_equal(held_for(), BASE);
 }
 
+/* HO-2: holds that are over go after their time, but the newest of a Host stays: the next is
+ * measured by it, and refused asks before it count no more. */
+static void
+the_last_hold_stays(void **state)
+{
+	int rc;
+
+	(void)state;
+	sets("UPDATE setting SET value = 1 WHERE name = 'retention.quarantine'");
+	refused(laptop, "grant.args", STRIKES);
+	later(BASE);
+	refused(laptop, "grant.args", STRIKES);
+	later(2 * BASE);
+	sets("UPDATE quarantine SET state = 'lapsed', ended_at = now_ms() WHERE state = 'held'");
+	scratch_refused(&s, "quarantine.kept", "DELETE FROM quarantine");
+	later(INT64_C(2) * 86400000);
+	scratch_refused(&s, "quarantine.kept", "DELETE FROM quarantine WHERE id = 2");
+	store_acting(scratch_open(&s, ROLE_KEEPER), "actor:keeper");
+	while ((rc = retention_step(s.db)) == 1)
+		;
+	assert_int_equal(rc, 0);
+	scratch_open(&s, ROLE_MIGRATE);
+	assert_int_equal(scratch_value(&s, "SELECT group_concat(id) FROM quarantine"), 2);
+	assert_int_equal(held_for(), -1);
+	refused(laptop, "grant.args", STRIKES);
+	assert_int_equal(held_for(), 4 * BASE);
+	/* One that holds stays, however long. */
+	sets("UPDATE setting SET value = high WHERE name = 'quarantine.strikes'");
+	later(INT64_C(2) * 86400000);
+	scratch_refused(&s, "quarantine.kept", "DELETE FROM quarantine WHERE id = 3");
+}
+
 /* A Host cannot fill the database with refused asks: what is over the bound is counted. Neither can
  * one who only names it crowd out what it did itself, nor its harmless asks its strikes. */
 static void
@@ -214,6 +247,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(only_strikes_count, made, end),
 	    cmocka_unit_test_setup_teardown(a_lifted_hold_is_forgiven, made, end),
 	    cmocka_unit_test_setup_teardown(a_lapsed_hold_doubles_the_next, made, end),
+	    cmocka_unit_test_setup_teardown(the_last_hold_stays, made, end),
 	    cmocka_unit_test_setup_teardown(refused_asks_are_bounded, made, end),
 	};
 

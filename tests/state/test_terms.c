@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/clock.h"
 #include "engine/crypto/key.h"
 #include "engine/state/anchor.h"
+#include "engine/state/retention.h"
 #include "tests/person.h"
 
 #define LOOK \
@@ -105,6 +107,36 @@ terms_are_as_they_were_signed(void **state)
 	    scratch_value(&s, "SELECT count(*) FROM audit WHERE entity = 'host_terms'"), 2);
 }
 
+/* Terms that no box took go after their time; what one took stays while it is paired. */
+static void
+terms_of_a_pairing_stay(void **state)
+{
+	int i, rc;
+
+	(void)state;
+	clock_fix(PERSON_MORNING);
+	for (i = 0; i < 3; i++)
+		sql(kept("host-a", "vm", ANCHOR_DOMAIN));
+	sql("UPDATE host_terms SET state = 'sent', tries = 1, tried_at = now_ms() WHERE id = 1;"
+	    "UPDATE host_terms SET state = 'taken', finished_at = now_ms(),"
+	    " answer = '{\"kind\":\"pairing_revoke\",\"host\":\"h\",\"state\":\"revoked\"}' WHERE id = 1;"
+	    "UPDATE host_terms SET state = 'expired', finished_at = now_ms(), code = 'terms.expired'"
+	    " WHERE id > 1");
+	person_refused(&s, "terms.kept", "DELETE FROM host_terms WHERE id = 2");
+	clock_fix(PERSON_MORNING + INT64_C(366) * 86400000);
+	person_refused(&s, "terms.kept", "DELETE FROM host_terms WHERE id = 1");
+	store_acting(scratch_open(&s, ROLE_KEEPER), "actor:keeper");
+	while ((rc = retention_step(s.db)) == 1)
+		;
+	assert_int_equal(rc, 0);
+	scratch_open(&s, ROLE_MIGRATE);
+	/* The newest has the number that is given last. */
+	assert_int_equal(scratch_value(&s, "SELECT sum(id) FROM host_terms"), 1 + 3);
+	sql("UPDATE host_box SET state = 'gone', gone_at = now_ms();"
+	    "DELETE FROM host_terms WHERE id = 1");
+	clock_fix(0);
+}
+
 /* A key that a person is to sign for has one form, and so has all that stands around it. */
 static void
 a_boxs_answer_is_held_to_its_form(void **state)
@@ -172,6 +204,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(terms_are_as_they_were_signed, make, drop),
 	    cmocka_unit_test_setup_teardown(a_boxs_answer_is_held_to_its_form, make, drop),
+	    cmocka_unit_test_setup_teardown(terms_of_a_pairing_stay, make, drop),
 	    cmocka_unit_test_setup_teardown(nothing_waits_for_nobody, make, drop),
 	};
 

@@ -152,6 +152,7 @@ static const struct {
     {"host_terms", {"P", "L", ""}},
     {"box_witness", {"L", "LP", ""}},
     {"box_catalog", {"", "", ""}},
+    {"directive_gone", {"", "", ""}},
     {"box_op", {"", "", ""}},
     {"egress_rule", {"P", "P", ""}},
     {"egress_within", {"P", "", ""}},
