@@ -281,6 +281,13 @@ BEGIN
                             ELSE bound_holds('like', p.pattern, a.value) IS NOT 1 END END);
 END;
 
+CREATE VIEW approval_reach AS
+SELECT a.id, 'The op was added with: '
+       || coalesce('it reaches ' || (SELECT group_concat(value, ', ') FROM json_each(m.manifest, '$.destinations')), 'it reaches nothing')
+       || coalesce('; it gets the token ' || (m.manifest ->> '$.credential'), '') || '.' AS says
+  FROM approval AS a JOIN op_manifest AS m ON m.name = a.op AND m.state = 'active'
+ WHERE json_array_length(m.manifest, '$.destinations') > 0 OR m.manifest ->> '$.credential' IS NOT NULL;
+
 CREATE TABLE program_reach (
     run_id INTEGER NOT NULL REFERENCES sandbox_run (id),
     host   TEXT    NOT NULL CHECK (length(host) BETWEEN 1 AND 253),    -- exactly, as host_text() spells it

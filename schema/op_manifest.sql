@@ -347,6 +347,14 @@ BEGIN
     INSERT INTO added_op_ask (op, args) VALUES (NEW.op, NEW.args);
 END;
 
+-- What a person who is asked about an added op may want to know beside the terms: that was signed with the op.
+CREATE VIEW approval_reach AS
+SELECT a.id, 'The op was added with: '
+       || coalesce('it reaches ' || (SELECT group_concat(value, ', ') FROM json_each(m.manifest, '$.destinations')), 'it reaches nothing')
+       || coalesce('; it gets the token ' || (m.manifest ->> '$.credential'), '') || '.' AS says
+  FROM approval AS a JOIN op_manifest AS m ON m.name = a.op AND m.state = 'active'
+ WHERE json_array_length(m.manifest, '$.destinations') > 0 OR m.manifest ->> '$.credential' IS NOT NULL;
+
 -- A command as root is approved in its exact words, and runs where the worker is root.
 CREATE VIEW root_ask AS SELECT '' AS args, '' AS bounds WHERE false;
 
