@@ -8,7 +8,9 @@ DROP TRIGGER op_cancel_stays;
 DROP TRIGGER op_cancel_no_update;
 DROP TRIGGER egress_flow_ruled;
 DROP TRIGGER egress_flow_vetted;
+DROP TRIGGER token_born;
 DROP VIEW egress_ruling;
+DROP VIEW tokens;
 
 ALTER TABLE op_cancel ADD COLUMN pairing_id INTEGER REFERENCES pairing (id);
 
@@ -288,6 +290,41 @@ SELECT a.id, 'The op was added with: '
   FROM approval AS a JOIN op_manifest AS m ON m.name = a.op AND m.state = 'active'
  WHERE json_array_length(m.manifest, '$.destinations') > 0 OR m.manifest ->> '$.credential' IS NOT NULL;
 
+CREATE TABLE program_lend (
+    op_run_id INTEGER PRIMARY KEY REFERENCES op_run (id),
+    token_id  INTEGER NOT NULL REFERENCES token (id),
+    at        INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX program_lend_by_token ON program_lend (token_id, at);
+
+CREATE TRIGGER program_run_is_lent AFTER INSERT ON program_run
+WHEN NEW.manifest_id IS NOT NULL AND NOT (SELECT dry FROM op_run WHERE id = NEW.op_run_id)
+BEGIN
+    SELECT RAISE(ABORT, 'act.credential|the token that this op needs is not on this machine any more, or is for other hosts')
+      FROM added_op_credential WHERE id = NEW.manifest_id AND (token_id IS NULL OR strays);
+    INSERT INTO program_lend (op_run_id, token_id, at)
+    SELECT NEW.op_run_id, token_id, now_ms() FROM added_op_credential WHERE id = NEW.manifest_id;
+END;
+
+CREATE TRIGGER program_lend_audit AFTER INSERT ON program_lend
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    SELECT 'op', 'token', NEW.token_id, 'lent', p.host_name, json_object('name', t.name, 'run', r.id, 'op', r.op)
+      FROM op_run AS r JOIN pairing AS p ON p.id = r.pairing_id JOIN token AS t ON t.id = NEW.token_id
+     WHERE r.id = NEW.op_run_id;
+END;
+
+CREATE TRIGGER program_lend_fixed BEFORE UPDATE ON program_lend
+BEGIN
+    SELECT RAISE(ABORT, 'manifest.fixed|what ran is history');
+END;
+
+CREATE TRIGGER program_lend_stays BEFORE DELETE ON program_lend
+BEGIN
+    SELECT RAISE(ABORT, 'manifest.fixed|what ran is history');
+END;
+
 CREATE TABLE program_reach (
     run_id INTEGER NOT NULL REFERENCES sandbox_run (id),
     host   TEXT    NOT NULL CHECK (length(host) BETWEEN 1 AND 253),    -- exactly, as host_text() spells it
@@ -360,6 +397,40 @@ BEGIN
     SELECT RAISE(ABORT, 'op.final|a finished run is history');
 END;
 
+CREATE TRIGGER token_born BEFORE INSERT ON token
+BEGIN
+    SELECT CASE
+           WHEN length(NEW.name) NOT BETWEEN 1 AND 64 OR NEW.name GLOB '*[^A-Za-z0-9._-]*'
+             OR instr(NEW.name, char(0)) > 0
+           THEN RAISE(ABORT, 'token.name|a name is 1 to 64 letters, digits, dots, dashes and underscores')
+           WHEN EXISTS (SELECT 1 FROM token WHERE name = NEW.name AND state = 'active')
+           THEN RAISE(ABORT, 'token.name|there is a token of this name')
+           WHEN length(NEW.header) NOT BETWEEN 1 AND 64 OR NEW.header GLOB '*[^A-Za-z0-9-]*'
+             OR instr(NEW.header, char(0)) > 0
+           THEN RAISE(ABORT, 'token.header|a header has 1 to 64 letters, digits and dashes')
+           WHEN lower(NEW.header) IN ('host', 'connection', 'content-length', 'transfer-encoding', 'upgrade',
+                'te', 'trailer', 'keep-alive', 'expect', 'range', 'if-range', 'accept-encoding', 'content-encoding',
+                'location', 'referer', 'origin', 'user-agent')
+             OR lower(NEW.header) GLOB 'proxy-*' OR lower(NEW.header) GLOB 'sec-*'
+           THEN RAISE(ABORT, 'token.header|this header says something else')
+           WHEN NEW.scheme GLOB '*[^A-Za-z0-9-]*' OR instr(NEW.scheme, char(0)) > 0 OR length(NEW.scheme) > 32
+           THEN RAISE(ABORT, 'token.scheme|a scheme is one word of letters, digits and dashes')
+           WHEN NEW.state <> 'active' OR NEW.generation <> 1 OR NEW.secret IS NULL
+           THEN RAISE(ABORT, 'token.transition|a token begins as active, with its first secret')
+           WHEN (SELECT count(*) FROM token WHERE state = 'active')
+             >= (SELECT value FROM setting WHERE name = 'token.live')
+           THEN RAISE(ABORT, 'token.many|there are as many tokens as the setting token.live allows')
+           END;
+END;
+
+CREATE VIEW tokens AS
+SELECT t.id, t.name, t.state,
+       (SELECT group_concat(suffix, ' ') FROM token_host WHERE token_id = t.id) AS hosts,
+       t.header, t.scheme, t.placeholder, t.made_at, t.rotated_at, t.dropped_at,
+       (SELECT max(at) FROM (SELECT max(asked_at) AS at FROM egress_request WHERE token_id = t.id
+                             UNION ALL SELECT max(at) FROM program_lend WHERE token_id = t.id)) AS used_at
+  FROM token AS t;
+
 INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('manifest.built', 33554432, 'bytes', 4096, 268435456, 'longest program that the builder of an added op makes: it is kept in the database');
 
@@ -369,7 +440,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('manifest.builder', 2, 422, 'name it as ["/usr/bin/cc", "-O2", "-o", "$out", "$in"]'),
     ('manifest.credential', 2, 422, 'see bastion token ls for the tokens that there are, and what each is for'),
     ('manifest.destination', 2, 422, 'name each as it is to be reached: "api.example.com:443"'),
-    ('op.lane', 3, 503, 'see bastion doctor for what the internet lane lacks'),
+    ('op.lane', 3, 503, 'see bastion status for whether the actor egress runs; then ask again'),
     ('op.owner', 126, 403, 'have the Host that asked for it take it back'),
     ('op.place', 3, 501, 'mount a tmpfs at /dev/shm, which is where credentials of runs lie');
 

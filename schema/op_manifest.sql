@@ -413,6 +413,42 @@ BEGIN
     SELECT RAISE(ABORT, 'manifest.fixed|what ran is history');
 END;
 
+-- The token that a run was lent: the row is there before the token is opened. A dry run gets none.
+CREATE TABLE program_lend (
+    op_run_id INTEGER PRIMARY KEY REFERENCES op_run (id),
+    token_id  INTEGER NOT NULL REFERENCES token (id),
+    at        INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX program_lend_by_token ON program_lend (token_id, at);
+
+CREATE TRIGGER program_run_is_lent AFTER INSERT ON program_run
+WHEN NEW.manifest_id IS NOT NULL AND NOT (SELECT dry FROM op_run WHERE id = NEW.op_run_id)
+BEGIN
+    SELECT RAISE(ABORT, 'act.credential|the token that this op needs is not on this machine any more, or is for other hosts')
+      FROM added_op_credential WHERE id = NEW.manifest_id AND (token_id IS NULL OR strays);
+    INSERT INTO program_lend (op_run_id, token_id, at)
+    SELECT NEW.op_run_id, token_id, now_ms() FROM added_op_credential WHERE id = NEW.manifest_id;
+END;
+
+CREATE TRIGGER program_lend_audit AFTER INSERT ON program_lend
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    SELECT 'op', 'token', NEW.token_id, 'lent', p.host_name, json_object('name', t.name, 'run', r.id, 'op', r.op)
+      FROM op_run AS r JOIN pairing AS p ON p.id = r.pairing_id JOIN token AS t ON t.id = NEW.token_id
+     WHERE r.id = NEW.op_run_id;
+END;
+
+CREATE TRIGGER program_lend_fixed BEFORE UPDATE ON program_lend
+BEGIN
+    SELECT RAISE(ABORT, 'manifest.fixed|what ran is history');
+END;
+
+CREATE TRIGGER program_lend_stays BEFORE DELETE ON program_lend
+BEGIN
+    SELECT RAISE(ABORT, 'manifest.fixed|what ran is history');
+END;
+
 -- Where the program of a run reaches, of all there is: what its manifest says. A person signed that, so no rule of the
 -- lane has to allow it; what a rule denies stays denied, and nothing but public addresses is dialled (egress_ruling).
 CREATE TABLE program_reach (

@@ -393,6 +393,14 @@ a_credential_is_lent(void **state)
 	assert_true(rows_with("***********************") > 0);
 	shell("rm %s/site/" SECRET, web);
 	shell("! ls -d /dev/shm/bastion-op-*/[0-9]* 2>/dev/null");
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT count(*) FROM audit AS a JOIN program_lend AS l"
+			     " ON l.op_run_id = a.body ->> '$.run'"
+			     " WHERE a.action = 'lent' AND a.body ->> '$.name' = 'deploy'"),
+	    1);
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX, "SELECT used_at > 0 FROM tokens WHERE name = 'deploy'"),
+	    1);
 	/* Who is asked about it sees that as well. */
 	snprintf(id, sizeof(id), "%" PRId64,
 	    driver_value(&d, DRIVER_BOX, "SELECT max(id) FROM approval WHERE op = 'run:deploy'"));
