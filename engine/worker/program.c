@@ -1143,7 +1143,8 @@ on_lane(void *ctx, uint32_t events)
 	loop_del(g->of->env->loop, g->lane);
 	close(g->lane);
 	g->lane = -1;
-	stop(g, "op.lane", "the internet lane ended while the run went on");
+	if (!g->exited)
+		stop(g, "op.lane", "the internet lane ended while the run went on");
 }
 
 /* Its sockets are the lane's from now on. */

@@ -2,9 +2,11 @@
  * that it may; and by programs of added ops, which reach what their manifests say. */
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -19,6 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/worker/program_lane.h"
 #include "tests/driver.h"
 #include "tests/netns.h"
 
@@ -539,6 +542,47 @@ an_image_is_pulled(void **state)
 			" AND what = '" NAME ":5000' AND state = 'done'") > 0);
 }
 
+/* The other end of ${fd} hangs up. */
+static void
+hears_the_end(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	char c;
+
+	assert_int_equal(poll(&p, 1, DRIVER_WAIT_MS), 1);
+	assert_true(read(fd, &c, 1) <= 0);
+	close(fd);
+}
+
+/* Sockets alone are worth nothing: the lane carries what rows say that a run reaches, once its own
+ * user or root hands it over, and hangs up otherwise. */
+static void
+the_lane_takes_runs_alone(void **state)
+{
+	struct home home = {.role = HOME_BOX};
+	int fd, sockets[LANE_SOCKETS];
+	struct refusal r;
+	char c;
+
+	(void)state;
+	needs_a_network();
+	snprintf(home.run, sizeof(home.run), "%s", d.run[DRIVER_BOX]);
+	assert_int_equal(
+	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets), 0);
+	assert_int_not_equal(fd = lane_call(&home, &r), -1);
+	assert_int_equal(
+	    lane_hand(
+		fd, driver_value(&d, DRIVER_BOX, "SELECT max(id) FROM sandbox_run"), sockets, &r),
+	    0);
+	hears_the_end(fd);
+	assert_int_not_equal(fd = lane_call(&home, &r), -1);
+	assert_int_equal(write(fd, "no run at all...", 16), 16);
+	hears_the_end(fd);
+	close(sockets[1]);
+	assert_int_equal(recv(sockets[0], &c, 1, MSG_DONTWAIT), 0);
+	close(sockets[0]);
+}
+
 /* HC-3: a run that cannot start says so, and leaves no credential behind; without the lane none
  * that reaches something starts. */
 static void
@@ -590,6 +634,7 @@ main(void)
 	    cmocka_unit_test(a_credential_is_lent),
 	    cmocka_unit_test(what_was_built_runs),
 	    cmocka_unit_test(an_image_is_pulled),
+	    cmocka_unit_test(the_lane_takes_runs_alone),
 	    cmocka_unit_test(what_cannot_start_leaves_nothing),
 	};
 
