@@ -354,6 +354,14 @@ BEGIN
     INSERT INTO added_op_ask (op, args) VALUES (NEW.op, NEW.args);
 END;
 
+-- What a person who is asked about an added op may want to know beside the terms: that was signed with the op.
+CREATE VIEW approval_reach AS
+SELECT a.id, 'The op was added with: '
+       || coalesce('it reaches ' || (SELECT group_concat(value, ', ') FROM json_each(m.manifest, '$.destinations')), 'it reaches nothing')
+       || coalesce('; it gets the token ' || (m.manifest ->> '$.credential'), '') || '.' AS says
+  FROM approval AS a JOIN op_manifest AS m ON m.name = a.op AND m.state = 'active'
+ WHERE json_array_length(m.manifest, '$.destinations') > 0 OR m.manifest ->> '$.credential' IS NOT NULL;
+
 -- A command as root is approved in its exact words, and runs where the worker is root.
 CREATE VIEW root_ask AS SELECT '' AS args, '' AS bounds WHERE false;
 
@@ -408,6 +416,42 @@ BEGIN
 END;
 
 CREATE TRIGGER program_run_stays BEFORE DELETE ON program_run
+BEGIN
+    SELECT RAISE(ABORT, 'manifest.fixed|what ran is history');
+END;
+
+-- The token that a run was lent: the row is there before the token is opened. A dry run gets none.
+CREATE TABLE program_lend (
+    op_run_id INTEGER PRIMARY KEY REFERENCES op_run (id),
+    token_id  INTEGER NOT NULL REFERENCES token (id),
+    at        INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX program_lend_by_token ON program_lend (token_id, at);
+
+CREATE TRIGGER program_run_is_lent AFTER INSERT ON program_run
+WHEN NEW.manifest_id IS NOT NULL AND NOT (SELECT dry FROM op_run WHERE id = NEW.op_run_id)
+BEGIN
+    SELECT RAISE(ABORT, 'act.credential|the token that this op needs is not on this machine any more, or is for other hosts')
+      FROM added_op_credential WHERE id = NEW.manifest_id AND (token_id IS NULL OR strays);
+    INSERT INTO program_lend (op_run_id, token_id, at)
+    SELECT NEW.op_run_id, token_id, now_ms() FROM added_op_credential WHERE id = NEW.manifest_id;
+END;
+
+CREATE TRIGGER program_lend_audit AFTER INSERT ON program_lend
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    SELECT 'op', 'token', NEW.token_id, 'lent', p.host_name, json_object('name', t.name, 'run', r.id, 'op', r.op)
+      FROM op_run AS r JOIN pairing AS p ON p.id = r.pairing_id JOIN token AS t ON t.id = NEW.token_id
+     WHERE r.id = NEW.op_run_id;
+END;
+
+CREATE TRIGGER program_lend_fixed BEFORE UPDATE ON program_lend
+BEGIN
+    SELECT RAISE(ABORT, 'manifest.fixed|what ran is history');
+END;
+
+CREATE TRIGGER program_lend_stays BEFORE DELETE ON program_lend
 BEGIN
     SELECT RAISE(ABORT, 'manifest.fixed|what ran is history');
 END;

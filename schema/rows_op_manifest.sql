@@ -22,7 +22,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('manifest.credential', 2, 422, 'see bastion token ls for the tokens that there are, and what each is for'),
     ('manifest.destination', 2, 422, 'name each as it is to be reached: "api.example.com:443"'),
     ('act.credential', 3, 501, 'have a person add that token: bastion token add'),
-    ('op.lane', 3, 503, 'see bastion doctor for what the internet lane lacks'),
+    ('op.lane', 3, 503, 'see bastion status for whether the actor egress runs; then ask again'),
     ('op.place', 3, 501, 'mount a tmpfs at /dev/shm, which is where credentials of runs lie'),
     ('op.owner', 126, 403, 'have the Host that asked for it take it back'),
     ('manifest.edited', 126, 409, 'have a person add the op anew: bastion op add'),

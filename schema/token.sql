@@ -135,5 +135,6 @@ CREATE VIEW tokens AS
 SELECT t.id, t.name, t.state,
        (SELECT group_concat(suffix, ' ') FROM token_host WHERE token_id = t.id) AS hosts,
        t.header, t.scheme, t.placeholder, t.made_at, t.rotated_at, t.dropped_at,
-       (SELECT max(asked_at) FROM egress_request WHERE token_id = t.id) AS used_at
+       (SELECT max(at) FROM (SELECT max(asked_at) AS at FROM egress_request WHERE token_id = t.id
+                             UNION ALL SELECT max(at) FROM program_lend WHERE token_id = t.id)) AS used_at
   FROM token AS t;

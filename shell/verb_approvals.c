@@ -30,7 +30,8 @@ static const char ONE[] =
     "    CASE WHEN a.state = 'pending' AND a.expires_at <= now_ms() THEN 'expired'"
     "         ELSE a.state END AS state,"
     "    a.terms, lower(hex(a.digest)) AS digest, a.asked_at, a.expires_at, a.decided_at,"
-    "    a.decided_by, a.decided_by_uid, f.label AS factor, g.id AS grant_id"
+    "    a.decided_by, a.decided_by_uid, f.label AS factor, g.id AS grant_id,"
+    "    (SELECT says FROM approval_reach WHERE id = a.id) AS reach"
     "  FROM approval AS a LEFT JOIN factor AS f ON f.id = a.factor_id"
     "  LEFT JOIN grant AS g ON g.approval_id = a.id WHERE a.id = :id";
 
@@ -38,7 +39,9 @@ static const char LOOK[] =
     "SELECT op, coalesce(args ->> 0, ''), coalesce(args ->> 1, ''), json_array_length(args)"
     "  FROM approval WHERE id = :id";
 
-static const char TERMS[] = "SELECT terms, lower(hex(digest)) FROM approval WHERE id = :id";
+static const char TERMS[] =
+    "SELECT terms, lower(hex(digest)), (SELECT says FROM approval_reach WHERE id = :id)"
+    "  FROM approval WHERE id = :id";
 
 struct options {
 	bool all, bytes;
@@ -95,6 +98,8 @@ terms(struct cli *cli, int64_t id, enum how how)
 	if (how == READABLY) {
 		input_show_terms(stdout, stmt_get_text(q, 0));
 		printf("    (SHA-256 %s)\n\n", stmt_get_text(q, 1));
+		if (!stmt_is_null(q, 2))
+			printf("%s\n\n", stmt_get_text(q, 2));
 	}
 	stmt_done(q);
 	return 0;

@@ -17,7 +17,8 @@
 /* What stands in the way is said before anybody looks for their authenticator. */
 static const char QUESTION[] =
     "SELECT terms, digest, state = 'pending', expires_at > now_ms(),"
-    "    (SELECT count(*) FROM factor WHERE kind = :kind AND state = 'active')"
+    "    (SELECT count(*) FROM factor WHERE kind = :kind AND state = 'active'),"
+    "    (SELECT says FROM approval_reach WHERE id = :id)"
     "  FROM approval WHERE id = :id";
 
 static const char GRANTED[] = "SELECT id, host, op, args, uses, expires_at FROM live_grants"
@@ -68,8 +69,11 @@ question_show(struct cli *cli, int64_t id, const char *kind, unsigned char diges
 				      "there is no question of this number");
 	if ((rc = question_refused(&cli->refusal, q, kind)) == 0) {
 		/* A program that asks for JSON shows the terms itself: approvals show --json. */
-		if (cli->mode != CLI_JSON)
+		if (cli->mode != CLI_JSON) {
 			input_show_terms(stderr, stmt_get_text(q, 0));
+			if (!stmt_is_null(q, 5))
+				fprintf(stderr, "%s\n", stmt_get_text(q, 5));
+		}
 		if ((found = stmt_get_blob(q, 1, APPROVAL_DIGEST)) != NULL)
 			memcpy(digest, found, APPROVAL_DIGEST);
 	}

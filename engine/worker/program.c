@@ -46,11 +46,12 @@ static const char WHAT[] =
     "  coalesce(a.manifest ->> '$.time_ms', (SELECT value FROM setting WHERE name = 'act.time_ms')),"
     "  coalesce(json_array_length(a.manifest, '$.verbs'), 0),"
     "  NOT r.dry AND coalesce(json_array_length(a.manifest, '$.destinations'), 0) > 0,"
-    "  coalesce(c.credential, ''), coalesce(c.token_id, 0),"
+    "  iif(r.dry, '', coalesce(a.manifest ->> '$.credential', '')),"
     "  json_type(a.manifest, '$.builder') IS NOT NULL"
     "  FROM op_run AS r JOIN added_ops AS a ON a.name = r.op"
-    "  LEFT JOIN added_op_credential AS c ON c.id = a.id AND NOT r.dry"
     " WHERE r.id = :id AND a.holds = 'yes'";
+
+static const char LENT[] = "SELECT token_id FROM program_lend WHERE op_run_id = :id";
 
 static const char BUILT[] =
     "SELECT program, length(program) FROM op_built WHERE manifest_id = :manifest";
@@ -128,8 +129,7 @@ struct program {
 	bool reaches;               /* destinations */
 	int lane;                   /* to the internet lane, which has its sockets; -1: none */
 	char credential[TOKEN_MAX]; /* "": it gets none */
-	int64_t token;
-	struct redact *redact; /* what is struck out of all that it says; NULL: nothing */
+	struct redact *redact;      /* what is struck out of all that it says; NULL: nothing */
 	uint64_t process;
 	int fd; /* of what it says; -1 once that is read to its end */
 	struct pump pump;
@@ -609,8 +609,7 @@ what(struct program *g, struct refusal *r)
 	g->verbs = (int)stmt_get_int(q, 9);
 	g->reaches = stmt_get_int(q, 10) != 0;
 	snprintf(g->credential, sizeof(g->credential), "%s", stmt_get_text(q, 11));
-	g->token = stmt_get_int(q, 12);
-	g->built = stmt_get_int(q, 13) != 0;
+	g->built = stmt_get_int(q, 12) != 0;
 	stmt_done(q);
 	g->until_ms = loop_now() + g->time_ms;
 	return g->args != NULL ? 0 : refusal_set(r, "op.start", "out of memory");
@@ -758,18 +757,20 @@ judge_command(struct program *g, struct refusal *r)
 	return judge(g, q, r);
 }
 
-/* Open the token, which is bound to this op, and lend it as a file. */
+/* Open the token that the rows say is lent, and lend it as a file. */
 static int
 lend(struct program *g, struct layout *l, struct refusal *r)
 {
 	struct store *db = g->of->env->db;
-	struct token *t;
+	struct stmt *q = store_sql(db, LENT);
+	struct token *t = NULL;
 	int rc;
 
-	if (g->token == 0)
-		return refusal_set(r, "act.credential",
-		    "the token that this op needs is not on this machine any more");
-	if ((t = token_open(db, g->of->env->wire, g->token)) == NULL) {
+	if (q != NULL) {
+		stmt_int(q, ":id", g->id);
+		t = token_open(db, g->of->env->wire, stmt_value(q, 0));
+	}
+	if (t == NULL) {
 		*r = *store_refusal(db);
 		return -1;
 	}
@@ -1142,7 +1143,8 @@ on_lane(void *ctx, uint32_t events)
 	loop_del(g->of->env->loop, g->lane);
 	close(g->lane);
 	g->lane = -1;
-	stop(g, "op.lane", "the internet lane ended while the run went on");
+	if (!g->exited)
+		stop(g, "op.lane", "the internet lane ended while the run went on");
 }
 
 /* Its sockets are the lane's from now on. */

@@ -2,8 +2,11 @@
  * that it may; and by programs of added ops, which reach what their manifests say. */
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -18,6 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/worker/program_lane.h"
 #include "tests/driver.h"
 #include "tests/netns.h"
 
@@ -38,6 +42,18 @@ shell(const char *format, ...)
 	va_start(ap, format);
 	vsnprintf(command, sizeof(command), format, ap);
 	va_end(ap);
+	if (system(command) != 0)
+		fail_msg("%s", command);
+}
+
+/* The same, in the folder of the web. */
+static void
+shell_at(const char *script)
+{
+	char command[4096];
+	int n = snprintf(command, sizeof(command), "set -e; cd %s; ", web);
+
+	snprintf(command + n, sizeof(command) - (size_t)n, "%s", script);
 	if (system(command) != 0)
 		fail_msg("%s", command);
 }
@@ -246,13 +262,14 @@ sign(void)
 	shell("cd %s && ssh-keygen -q -Y sign -n bastion -f key <bytes >sig 2>log", web);
 }
 
-/* Ask for ${op}, be told 77, and approve it. */
+/* Ask for ${op} with ${word} (NULL: none), be told 77, and approve it. */
 static void
-grant(const char *op)
+grant(const char *op, const char *word)
 {
 	char id[24], sig[128];
 
-	driver_refused(&said, 77, "approval.needed", NULL, "on", d.box, op, "--uses", "9", NULL);
+	driver_refused(
+	    &said, 77, "approval.needed", NULL, "on", d.box, "--uses", "9", op, word, NULL);
 	snprintf(id, sizeof(id), "%" PRId64, driver_question(&d));
 	driver_does(&said, NULL, "approvals", "show", id, "--bytes", NULL);
 	sign();
@@ -313,7 +330,7 @@ a_program_reaches_its_destinations(void **state)
 	    "exit 0\n");
 	/* What the box allows to everybody is none of its business. */
 	driver_does(&said, NULL, "egress", "allow", "*", NULL);
-	grant("run:reach");
+	grant("run:reach", NULL);
 	driver_does(&said, NULL, "on", d.box, "run:reach", "--json", NULL);
 	says("from the site");
 	assert_int_equal(driver_value(&d, DRIVER_BOX,
@@ -353,7 +370,7 @@ a_credential_is_lent(void **state)
 	    "touch \"$OLDPWD/$(cat deploy)\"\n"
 	    "printf 'header = \"Authorization: Bearer %s\"' $(cat deploy) >/tmp/c\n"
 	    "curl -sS -m 20 -K /tmp/c https://" NAME "/whoami\n";
-	char members[512];
+	char members[512], id[24];
 
 	(void)state;
 	needs_a_network();
@@ -366,7 +383,7 @@ a_credential_is_lent(void **state)
 	/* Whose secret it gets, and how far it gets with that, is what is signed. */
 	shell("grep -qx 'credential: \"deploy\"' %s/bytes", web);
 	shell("grep -qx 'reaches: \\[\"" NAME ":443\"\\]' %s/bytes", web);
-	grant("run:deploy");
+	grant("run:deploy", NULL);
 	driver_does(&said, NULL, "on", d.box, "run:deploy", NULL);
 	says("700 ");
 	says("400 ");
@@ -379,6 +396,19 @@ a_credential_is_lent(void **state)
 	assert_true(rows_with("***********************") > 0);
 	shell("rm %s/site/" SECRET, web);
 	shell("! ls -d /dev/shm/bastion-op-*/[0-9]* 2>/dev/null");
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT count(*) FROM audit AS a JOIN program_lend AS l"
+			     " ON l.op_run_id = a.body ->> '$.run'"
+			     " WHERE a.action = 'lent' AND a.body ->> '$.name' = 'deploy'"),
+	    1);
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX, "SELECT used_at > 0 FROM tokens WHERE name = 'deploy'"),
+	    1);
+	/* Who is asked about it sees that as well. */
+	snprintf(id, sizeof(id), "%" PRId64,
+	    driver_value(&d, DRIVER_BOX, "SELECT max(id) FROM approval WHERE op = 'run:deploy'"));
+	driver_does(&said, NULL, "approvals", "show", id, NULL);
+	says("it reaches " NAME ":443; it gets the token deploy.");
 	/* Its dry run has none. */
 	assert_int_equal(
 	    driver_run(&said, NULL, "on", d.box, "run:deploy", "--dry-run", "--json", NULL), 9);
@@ -429,7 +459,7 @@ what_was_built_runs(void **state)
 	shell(
 	    "grep -q '^builder: .*sha256' %s/bytes && grep -q '^built: sha256' %s/bytes", web, web);
 	shell("! ls -d /dev/shm/bastion-op-*/out 2>/dev/null");
-	grant("run:built");
+	grant("run:built", NULL);
 	shell("echo echo other >%s/hello.src", web);
 	driver_does(&said, NULL, "on", d.box, "run:built", NULL);
 	says("hello\n");
@@ -439,6 +469,118 @@ what_was_built_runs(void **state)
 	    1);
 	driver_does(&said, NULL, "op", "rm", "run:built", NULL);
 	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM op_built"), 0);
+}
+
+/* A registry in the other network, with one image of one file, whose digest is in "digest". */
+static void
+serve_image(void)
+{
+	static const char registry[] =
+	    "mkdir registry images && printf 'version: 0.1\nlog:\n  level: error\n  accesslog:\n"
+	    "    disabled: true\nstorage:\n  filesystem:\n    rootdirectory: %s/registry\nhttp:\n"
+	    "  addr: " NETNS_SITE ":5000\n  tls:\n    certificate: %s/ca.pem\n    key: %s/k\n'"
+	    " $PWD $PWD $PWD >registry.yml\n";
+	static const char image[] =
+	    "put() { h=$(sha256sum <$1 | cut -c-64); cp $1 oci/blobs/sha256/$h; echo sha256:$h; }\n"
+	    "part() { printf '{\"mediaType\":\"application/vnd.oci.image.%s\",\"digest\":\"%s\",\"size\":%d}'"
+	    "  $1 $(put $2) $(stat -c %s $2); }\n"
+	    "mkdir -p oci/blobs/sha256; echo hello >file; tar -cf layer file; d=$(sha256sum <layer | cut -c-64); gzip -n layer\n"
+	    "printf '{\"architecture\":\"amd64\",\"os\":\"linux\",\"config\":{},\"rootfs\":{\"type\":\"layers\","
+	    "\"diff_ids\":[\"sha256:%s\"]}}' $d >conf\n"
+	    "printf '{\"schemaVersion\":2,\"mediaType\":\"application/vnd.oci.image.manifest.v1+json\","
+	    "\"config\":%s,\"layers\":[%s]}' \"$(part config.v1+json conf)\" \"$(part layer.v1.tar+gzip layer.gz)\" >man\n"
+	    "printf '{\"schemaVersion\":2,\"manifests\":[%s]}' \"$(part manifest.v1+json man)\" >oci/index.json\n"
+	    "printf '{\"imageLayoutVersion\":\"1.0.0\"}' >oci/oci-layout; put man >digest\n"
+	    "for i in 1 2 3 4 5 6 7 8 9; do\n"
+	    "  skopeo copy -q oci:oci docker://" NAME ":5000/app:1 >log 2>&1 && exit 0; sleep 1\n"
+	    "done; exit 1";
+	char config[128];
+
+	shell_at(registry);
+	snprintf(config, sizeof(config), "%s/registry.yml", web);
+	if (netns_fork() == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), 2);
+		execlp("docker-registry", "docker-registry", "serve", config, (char *)NULL);
+		_exit(1);
+	}
+	shell_at(image);
+}
+
+/* A real client of a real registry, which knows nothing of a lane: an image, by its digest. */
+static void
+an_image_is_pulled(void **state)
+{
+	char members[512], script[256], digest[80];
+	FILE *f;
+
+	(void)state;
+	needs_a_network();
+	if (system("command -v skopeo docker-registry >/dev/null") != 0) {
+		print_message("skipped: there is no skopeo, or no docker-registry\n");
+		skip();
+	}
+	serve_image();
+	snprintf(script, sizeof(script), "%s/digest", web);
+	assert_non_null(f = fopen(script, "r"));
+	assert_int_equal(fscanf(f, "%79s", digest), 1);
+	fclose(f);
+	snprintf(members, sizeof(members),
+	    "\"destinations\":[\"" NAME ":5000\"],\"writes\":[\"%s/images\"],\"params\":["
+	    "{\"name\":\"digest\",\"type\":\"string\",\"like\":\"sha256:*\",\"doc\":\"of the image\"}]",
+	    web);
+	snprintf(script, sizeof(script),
+	    "exec skopeo --tmpdir /tmp copy -q \"docker://" NAME ":5000/app@$1\""
+	    " \"oci:%s/images/app\" 2>&1\n",
+	    web);
+	add("run:pull", members, script);
+	grant("run:pull", digest);
+	driver_does(&said, NULL, "on", d.box, "run:pull", digest, NULL);
+	shell("grep -q %s %s/images/app/index.json", digest, web);
+	assert_true(driver_value(&d, DRIVER_BOX,
+			"SELECT count(*) FROM program_flows WHERE op = 'run:pull'"
+			" AND what = '" NAME ":5000' AND state = 'done'") > 0);
+}
+
+/* The other end of ${fd} hangs up. */
+static void
+hears_the_end(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	char c;
+
+	assert_int_equal(poll(&p, 1, DRIVER_WAIT_MS), 1);
+	assert_true(read(fd, &c, 1) <= 0);
+	close(fd);
+}
+
+/* Sockets alone are worth nothing: the lane carries what rows say that a run reaches, once its own
+ * user or root hands it over, and hangs up otherwise. */
+static void
+the_lane_takes_runs_alone(void **state)
+{
+	struct home home = {.role = HOME_BOX};
+	int fd, sockets[LANE_SOCKETS];
+	struct refusal r;
+	char c;
+
+	(void)state;
+	needs_a_network();
+	snprintf(home.run, sizeof(home.run), "%s", d.run[DRIVER_BOX]);
+	assert_int_equal(
+	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets), 0);
+	assert_int_not_equal(fd = lane_call(&home, &r), -1);
+	assert_int_equal(
+	    lane_hand(
+		fd, driver_value(&d, DRIVER_BOX, "SELECT max(id) FROM sandbox_run"), sockets, &r),
+	    0);
+	hears_the_end(fd);
+	assert_int_not_equal(fd = lane_call(&home, &r), -1);
+	assert_int_equal(write(fd, "no run at all...", 16), 16);
+	hears_the_end(fd);
+	close(sockets[1]);
+	assert_int_equal(recv(sockets[0], &c, 1, MSG_DONTWAIT), 0);
+	close(sockets[0]);
 }
 
 /* HC-3: a run that cannot start says so, and leaves no credential behind; without the lane none
@@ -455,7 +597,7 @@ what_cannot_start_leaves_nothing(void **state)
 	snprintf(
 	    members, sizeof(members), "\"credential\":\"deploy\",\"writes\":[\"%s/nowhere\"]", web);
 	add("run:nowhere", members, "true\n");
-	grant("run:nowhere");
+	grant("run:nowhere", NULL);
 	assert_int_not_equal(
 	    driver_run(&said, NULL, "on", d.box, "run:nowhere", "--json", NULL), 0);
 	says("{\"e\":{\"code\":");
@@ -471,7 +613,7 @@ what_cannot_start_leaves_nothing(void **state)
 	    1);
 	/* With a lane that ends, the run ends. */
 	add("run:long", "\"destinations\":[\"" NAME ":443\"]", "echo begun; sleep 600\n");
-	grant("run:long");
+	grant("run:long", NULL);
 	driver_start(&job, NULL, words);
 	driver_until(
 	    &d, DRIVER_BOX, 1, "SELECT count(*) FROM op_output WHERE frame LIKE '%%begun%%'");
@@ -491,6 +633,8 @@ main(void)
 	    cmocka_unit_test(a_program_reaches_its_destinations),
 	    cmocka_unit_test(a_credential_is_lent),
 	    cmocka_unit_test(what_was_built_runs),
+	    cmocka_unit_test(an_image_is_pulled),
+	    cmocka_unit_test(the_lane_takes_runs_alone),
 	    cmocka_unit_test(what_cannot_start_leaves_nothing),
 	};
 

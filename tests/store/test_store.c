@@ -102,6 +102,7 @@ static const struct {
     {"op_manifest", {"P", "P", ""}},
     {"program_run", {"W", "W", ""}},
     {"program_reach", {"", "", ""}},
+    {"program_lend", {"", "", ""}},
     {"op_built", {"P", "", ""}},
     {"op_cancel", {"N", "", ""}},
     {"remote_listen", {"P", "", "P"}},
