@@ -485,6 +485,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('worker.argv', 2, 422, 'give the program and its arguments behind --'),
     ('worker.exists', 3, 409, 'drop it first: bastion worker drop NAME'),
     ('worker.fixed', 126, 409, 'drop it and add it anew'),
+    ('worker.lane', 2, 422, 'give --allow HOST or HOST:PORT, and leave out --net host and --backend none'),
     ('worker.name', 2, 422, 'name it with letters, digits, dots, dashes and underscores'),
     ('worker.paths', 2, 422, 'name paths by their real names: realpath PATH'),
     ('worker.unheld', 2, 422, 'leave out --backend none, or everything that bounds it'),

@@ -1,0 +1,23 @@
+-- session_lane.sql: what of the internet a session reaches, and reached: all of it through the lane.
+
+-- What its worker allows holds for this try, and goes with its sandbox (sandbox.sql).
+CREATE TRIGGER attempt_reaches AFTER INSERT ON attempt WHEN NEW.sandbox_run_id IS NOT NULL
+BEGIN
+    INSERT INTO egress_rule (verdict, suffix, port, made_at, made_by_uid, run_id)
+    SELECT DISTINCT 'allow', w.value ->> 'suffix', w.value ->> 'port', now_ms(), s.by_uid, NEW.sandbox_run_id
+      FROM session AS s JOIN json_each(s.lane) AS w WHERE s.id = NEW.session_id;
+END;
+
+-- Whose networks the lane may be given: of programs that a row lets reach something.
+CREATE VIEW carried_run AS
+SELECT r.id, r.uid FROM sandbox_run AS r
+ WHERE r.ended_at IS NULL
+   AND (EXISTS (SELECT 1 FROM program_reach WHERE run_id = r.id)
+        OR EXISTS (SELECT 1 FROM attempt AS a JOIN session AS s ON s.id = a.session_id
+                    WHERE a.sandbox_run_id = r.id AND s.lane IS NOT NULL));
+
+-- What sessions reached, or wanted to.
+CREATE VIEW session_flows AS
+SELECT f.id, f.asked_at, s.name AS session, s.worker, a.n AS attempt, f.host || ':' || f.port AS what, f.state,
+       f.dialled, f.up, f.down, f.code
+  FROM egress_flow AS f JOIN attempt AS a ON a.sandbox_run_id = f.run_id JOIN session AS s ON s.id = a.session_id;
