@@ -419,8 +419,9 @@ typed_to_from_afar(void **state)
 	    3);
 }
 
-/* RF-45: What is typed while the way is cut, and what serves is started again, arrives once; when
- * the session ends with its daemon, the terminal is what it was, and another is typed to. */
+/* RF-45: what is typed while the way is cut, and what serves is started again, arrives once. A daemon
+ * that is told to end does, though somebody sits there; the terminal is what it was then, and another
+ * session is typed to. */
 static void
 typed_over_a_cut(void **state)
 {
