@@ -1176,6 +1176,16 @@ SELECT f.id, f.asked_at, s.name AS session, s.worker, a.n AS attempt, f.host || 
        f.dialled, f.up, f.down, f.code
   FROM egress_flow AS f JOIN attempt AS a ON a.sandbox_run_id = f.run_id JOIN session AS s ON s.id = a.session_id;
 
+CREATE VIEW session_asks AS
+SELECT s.name AS session, s.worker, f.host || ':' || f.port AS what, count(*) AS times, max(f.asked_at) AS last_at
+  FROM egress_flow AS f JOIN attempt AS a ON a.sandbox_run_id = f.run_id JOIN session AS s ON s.id = a.session_id
+ WHERE f.state = 'refused' AND f.code = 'egress.unknown' AND a.ended_at IS NULL
+   AND NOT EXISTS (SELECT 1 FROM egress_rule AS r
+                    WHERE r.state = 'active' AND r.suffix = f.host AND r.port IN (0, f.port)
+                      AND (r.run_id = f.run_id
+                           OR (r.run_id IS NULL AND r.pairing_id IS NULL AND coalesce(r.uid, f.uid) = f.uid)))
+ GROUP BY s.id, f.host, f.port;
+
 CREATE TRIGGER session_from_afar BEFORE INSERT ON session WHEN acting() GLOB 'remote:*'
 BEGIN
     SELECT RAISE(ABORT, 'remote.token|no live credential has this secret')
@@ -1316,6 +1326,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('session.piece', 1, 409, 'attach again: what was said is kept'),
     ('session.typed', 75, 409, 'look on, or try again when they have left'),
     ('session.typist', 2, 422, 'give ?typist= 32 hex digits, and n= the number of the piece'),
+    ('session.unlaned', 2, 409, 'add its worker with --net lane: bastion worker add'),
     ('worker.lane', 2, 422, 'give --allow HOST or HOST:PORT, and leave out --net host and --backend none');
 
 UPDATE refusal SET advice = 'leave it out' WHERE code = 'manifest.later';

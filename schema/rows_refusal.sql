@@ -403,6 +403,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('session.typed', 75, 409, 'look on, or try again when they have left'),
     ('session.typist', 2, 422, 'give ?typist= 32 hex digits, and n= the number of the piece'),
     ('session.unknown', 2, 404, 'see bastion session ls'),
+    ('session.unlaned', 2, 409, 'add its worker with --net lane: bastion worker add'),
     ('session.watch', 1, 500, 'attach again: what was said is kept'),
     ('session.young', 126, 409, 'lower the setting session.history'),
     ('setting.fixed', 126, 409, 'only the value of a setting may change'),

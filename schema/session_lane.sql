@@ -21,3 +21,14 @@ CREATE VIEW session_flows AS
 SELECT f.id, f.asked_at, s.name AS session, s.worker, a.n AS attempt, f.host || ':' || f.port AS what, f.state,
        f.dialled, f.up, f.down, f.code
   FROM egress_flow AS f JOIN attempt AS a ON a.sandbox_run_id = f.run_id JOIN session AS s ON s.id = a.session_id;
+
+-- What sessions that run wanted and no rule says anything about: for a person to allow, or not.
+CREATE VIEW session_asks AS
+SELECT s.name AS session, s.worker, f.host || ':' || f.port AS what, count(*) AS times, max(f.asked_at) AS last_at
+  FROM egress_flow AS f JOIN attempt AS a ON a.sandbox_run_id = f.run_id JOIN session AS s ON s.id = a.session_id
+ WHERE f.state = 'refused' AND f.code = 'egress.unknown' AND a.ended_at IS NULL
+   AND NOT EXISTS (SELECT 1 FROM egress_rule AS r
+                    WHERE r.state = 'active' AND r.suffix = f.host AND r.port IN (0, f.port)
+                      AND (r.run_id = f.run_id
+                           OR (r.run_id IS NULL AND r.pairing_id IS NULL AND coalesce(r.uid, f.uid) = f.uid)))
+ GROUP BY s.id, f.host, f.port;
