@@ -15,6 +15,9 @@ CREATE TABLE worker (
     net          TEXT    NOT NULL DEFAULT 'none' CHECK (net IN ('none', 'host')),
     paths        TEXT    NOT NULL DEFAULT '[]' CHECK (json_valid(paths) AND json_type(paths) = 'array'
                          AND json_array_length(paths) <= 48),          -- of {"kind","path"}
+    -- What of the internet its sessions reach by the lane, beside what rules allow to all: [{"suffix","port"}]; NULL: nothing.
+    lane         TEXT    CHECK (lane IS NULL OR (json_valid(lane) AND json_type(lane) = 'array'
+                         AND json_array_length(lane) <= 64 AND length(lane) <= 16384 AND backend = 'native' AND net = 'none')),
     CHECK (backend <> 'none' OR (net = 'host' AND paths = '[]'))
 ) STRICT, WITHOUT ROWID;
 
@@ -36,6 +39,15 @@ BEGIN
                        OR length(CAST(value ->> 'path' AS BLOB)) > 4095
                        OR instr(value ->> 'path', char(0)) > 0
                        OR value ->> 'path' || '/' GLOB '*/./*' OR value ->> 'path' || '/' GLOB '*/../*');
+    SELECT RAISE(ABORT, 'worker.lane|what a worker reaches is a name in lower case of eight labels at most, an address or *, and a port')
+     WHERE EXISTS (SELECT 1 FROM json_each(NEW.lane)
+                    WHERE CASE WHEN type <> 'object' OR json_type(value, '$.suffix') IS NOT 'text'
+                                 OR json_type(value, '$.port') IS NOT 'integer' THEN 1
+                               ELSE value ->> 'port' NOT BETWEEN 0 AND 65535
+                                 OR (value ->> 'suffix' <> '*' AND host_text(value ->> 'suffix') IS NOT value ->> 'suffix')
+                                 OR host_tail(value ->> 'suffix', 8) IS NOT NULL END);
+    SELECT RAISE(ABORT, 'worker.lane|on the lane is what a sandbox holds, which has no other network')
+     WHERE NEW.lane IS NOT NULL AND (NEW.backend <> 'native' OR NEW.net <> 'none');
     SELECT RAISE(ABORT, 'worker.unheld|what nothing holds has the network of the machine, and paths are no bounds for it')
      WHERE NEW.backend = 'none' AND (NEW.net <> 'host' OR NEW.paths <> '[]');
 END;
@@ -51,7 +63,7 @@ BEGIN
     VALUES ('management', 'worker', NEW.name, 'added', '',
             json_object('command', (SELECT group_concat(value, ' ') FROM json_each(NEW.argv)),
                         'uid', NEW.by_uid, 'backend', NEW.backend, 'net', NEW.net,
-                        'paths', json(NEW.paths)));
+                        'paths', json(NEW.paths), 'lane', json(NEW.lane)));
 END;
 
 CREATE TRIGGER worker_audit_end AFTER DELETE ON worker
@@ -98,6 +110,7 @@ CREATE TABLE session (
     backend      TEXT    NOT NULL DEFAULT 'none' CHECK (backend IN ('native', 'none')),   -- what holds it
     net          TEXT    NOT NULL DEFAULT 'host' CHECK (net IN ('none', 'host')),
     paths        TEXT    NOT NULL DEFAULT '[]' CHECK (json_valid(paths)),      -- as the worker had them
+    lane         TEXT    CHECK (lane IS NULL OR (json_valid(lane) AND backend = 'native' AND net = 'none')), -- likewise
     CHECK (backend <> 'none' OR (net = 'host' AND paths = '[]')),
     CHECK ((state IN ('queued', 'running')) = (finished_at IS NULL)),
     CHECK (state <> 'running' OR started_at IS NOT NULL),
@@ -128,9 +141,10 @@ BEGIN
                     WHERE type <> 'text' OR instr(value, char(0)) > 0)
         OR (NEW.argv ->> 0) = '';
     SELECT RAISE(ABORT, 'session.sandbox|a session is held as its worker says; one without a worker reaches its folder alone')
-     WHERE CASE WHEN NEW.worker = '' THEN NEW.backend <> 'none' AND (NEW.net <> 'none' OR NEW.paths <> '[]')
-                ELSE NOT EXISTS (SELECT 1 FROM worker AS w WHERE w.name = NEW.worker
-                        AND w.backend = NEW.backend AND w.net = NEW.net AND w.paths = NEW.paths) END;
+     WHERE CASE WHEN NEW.worker = ''
+                THEN NEW.lane IS NOT NULL OR (NEW.backend <> 'none' AND (NEW.net <> 'none' OR NEW.paths <> '[]'))
+                ELSE NOT EXISTS (SELECT 1 FROM worker AS w WHERE w.name = NEW.worker AND w.backend = NEW.backend
+                        AND w.net = NEW.net AND w.paths = NEW.paths AND w.lane IS NEW.lane) END;
     SELECT RAISE(ABORT, 'session.offline|the daemon does not serve, so nobody would run this')
      WHERE NOT EXISTS (SELECT 1 FROM live_instance WHERE state = 'ready');
     SELECT RAISE(ABORT, 'session.busy|too many sessions wait already')
@@ -159,7 +173,7 @@ BEGIN
         OR NEW.argv IS NOT OLD.argv OR NEW.cwd IS NOT OLD.cwd OR NEW.by_uid IS NOT OLD.by_uid
         OR NEW.terminal IS NOT OLD.terminal OR NEW.input IS NOT OLD.input OR NEW.max_attempts IS NOT OLD.max_attempts
         OR NEW.queued_at IS NOT OLD.queued_at OR NEW.backend IS NOT OLD.backend
-        OR NEW.net IS NOT OLD.net OR NEW.paths IS NOT OLD.paths;
+        OR NEW.net IS NOT OLD.net OR NEW.paths IS NOT OLD.paths OR NEW.lane IS NOT OLD.lane;
     SELECT RAISE(ABORT, 'session.seq|output and input only grow, and their beginning only moves on')
      WHERE NEW.last_seq < OLD.last_seq OR NEW.first_seq < OLD.first_seq OR NEW.lines < OLD.lines
         OR NEW.bytes < OLD.bytes OR NEW.input_seq < OLD.input_seq OR NEW.attempts < OLD.attempts;
@@ -262,7 +276,7 @@ BEGIN
            WHEN (s.backend <> 'none') IS NOT (NEW.sandbox_run_id IS NOT NULL)
              OR (s.backend <> 'none' AND NOT EXISTS (SELECT 1 FROM sandbox_run AS r
                  WHERE r.id = NEW.sandbox_run_id AND r.state = 'starting' AND r.backend = s.backend
-                   AND r.net = s.net AND r.uid = s.by_uid))
+                   AND r.net = iif(s.lane IS NULL, s.net, 'sockets') AND r.uid = s.by_uid))
            THEN RAISE(ABORT, 'session.sandbox|a session is held as its worker says; one without a worker reaches its folder alone')
            END
       FROM (SELECT 1) AS asked LEFT JOIN session AS s ON s.id = NEW.session_id;

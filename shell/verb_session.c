@@ -9,7 +9,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "engine/state/run.h"
 #include "engine/state/session.h"
+#include "net/egress/authority.h"
 #include "shell/attach.h"
 #include "shell/cli.h"
 #include "shell/export_session.h"
@@ -25,13 +27,18 @@ static const char LIST[] =
 static const char SHOW[] =
     "SELECT s.name, s.worker, s.argv AS args, s.cwd, s.by_uid, s.state, s.end_reason, s.exit_code,"
     "  s.attempts, s.max_attempts, s.queued_at, s.started_at, s.finished_at, v.again_at, v.pid, s.lines,"
-    "  s.bytes, s.first_seq, s.last_seq, s.backend, s.net, s.paths FROM session AS s JOIN sessions AS v ON v.id = s.id"
+    "  s.bytes, s.first_seq, s.last_seq, s.backend, iif(s.lane IS NULL, s.net, 'lane') AS net, s.paths FROM session AS s JOIN sessions AS v ON v.id = s.id"
     " WHERE s.id = :id";
 static const char TRIES[] =
     "SELECT n, state, outcome, exit_code, term_signal AS signal, launched_at, ended_at, why,"
     "  sandbox_run_id AS sandbox FROM attempt WHERE session_id = :id ORDER BY n";
 static const char FIND[] = "SELECT id, lines, terminal, input FROM session WHERE name = :name";
 static const char KNOWN[] = "SELECT id, lines, terminal, input FROM session WHERE id = :id";
+static const char ASKS[] =
+    "SELECT session, worker, what, times, last_at FROM session_asks ORDER BY last_at";
+static const char RUN[] =
+    "SELECT sandbox_run_id FROM attempt AS a JOIN session AS s ON s.id = a.session_id"
+    " WHERE s.name = :name AND s.lane IS NOT NULL AND a.ended_at IS NULL";
 static const char NAMED[] = "SELECT name FROM session WHERE id = :id";
 static const char REMOVE[] = "DELETE FROM session WHERE id = :id";
 static const char ENDED[] =
@@ -391,6 +398,28 @@ send_words(struct cli *cli, const char *name, char **words, int n, bool end)
 	return 0;
 }
 
+/* Let a session that runs on the lane reach ${what}, as long as this try of it runs. */
+static int
+allow(struct cli *cli, const char *name, const char *what)
+{
+	struct authority to;
+	struct run_rule rule = {.suffix = to.host.text};
+	struct stmt *q;
+	int64_t run;
+
+	if (cli_open(cli, ROLE_PERSON) != 0 || authority_pattern(what, &to, &cli->refusal) != 0 ||
+	    (q = store_sql(cli->db, RUN)) == NULL)
+		return cli_refuse(cli);
+	rule.port = to.port;
+	stmt_text(q, ":name", name);
+	if ((run = stmt_value(q, 0)) == 0) {
+		refusal_set(&cli->refusal, "session.unlaned",
+		    "no session of this name runs on the internet lane now");
+		return cli_refuse(cli);
+	}
+	return run_rule_add(cli->db, run, &rule) == 0 ? 0 : cli_refuse(cli);
+}
+
 static int export(struct cli *cli, const struct options *o, const char *name)
 {
 	struct found f;
@@ -438,6 +467,8 @@ elsewhere(
  *        bastion session send NAME [WORD...] [--end]
  *        bastion session cancel NAME
  *        bastion session rm NAME
+ *        bastion session asks [--json]
+ *        bastion session allow NAME HOST[:PORT]
  *        bastion session export NAME [--jsonl | --cast]
  *        bastion session ls | run | attach | logs | show | send | cancel ... --remote MACHINE
  *        bastion session run --remote MACHINE --cwd DIR --repo DIR [same options] WORKER [WORD...]
@@ -450,8 +481,10 @@ elsewhere(
  * none loses a line that is kept (setting session.history). Ctrl-C leaves it, and Ctrl-] where it
  * has a terminal; it goes on. One person at a time types to it; send does from a script, or
  * standard input, --end ends its input. attach ends with the program's own exit code. A cast plays
- * in asciinema. With --remote all of it happens on a machine of bastion remote login, typing too;
- * where the way is cut, it goes on with the next line and the next key once there is one again.
+ * in asciinema. asks lists what sessions on the internet lane (bastion worker) wanted that no rule
+ * speaks of; allow lets one reach it from then on, as long as it runs. With --remote all of it
+ * happens on a machine of bastion remote login, typing too; where the way is cut, it goes on with
+ * the next line and the next key once there is one again.
  * --repo copies what is committed in a git work tree of this machine into the folder --cwd there,
  * under the same name,
  * in place of the last copy and all that was changed in it, and runs in that.
@@ -497,6 +530,13 @@ verb_session(struct cli *cli, int argc, char **argv)
 		return show(cli, argv[0]);
 	if (words == 2 && strcmp(what, "cancel") == 0)
 		return cancel(cli, argv[0]);
+	if (words == 1 && strcmp(what, "asks") == 0)
+		return cli_open(cli, ROLE_READER) == 0
+			   ? cli_list(cli, store_sql(cli->db, ASKS),
+				 "No session that runs wants what no rule speaks of.")
+			   : cli_refuse(cli);
+	if (words == 3 && strcmp(what, "allow") == 0)
+		return allow(cli, argv[0], argv[1]);
 	if (words == 2 && strcmp(what, "rm") == 0)
 		return forget(cli, argv[0]);
 	if (words == 2 && strcmp(what, "export") == 0)

@@ -8,23 +8,35 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "net/egress/authority.h"
 #include "shell/cli.h"
 #include "shell/input.h"
 #include "shell/words.h"
 
 static const char LIST[] =
-    "SELECT name, argv AS args, max_attempts, backend, net, paths, by_uid, added_at"
-    "  FROM worker ORDER BY name";
+    "SELECT name, argv AS args, max_attempts, backend, iif(lane IS NULL, net, 'lane') AS net, paths,"
+    "  (SELECT group_concat(value ->> 'suffix' || iif(value ->> 'port' = 0, '', ':' || (value ->> 'port')), ' ')"
+    "     FROM json_each(lane)) AS reaches, by_uid, added_at FROM worker ORDER BY name";
 static const char ADD[] =
-    "INSERT INTO worker (name, argv, max_attempts, by_uid, added_at, backend, net, paths)"
+    "INSERT INTO worker (name, argv, max_attempts, by_uid, added_at, backend, net, paths, lane)"
     " VALUES (:name, :argv,"
     "  coalesce(:attempts, (SELECT value FROM setting WHERE name = 'session.attempts')), :uid,"
     "  now_ms(), :backend, :net, (SELECT json_group_array(json_object("
     "    'kind', substr(value, 1, instr(value, '/') - 1), 'path', substr(value, instr(value, '/'))))"
-    "   FROM json_each(:paths)))";
+    "   FROM json_each(:paths)),"
+    "  iif(:laned, (SELECT json_group_array(json_object('suffix', suffix, 'port', port)) FROM ("
+    "    SELECT substr(value, instr(value, ' ') + 1) AS suffix,"
+    "           CAST(substr(value, 1, instr(value, ' ') - 1) AS INTEGER) AS port"
+    "      FROM json_each(:reach) WHERE value NOT GLOB '@*'"
+    "     UNION SELECT p.suffix, p.port FROM json_each(:reach) AS w"
+    "      JOIN egress_preset AS p ON '@' || p.name = w.value)), NULL))";
+static const char NO_PRESET[] =
+    "SELECT value FROM json_each(:reach) WHERE value GLOB '@*'"
+    "   AND substr(value, 2) NOT IN (SELECT name FROM egress_preset) LIMIT 1";
 static const char DROP[] = "DELETE FROM worker WHERE name = :name";
 
 #define PATHS_MAX 48 /* as the table has it */
+#define REACH_MAX 64 /* likewise */
 
 struct options {
 	int64_t attempts;
@@ -32,6 +44,10 @@ struct options {
 	char *paths[PATHS_MAX + 1]; /* "read/srv/data": the kind, and the path */
 	size_t path_count;
 	int error; /* of a path */
+	bool laned;
+	char *reach[REACH_MAX + 1]; /* "443 github.com": the port and the name; "@npm" */
+	size_t reach_count;
+	struct refusal wrong; /* of what is to be reached; no code: none */
 };
 
 static int
@@ -52,17 +68,42 @@ take_path(struct options *o, const char *kind, const char *arg)
 }
 
 static int
+take_reach(struct options *o, const char *arg)
+{
+	struct authority to;
+	int n;
+
+	o->laned = true;
+	if (o->reach_count == REACH_MAX)
+		return -1;
+	if (arg[0] == '@')
+		n = asprintf(&o->reach[o->reach_count], "%s", arg);
+	else if (authority_pattern(arg, &to, &o->wrong) == 0)
+		n = asprintf(&o->reach[o->reach_count], "%u %s", to.port, to.host.text);
+	else
+		return 0;
+	if (n == -1)
+		return -1;
+	o->reach_count++;
+	return 0;
+}
+
+static int
 take_option(void *ctx, int val, const char *arg)
 {
 	struct options *o = ctx;
 
 	switch (val) {
+	case 'A':
+		return take_reach(o, arg);
 	case 'b':
 		o->backend = arg;
 		return strcmp(arg, "native") == 0 || strcmp(arg, "none") == 0 ? 0 : -1;
 	case 'n':
-		o->net = arg;
-		return strcmp(arg, "none") == 0 || strcmp(arg, "host") == 0 ? 0 : -1;
+		o->laned = o->laned || strcmp(arg, "lane") == 0;
+		o->net = strcmp(arg, "lane") == 0 ? NULL : arg;
+		return o->net == NULL || strcmp(arg, "none") == 0 || strcmp(arg, "host") == 0 ? 0
+											      : -1;
 	case 'r':
 		return take_path(o, "read", arg);
 	case 'w':
@@ -73,7 +114,7 @@ take_option(void *ctx, int val, const char *arg)
 }
 
 static int
-insert(struct cli *cli, const char *name, const char *words, const char *paths,
+insert(struct cli *cli, const char *name, const char *words, const char *paths, const char *reach,
     const struct options *o)
 {
 	struct stmt *q;
@@ -92,13 +133,37 @@ insert(struct cli *cli, const char *name, const char *words, const char *paths,
 	    : strcmp(o->backend, "none") == 0 ? "host"
 					      : "none");
 	stmt_text(q, ":paths", paths);
+	stmt_int(q, ":laned", o->laned);
+	stmt_text(q, ":reach", reach);
 	return stmt_run_one(q) == 0 ? store_commit(cli->db) : store_rollback(cli->db);
+}
+
+/* The words of what is to be reached, for words_free; NULL with the refusal of the store. */
+static char *
+reach_json(struct store *db, const struct options *o)
+{
+	char *reach = words_json(db, o->reach);
+	struct stmt *q;
+	int n;
+
+	if (reach == NULL || (q = store_sql(db, NO_PRESET)) == NULL)
+		return NULL;
+	stmt_text(q, ":reach", reach);
+	if ((n = stmt_step(q)) == 0)
+		return reach;
+	if (n == 1) {
+		refusal_set(store_refusal(db), "run.preset", "there is no preset %.32s",
+		    stmt_get_text(q, 0));
+		stmt_done(q);
+	}
+	words_free(reach);
+	return NULL;
 }
 
 static int
 add(struct cli *cli, const char *name, char **argv, const struct options *o)
 {
-	char *words, *paths = NULL;
+	char *words, *paths = NULL, *reach = NULL;
 	int rc = -1;
 
 	if (o->error != 0) {
@@ -106,12 +171,20 @@ add(struct cli *cli, const char *name, char **argv, const struct options *o)
 		refusal_errno(&cli->refusal, "worker.paths", "a path");
 		return cli_refuse(cli);
 	}
-	if (cli_open(cli, ROLE_PERSON) != 0 || (words = words_json(cli->db, argv)) == NULL)
+	if (cli_open(cli, ROLE_PERSON) != 0)
 		return cli_refuse(cli);
-	if ((paths = words_json(cli->db, o->paths)) != NULL)
-		rc = insert(cli, name, words, paths, o);
+	if (o->wrong.code[0] != '\0') {
+		cli->refusal = o->wrong;
+		return cli_refuse(cli);
+	}
+	if ((words = words_json(cli->db, argv)) == NULL)
+		return cli_refuse(cli);
+	if ((paths = words_json(cli->db, o->paths)) != NULL &&
+	    (reach = reach_json(cli->db, o)) != NULL)
+		rc = insert(cli, name, words, paths, reach, o);
 	words_free(words);
 	words_free(paths);
+	words_free(reach);
 	if (rc != 0)
 		return cli_refuse(cli);
 	if (cli->mode != CLI_JSON)
@@ -159,25 +232,28 @@ verb(struct cli *cli, int n, char **argv, const struct options *o)
  * VERB: worker
  *
  * usage: bastion worker [ls] [--json]
- *        bastion worker add NAME [--read PATH] [--write PATH] [--net none | host] [--backend none]
+ *        bastion worker add NAME [--read PATH] [--write PATH] [--net none | lane | host]
+ *                                [--allow HOST[:PORT] | --allow @PRESET] [--backend none]
  *                                [--attempts N] -- COMMAND...
  *        bastion worker drop NAME
  *
  * Name a program that sessions run: any agent's command line is a worker. What a session adds comes
  * behind its words. A session of a worker runs in a sandbox (see sandbox try): it may change the
  * folder that it runs in and what --write names, read what --read names and the machine's programs,
- * and nothing of bastion or of keys in a home; it has no network unless --net host says so.
- * --backend none holds it by nothing. A worker that ends with another code than 0 is tried again,
- * up to --attempts times (setting session.attempts), more and more slowly; 75 asks for later, 76
- * says that trying again is no use.
+ * and nothing of bastion or of keys in a home. It has no network; with --net lane all that leaves
+ * it goes through the internet lane, to what rules of bastion egress allow and to what --allow
+ * names, as in bastion run; the view session_flows has each connection, with its session. --net
+ * host gives it the machine's network. --backend none holds it by nothing. A worker that ends with
+ * another code than 0 is tried again, up to --attempts times (setting session.attempts), more and
+ * more slowly; 75 asks for later, 76 says that trying again is no use.
  */
 int
 verb_worker(struct cli *cli, int argc, char **argv)
 {
 	static const struct option options[] = {{"attempts", required_argument, NULL, 'a'},
-	    {"backend", required_argument, NULL, 'b'}, {"net", required_argument, NULL, 'n'},
-	    {"read", required_argument, NULL, 'r'}, {"write", required_argument, NULL, 'w'},
-	    {NULL, 0, NULL, 0}};
+	    {"allow", required_argument, NULL, 'A'}, {"backend", required_argument, NULL, 'b'},
+	    {"net", required_argument, NULL, 'n'}, {"read", required_argument, NULL, 'r'},
+	    {"write", required_argument, NULL, 'w'}, {NULL, 0, NULL, 0}};
 	struct options o = {.backend = "native"};
 	int first, rc;
 
@@ -187,5 +263,7 @@ verb_worker(struct cli *cli, int argc, char **argv)
 		rc = verb(cli, argc - first, argv + first, &o);
 	while (o.path_count > 0)
 		free(o.paths[--o.path_count]);
+	while (o.reach_count > 0)
+		free(o.reach[--o.reach_count]);
 	return rc;
 }

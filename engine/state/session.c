@@ -3,7 +3,7 @@
 
 static const char NEW[] =
     "INSERT INTO session (id, name, worker, argv, cwd, by_uid, terminal, input, rows, cols, max_attempts,"
-    "  queued_at, not_before, backend, net, paths)"
+    "  queued_at, not_before, backend, net, paths, lane)"
     " SELECT n.id, coalesce(nullif(:name, ''), :base || '-' || n.id),"
     "  :worker, CASE WHEN :worker = '' THEN :argv ELSE coalesce((SELECT json_group_array(value) FROM ("
     "    SELECT t.value FROM worker AS w, json_each(w.argv) AS t WHERE w.name = :worker"
@@ -14,7 +14,8 @@ static const char NEW[] =
     "  now_ms(), now_ms(),"
     "  coalesce((SELECT backend FROM worker WHERE name = :worker), iif(:sandbox, 'native', 'none')),"
     "  coalesce((SELECT net FROM worker WHERE name = :worker), iif(:sandbox, 'none', 'host')),"
-    "  coalesce((SELECT paths FROM worker WHERE name = :worker), '[]')"
+    "  coalesce((SELECT paths FROM worker WHERE name = :worker), '[]'),"
+    "  (SELECT lane FROM worker WHERE name = :worker)"
     "  FROM next_session_number AS n";
 static const char CANCEL[] = "UPDATE session SET cancel_at = now_ms()"
 			     " WHERE id = :id AND cancel_at IS NULL AND finished_at IS NULL";

@@ -2,6 +2,7 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <errno.h>
@@ -25,7 +26,9 @@
 #include "engine/worker/lines.h"
 #include "engine/worker/pool.h"
 #include "engine/worker/profile.h"
+#include "engine/worker/program_lent.h"
 #include "engine/worker/runner.h"
+#include "engine/worker/session_lane.h"
 
 #define READ_BYTES   65536
 #define FLUSH_BYTES  262144  /* that are committed without waiting for more */
@@ -38,7 +41,7 @@ static const char NEXT[] =
     "SELECT s.id, s.name, s.argv, s.cwd, s.by_uid, s.terminal, s.input, s.rows, s.cols, s.attempts + 1,"
     "  s.backend, s.net, s.paths,"
     "  coalesce((SELECT max(o.line + max(o.lines, 1)) FROM session_output AS o"
-    "             WHERE o.session_id = s.id AND o.seq > s.last_seq - 8), 1)"
+    "             WHERE o.session_id = s.id AND o.seq > s.last_seq - 8), 1), s.lane IS NOT NULL"
     "  FROM next_session AS n JOIN session AS s ON s.id = n.id"
     " WHERE (SELECT count(*) FROM attempt WHERE state IN ('launching', 'running'))"
     "     < (SELECT value FROM setting WHERE name = 'session.slots')";
@@ -89,6 +92,7 @@ struct pool {
 	void (*idle)(void *ctx);
 	void *ctx;
 	struct attempt *attempts;
+	struct lent lent;              /* files of networks that the lane is the way out of */
 	uint64_t flush, due;           /* timers */
 	bool waking, draining, unkept; /* the disk refused what was said last */
 };
@@ -115,6 +119,7 @@ struct attempt {
 	struct identity who; /* once it was let run; else all zero */
 	int64_t box;         /* the row of its sandbox; 0: it has none, and is our child */
 	uint64_t run;        /* the runner's number for it */
+	struct session_lane lane;
 	struct stream out, err;
 	int64_t line, kept; /* the number of the next line; bytes that are kept of the session */
 	int64_t next_line, more; /* what the transaction that is open makes of these */
@@ -126,7 +131,7 @@ struct attempt {
 	uint64_t timer;
 	int status;
 	struct refusal refusal; /* why it did not start; no code: it did */
-	bool terminal, ended, swept, unkept, cancelled, going, begun;
+	bool terminal, laned, ended, swept, unkept, cancelled, going, begun;
 };
 
 static void
@@ -152,6 +157,7 @@ attempt_free(struct attempt *a)
 		if (fds[i] != -1)
 			loop_del(loop, fds[i]);
 	launch_close(&a->p);
+	session_lane_end(&a->lane);
 	lines_free(&a->out.lines);
 	lines_free(&a->err.lines);
 	free(a->input);
@@ -791,16 +797,31 @@ reported(void *ctx, uint32_t events)
 	}
 }
 
-/* Its sandbox is in place.  Who could not be noted is ended, and then it is said why. */
 static void
-box_placed(struct attempt *a, const struct runner_event *event)
+box_given_up(struct attempt *a, const struct refusal *r)
 {
+	attempt_end(a);
+	a->refusal = *r;
+	stream_ends(&a->out);
+	stream_ends(&a->err);
+}
+
+/* Its sandbox is in place.  Who could not be noted, or has no network that was asked for, is ended,
+ * and then it is said why. */
+static void
+box_placed(struct attempt *a, struct runner_event *event)
+{
+	struct actor_env *env = a->pool->env;
+	struct refusal r;
+
 	if (mark_running(a, &event->who, &event->report) != 0) {
 		complain(a->pool, "the start of a session could not be kept");
-		attempt_end(a);
-		a->refusal = *store_refusal(a->pool->env->db);
-		stream_ends(&a->out);
-		stream_ends(&a->err);
+		box_given_up(a, store_refusal(env->db));
+		return;
+	}
+	if (a->laned && session_lane_begin(
+			    &a->lane, env->loop, env->home, a->box, event->listener_fd, &r) != 0) {
+		box_given_up(a, &r);
 		return;
 	}
 	attempt_listen(a);
@@ -808,7 +829,7 @@ box_placed(struct attempt *a, const struct runner_event *event)
 }
 
 bool
-pool_told(struct pool *pool, const struct runner_event *event)
+pool_told(struct pool *pool, struct runner_event *event)
 {
 	struct attempt *a;
 
@@ -829,6 +850,7 @@ pool_told(struct pool *pool, const struct runner_event *event)
 		a->run = 0;
 		program_ended(a, event->status);
 	}
+	runner_event_drop(event);
 	return true;
 }
 
@@ -944,6 +966,29 @@ profile_read(struct store *db, struct profile *p, const char *cwd, const char *j
 	return rc;
 }
 
+/* Names are the lane's to look up.  (A file that is a link leads nowhere inside, and then the
+ * library asks 127.0.0.1.) */
+static int
+profile_lane(struct pool *pool, struct profile *p)
+{
+	static const char *const names[] = {"/etc/hosts", "/etc/resolv.conf"};
+	struct refusal *r = store_refusal(pool->env->db);
+	char path[LENT_MAX + 16];
+	struct stat st;
+	size_t i;
+
+	if (lent_open(&pool->lent, r) != 0)
+		return -1;
+	session_lane_plan(&p->plan);
+	for (i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "%s%s", pool->lent.path, names[i] + 4);
+		if (lstat(names[i], &st) == 0 && S_ISREG(st.st_mode) &&
+		    profile_show(p, path, names[i], r) != 0)
+			return -1;
+	}
+	return 0;
+}
+
 static struct attempt *
 attempt_new(struct pool *pool)
 {
@@ -955,6 +1000,7 @@ attempt_new(struct pool *pool)
 	a->out = (struct stream){.attempt = a, .kind = "out", .fd = -1};
 	a->err = (struct stream){.attempt = a, .kind = "err", .fd = -1};
 	a->p = (struct launched){-1, -1, -1, -1, -1, -1, -1};
+	session_lane_none(&a->lane);
 	a->next = pool->attempts;
 	a->self = &pool->attempts;
 	if (a->next != NULL)
@@ -1098,9 +1144,10 @@ claim_read(struct attempt *a, struct stmt *q, struct claim *c)
 	c->plan.cols = (unsigned short)stmt_get_int(q, 8);
 	a->n = stmt_get_int(q, 9);
 	c->boxed = strcmp(stmt_get_text(q, 10), "none") != 0;
-	/* The lane of bastion run has its place here, once it is a third word of the rows. */
-	w->profile.plan.net =
-	    strcmp(stmt_get_text(q, 11), "host") == 0 ? SANDBOX_NET_HOST : SANDBOX_NET_NONE;
+	a->laned = stmt_get_int(q, 14) == 1;
+	w->profile.plan.net = a->laned                                    ? SANDBOX_NET_CAUGHT
+			      : strcmp(stmt_get_text(q, 11), "host") == 0 ? SANDBOX_NET_HOST
+									  : SANDBOX_NET_NONE;
 	a->line = stmt_get_int(q, 13);
 	paths = strdup(stmt_get_text(q, 12));
 	if (c->cwd != NULL && paths != NULL && words_read(db, stmt_get_text(q, 2), w->argv) == 0)
@@ -1115,6 +1162,8 @@ claim_read(struct attempt *a, struct stmt *q, struct claim *c)
 	if (rc == 0 && c->boxed)
 		rc = profile_read(db, &w->profile, c->cwd, paths);
 	w->profile.plan.net = c->ask.net;
+	if (rc == 0 && a->laned)
+		rc = profile_lane(a->pool, &w->profile);
 	free(paths);
 	return rc;
 }
@@ -1519,7 +1568,8 @@ pool_new(struct actor_env *env, struct runner *runner, void (*idle)(void *ctx), 
 		refusal_set(r, "store.failed", "out of memory");
 		return NULL;
 	}
-	*pool = (struct pool){.env = env, .runner = runner, .idle = idle, .ctx = ctx};
+	*pool =
+	    (struct pool){.env = env, .runner = runner, .idle = idle, .ctx = ctx, .lent.fd = -1};
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
 		fprintf(stderr, "bastion: worker: orphans of sessions go elsewhere\n");
 	end_survivors(pool);
@@ -1555,5 +1605,6 @@ pool_free(struct pool *pool)
 			kill(-pool->attempts->p.pid, SIGKILL);
 		attempt_free(pool->attempts);
 	}
+	lent_close(&pool->lent);
 	free(pool);
 }

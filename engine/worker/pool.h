@@ -24,9 +24,10 @@ struct pool *pool_new(struct actor_env *env, struct runner *runner, void (*idle)
 
 /**
  * pool_told(pool, event):
- * Take what the runner says of a session that it started.  Return whether ${event} is of one.
+ * Take what the runner says of a session that it started, with its descriptors.  Return whether
+ * ${event} is of one.
  */
-bool pool_told(struct pool *pool, const struct runner_event *event);
+bool pool_told(struct pool *pool, struct runner_event *event);
 
 /**
  * pool_wake(pool):

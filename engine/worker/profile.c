@@ -36,17 +36,37 @@ add(struct profile *p, const struct sandbox_path *path, struct refusal *refusal)
 	return 0;
 }
 
+/* A copy of ${text} that lives as long as ${p}; NULL: there are too many. */
+static char *
+keep(struct profile *p, const char *text)
+{
+	char *copy;
+
+	if (p->text_count == PROFILE_TEXTS || (copy = strdup(text)) == NULL)
+		return NULL;
+	p->texts[p->text_count++] = copy;
+	return copy;
+}
+
 int
 profile_add(struct profile *p, enum sandbox_kind kind, const char *path, struct refusal *refusal)
 {
-	struct sandbox_path at = {.kind = kind};
-	char *text;
+	struct sandbox_path at = {.kind = kind, .target = keep(p, path)};
 
-	if (p->text_count == SANDBOX_PATHS_MAX || (text = strdup(path)) == NULL)
+	if (at.target == NULL)
 		return refusal_set(refusal, "sandbox.plan", "there are too many paths");
-	p->texts[p->text_count++] = text;
-	at.source = kind <= SANDBOX_LINK ? text : NULL;
-	at.target = text;
+	at.source = kind <= SANDBOX_LINK ? at.target : NULL;
+	return add(p, &at, refusal);
+}
+
+int
+profile_show(struct profile *p, const char *source, const char *target, struct refusal *refusal)
+{
+	struct sandbox_path at = {
+	    .kind = SANDBOX_READ, .source = keep(p, source), .target = keep(p, target)};
+
+	if (at.source == NULL || at.target == NULL)
+		return refusal_set(refusal, "sandbox.plan", "there are too many paths");
 	return add(p, &at, refusal);
 }
 

@@ -10,11 +10,12 @@
 #include "engine/worker/sandbox_system.h"
 
 #define PROFILE_FORBIDDEN 3
+#define PROFILE_TEXTS     (2 * SANDBOX_PATHS_MAX)
 
 struct profile {
 	struct sandbox_plan plan;
 	struct sandbox_path paths[SANDBOX_PATHS_MAX];
-	char *texts[SANDBOX_PATHS_MAX]; /* of those that are ours */
+	char *texts[PROFILE_TEXTS]; /* of those that are ours */
 	size_t text_count;
 	struct sandbox_system system;
 	char forbidden_text[PROFILE_FORBIDDEN][PATH_MAX];
@@ -34,6 +35,13 @@ void profile_begin(struct profile *p);
  */
 int profile_add(
     struct profile *p, enum sandbox_kind kind, const char *path, struct refusal *refusal);
+
+/**
+ * profile_show(p, source, target, refusal):
+ * Have the file ${source} of this machine in it as ${target}, for reading.  Return as profile_add.
+ */
+int profile_show(
+    struct profile *p, const char *source, const char *target, struct refusal *refusal);
 
 /**
  * profile_close(p, home, uid, refusal):

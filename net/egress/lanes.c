@@ -14,8 +14,7 @@
 #define BACKLOG 64
 
 /* Who it runs as, where it is under way and reaches something. */
-static const char UID[] = "SELECT uid FROM sandbox_run WHERE id = :run AND ended_at IS NULL"
-			  "   AND EXISTS (SELECT 1 FROM program_reach WHERE run_id = :run)";
+static const char UID[] = "SELECT uid FROM carried_run WHERE id = :run";
 
 struct run {
 	struct run *next, **self;

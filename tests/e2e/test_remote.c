@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <termios.h>
@@ -269,6 +271,103 @@ cut_and_started_again(void **state)
 	free(again);
 }
 
+/* Who serves pages out there, on ${fd}. */
+static pid_t
+serve_pages(int fd)
+{
+	static const char page[] = "HTTP/1.0 200 OK\r\nContent-Length: 14\r\n\r\nfrom the site\n";
+	pid_t pid = fork();
+	char ask[1024];
+	int c;
+
+	if (pid != 0)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while ((c = accept(fd, NULL, NULL)) != -1) {
+		(void)!read(c, ask, sizeof(ask));
+		(void)!write(c, page, sizeof(page) - 1);
+		close(c);
+	}
+	_exit(0);
+}
+
+/* A worker on the lane reaches what it was added for, from wherever its session was begun, and
+ * nothing else: not another address, not this machine, not what it names itself; each connection
+ * names its session; and a lane that is started again is the way out again. */
+static void
+a_worker_is_on_the_lane(void **state)
+{
+	static const char script[] =
+	    "for u in %s:%u %s:%u " NETNS_BOX
+	    ":%u 127.0.0.1:%u; do curl -s -m 20 http://$u/ || echo no; done;"
+	    " read l; curl -s -m 20 --retry 20 --retry-all-errors --retry-delay 0 http://%s:%u/; curl -s -m 20 http://%s:%u/";
+	char allow[64], words[1024], command[512];
+	uint16_t port = 0;
+	pid_t pid, other;
+	int fd;
+
+	NEED(state);
+	fd = netns_listen(NETNS_SITE, &port);
+	pid = serve_pages(fd);
+	close(fd);
+	snprintf(allow, sizeof(allow), "%s:%u", NETNS_SITE, port);
+	fd = netns_listen(NETNS_OTHER, &port);
+	other = serve_pages(fd);
+	close(fd);
+	snprintf(words, sizeof(words), script, NETNS_SITE, port, NETNS_OTHER, port, port, port,
+	    NETNS_SITE, port, NETNS_OTHER, port);
+	driver_refused(&said, 2, "worker.lane", NULL, "worker", "add", "w", "--net", "host",
+	    "--allow", allow, "--", "true", NULL);
+	driver_refused(&said, 2, "run.preset", NULL, "worker", "add", "w", "--allow", "@none", "--",
+	    "true", NULL);
+	driver_does(&said, NULL, "worker", "add", "reach", "--allow", allow, "--allow", NETNS_BOX,
+	    "--", "sh", "-c", words, NULL);
+	driver_does(&said, NULL, "remote", "add", "runner", "--root", work, NULL);
+	snprintf(command, sizeof(command),
+	    "sed 's/^token .*/token %.85s/' client/remotes/vm >client/remotes/run; chmod 600 client/remotes/run;"
+	    " $BASTION session run --remote run --cwd %s --name lane --input --detach reach",
+	    said.out, work);
+	assert_int_equal(over(there(command)), 0);
+	driver_until(&d, DRIVER_BOX, 4, "SELECT lines FROM session WHERE name = 'lane'");
+	driver_until(&d, DRIVER_BOX, 1, "SELECT count(*) FROM session_flows WHERE state = 'done'");
+	/* Nobody is at its terminal to be asked: a person reads what it wanted, and allows it. */
+	driver_does(&said, NULL, "session", "asks", "--json", NULL);
+	assert_non_null(strstr(said.out, NETNS_OTHER));
+	assert_null(strstr(said.out, NETNS_SITE));
+	driver_does(&said, NULL, "session", "allow", "lane", NETNS_OTHER, NULL);
+	driver_does(&said, NULL, "session", "asks", NULL);
+	assert_null(strstr(said.out, NETNS_OTHER));
+	driver_refused(
+	    &said, 2, "session.unlaned", NULL, "session", "allow", "a", NETNS_OTHER, NULL);
+	kill(driver_actor(&d, DRIVER_BOX, "egress"), SIGKILL);
+	driver_does(&said, NULL, "session", "send", "lane", "go", NULL);
+	driver_does(&said, NULL, "session", "attach", "lane", NULL);
+	if (strcmp(said.out, "from the site\nno\nno\nno\nfrom the site\nfrom the site\n") != 0)
+		fail_msg("%s%s", said.out, said.err);
+	/* (The last one may still be under way when its session ends, and is lost with it.) */
+	driver_until(&d, DRIVER_BOX, 1,
+	    "SELECT count(*) >= 2 FROM session_flows JOIN egress_flow AS f USING (id)"
+	    " WHERE session = 'lane' AND worker = 'reach' AND f.host = '" NETNS_SITE
+	    "' AND f.opened_at IS NOT NULL AND f.ended_at IS NOT NULL");
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT count(*) FROM session_flows WHERE state = 'refused' AND"
+			     " code = 'egress.unknown' AND what GLOB '" NETNS_OTHER ":*'"),
+	    1);
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT count(*) FROM session_flows WHERE state = 'refused' AND"
+			     " code = 'egress.own' AND what GLOB '" NETNS_BOX ":*'"),
+	    1);
+	/* What was allowed went with the session. */
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM egress_rule WHERE state = 'active'"),
+	    0);
+	assert_int_equal(over(there("rm client/remotes/run")), 0);
+	kill(pid, SIGKILL);
+	kill(other, SIGKILL);
+	over(pid);
+	over(other);
+}
+
 /* A terminal over there is typed to from here: one at a time types, others look on, whoever leaves
  * gives the keyboard back, and the terminal here is what it was. */
 static void
@@ -332,8 +431,9 @@ typed_to_from_afar(void **state)
 	    3);
 }
 
-/* RF-45: What is typed while the way is cut, and what serves is started again, arrives once; when
- * the session ends with its daemon, the terminal is what it was, and another is typed to. */
+/* RF-45: what is typed while the way is cut, and what serves is started again, arrives once. A
+ * daemon that is told to end does, though somebody sits there; the terminal is what it was then,
+ * and another session is typed to. */
 static void
 typed_over_a_cut(void **state)
 {
@@ -629,6 +729,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(run_from_afar),
+	    cmocka_unit_test(a_worker_is_on_the_lane),
 	    cmocka_unit_test(typed_to_from_afar),
 	    cmocka_unit_test(looks_and_may_not_type),
 	    cmocka_unit_test(with_a_repository),

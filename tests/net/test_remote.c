@@ -15,14 +15,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "engine/state/remote.h"
 #include "engine/state/tls_identity.h"
 #include "net/http/client.h"
 #include "net/http/tls.h"
+#include "net/http/tls_pump.h"
+#include "shell/remote.h"
+#include "tests/authority.h"
 #include "tests/driver.h"
 #include "tests/program.h"
 #include "tests/slower.h"
@@ -642,6 +647,157 @@ another_authority_is_told_nothing(void **state)
 	assert_string_equal(answer.code, "tls.untrusted");
 }
 
+/* A machine that answers what no bastion would. */
+static const struct {
+	const char *name, *says;
+	int status;
+	int code; /* that we end with */
+	const char *shows;
+} lies[] = {
+    {"words", "this is no JSON\n", 200, -1, "[http.protocol]"},
+    {"array", "[1,2]\n", 200, -1, "[http.protocol]"},
+    {"type", "{\"seq\":\"one\",\"kind\":\"out\",\"line\":1,\"lines\":1,\"text\":\"x\"}\n", 200, -1,
+	"[http.protocol]"},
+    {"back",
+	"{\"seq\":2,\"kind\":\"out\",\"line\":1,\"lines\":1,\"text\":\"x\"}\n"
+	"{\"seq\":1,\"kind\":\"out\",\"line\":1,\"lines\":1,\"text\":\"y\"}\n",
+	200, -1, "[http.protocol]"},
+    {"coded", "{\"seq\":1,\"kind\":\"out\",\"line\":1,\"lines\":1,\"base64\":\"!!\"}\n", 200, -1,
+	"[http.protocol]"},
+    {"twice", "{\"seq\":1,\"seq\":2,\"kind\":\"out\"}\n", 200, -1, "[http.protocol]"},
+    {"long", NULL, 200, -1, "[http.protocol]"},
+    {"html", "<html>no</html>", 403, -1, "[http.protocol]"},
+    {"other", "{\"error\":{\"code\":\"session.unknown\",\"why\":\"none\"}}", 404, 2,
+	"[session.unknown]"},
+    {"good",
+	"{\"seq\":1,\"kind\":\"out\",\"line\":1,\"lines\":1,\"text\":\"fine\\n\"}\n"
+	"{\"x\":7,\"state\":\"failed\",\"reason\":\"attempts\"}\n",
+	200, 7, "is failed: attempts"},
+};
+
+static void
+lie_on(void *x)
+{
+	static char piece[65536];
+
+	memset(piece, 'a', sizeof(piece));
+	while (http_stream_write(x, piece, sizeof(piece)) <= 65536)
+		;
+}
+
+static void
+lie_over(void *ctx)
+{
+	(void)ctx;
+}
+
+static int
+lie(struct http_exchange *x, void *ctx)
+{
+	const char *name = http_param(x, "name");
+	size_t i;
+
+	(void)ctx;
+	for (i = 0; strcmp(lies[i].name, name) != 0; i++)
+		;
+	if (lies[i].says == NULL) {
+		http_on_close(x, lie_over, NULL);
+		http_stream_on_drain(x, lie_on, x);
+		if (http_stream_begin(x, 200, "application/x-ndjson") == 0)
+			lie_on(x);
+		return 0;
+	}
+	http_reply(x, (unsigned)lies[i].status, "application/x-ndjson", NULL, lies[i].says,
+	    strlen(lies[i].says));
+	return 0;
+}
+
+static int
+welcome(void *ctx, struct http_peer *peer)
+{
+	(void)ctx;
+	(void)peer;
+	return 0;
+}
+
+/* Serve them as ${a} vouches for us.  Return the pid of who does. */
+static pid_t
+serve_lies(const struct authority *a, int fd)
+{
+	static const struct http_route routes[] = {
+	    {"GET", "/v1/sessions/{name}/output", 1, 0, lie, ""}, {NULL, NULL, 0, 0, NULL, NULL}};
+	const struct http_server_config config = {.routes = routes,
+	    .authorise = welcome,
+	    .limits = {.connections = 8,
+		.beat = 1024,
+		.uid_connections = 8,
+		.body = 1024,
+		.header_bytes = 8192,
+		.headers = 32,
+		.idle_ms = 60000,
+		.request_ms = 60000,
+		.json_depth = 8,
+		.stream_bytes = 65536}};
+	const struct tls_limits limits = {.connections = 8,
+	    .handshakes = 8,
+	    .per_address = 8,
+	    .handshake_ms = 60000,
+	    .flush_ms = 5000,
+	    .dead_ms = 60000};
+	struct http_server *server;
+	struct identity id;
+	struct loop *loop;
+	pid_t pid = fork();
+
+	if (pid != 0)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	authority_server(a, &id, TLS_BOX_NAME, -AUTHORITY_DAY, AUTHORITY_DAY);
+	if ((loop = loop_new()) != NULL &&
+	    (server = http_server_new(loop, &config, NULL)) != NULL &&
+	    http_listen_tls(server, fd, 1,
+		&(struct tls_config){
+		    .cert = &id.cert, .key = &id.key, .issuer = &a->cert, .ask = TLS_ASK_NOTHING},
+		&limits, NULL) == 0)
+		loop_run(loop);
+	_exit(1);
+}
+
+/* CL-04: what a session of another machine is said to have said is taken apart with care: what is
+ * none ends it in words, with nothing of it shown, and nobody waits for more. */
+static void
+lies_are_not_believed(void **state)
+{
+	struct remote_login login = {.name = "liar"};
+	struct authority a;
+	struct refusal r;
+	int fd, at;
+	size_t i;
+	pid_t pid;
+
+	(void)state;
+	authority_make(&a, "liars");
+	fd = tcp_listen(&at);
+	snprintf(login.address, sizeof(login.address), "127.0.0.1:%d", at);
+	memcpy(login.pin, ca_cert(a.ca)->fp, sizeof(login.pin));
+	memcpy(login.token, token, sizeof(login.token));
+	assert_int_equal(remote_login_save(&login, &r), 0);
+	pid = serve_lies(&a, fd);
+	close(fd);
+	for (i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+		driver_run(
+		    &said, NULL, "session", "attach", lies[i].name, "--remote", "liar", NULL);
+		if ((lies[i].code == -1 ? said.code == 0 : said.code != lies[i].code) ||
+		    strstr(said.err, lies[i].shows) == NULL)
+			fail_msg("%s: %d %s", lies[i].name, said.code, said.err);
+	}
+	assert_string_equal(said.out, "fine\n");
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(remote_login_drop("liar", &r), 0);
+	authority_drop(&a);
+}
+
 /* RA-10: the secret is in no file of this machine, nor in its log, nor told to a worker. */
 static void
 the_secret_is_nowhere(void **state)
@@ -747,6 +903,7 @@ main(void)
 	    cmocka_unit_test(folders_are_bounds),
 	    cmocka_unit_test(connections_are_capped),
 	    cmocka_unit_test(another_authority_is_told_nothing),
+	    cmocka_unit_test(lies_are_not_believed),
 	    cmocka_unit_test(the_secret_is_nowhere),
 	    cmocka_unit_test(idle_ones_are_let_go),
 	    cmocka_unit_test(off_is_off),

@@ -510,6 +510,56 @@ a_worker_is_held(void **state)
 	    value("SELECT state = 'ended' AND exit_code = 0 FROM sandbox_run WHERE id = 3"), 1);
 }
 
+/* What a worker's sessions reach is said with it, holds for a try in a network of its own, and ends
+ * with that. */
+static void
+a_worker_on_the_lane(void **state)
+{
+	static const char worker[] =
+	    "INSERT INTO worker (name, argv, max_attempts, by_uid, added_at, backend, net, lane)"
+	    " VALUES ('agent', '[\"agent\"]', 5, 0, now_ms(), %s)";
+	static const char session[] =
+	    "INSERT INTO session (name, worker, argv, cwd, by_uid, max_attempts, queued_at, not_before,"
+	    "  backend, net, lane) VALUES ('w', 'agent', '[\"agent\"]', '/', 0, 1, now_ms(), now_ms(), 'native', 'none', %s)";
+	static const char launch[] =
+	    "INSERT INTO attempt (session_id, n, launched_at, sandbox_run_id) VALUES (1, 1, now_ms(), %s)";
+	struct identity me;
+
+	(void)state;
+	refused("worker.lane", worker, "'native', 'none', '[\"x\"]'");
+	refused("worker.lane", worker, "'native', 'none', '[{\"suffix\":\"A.b\",\"port\":0}]'");
+	refused("worker.lane", worker, "'native', 'none', '[{\"suffix\":\"a.b\",\"port\":65536}]'");
+	refused("worker.lane", worker, "'native', 'none', '[{\"suffix\":\"a.b\"}]'");
+	refused("worker.lane", worker, "'native', 'host', '[]'");
+	refused("worker.lane", worker, "'none', 'host', '[]'");
+	sql(worker, "'native', 'none', '[{\"suffix\":\"example.com\",\"port\":443}]'");
+	refused("session.sandbox", session, "NULL");
+	refused("session.sandbox", session, "'[]'");
+	sql(session, "'[{\"suffix\":\"example.com\",\"port\":443}]'");
+	refused("session.fixed", "UPDATE session SET lane = '[]'%s", "");
+	assert_int_equal(identity_of(getpid(), &me), 0);
+	sql("INSERT INTO process (id, boot_id, pid, start_ticks, uid, program, seen_at)"
+	    " VALUES (9, '%s', %" PRId64 ", %" PRId64 ", 0, 'bastion', now_ms())",
+	    me.boot_id, me.pid, me.start_ticks);
+	sql("INSERT INTO sandbox_run (nonce, backend, process_id, uid, program, words, net, started_at)"
+	    " VALUES (lower(hex(randomblob(16))), 'native', 9, 0, 'agent', 1, 'none', now_ms()),"
+	    "  (lower(hex(randomblob(16))), 'native', 9, 0, 'agent', 1, 'sockets', now_ms())");
+	refused("session.sandbox", launch, "1"); /* without the network that it is to have */
+	assert_int_equal(value("SELECT count(*) FROM carried_run"), 0);
+	sql(launch, "2");
+	assert_int_equal(value("SELECT id FROM carried_run"), 2);
+	assert_int_equal(
+	    value("SELECT count(*) FROM egress_rule WHERE run_id = 2 AND verdict = 'allow'"
+		  " AND suffix = 'example.com' AND port = 443 AND state = 'active'"),
+	    1);
+	sql("UPDATE sandbox_run SET state = 'running' WHERE id = 2;"
+	    "UPDATE attempt SET state = 'running', process_id = 1;"
+	    "UPDATE attempt SET state = 'ended', outcome = 'success', exit_code = 0, ended_at = now_ms();"
+	    "UPDATE sandbox_run SET state = 'failed', ended_at = now_ms() WHERE id = 1");
+	assert_int_equal(value("SELECT count(*) FROM egress_rule WHERE state = 'active'"), 0);
+	assert_int_equal(value("SELECT count(*) FROM carried_run"), 0);
+}
+
 #define SIT                                                                                 \
 	"INSERT INTO session_typist (session_id, typist, who, n, until_at)"                 \
 	" SELECT id, printf('%%.32c', '%s'), 'me', %d, now_ms() + 15000 FROM session"       \
@@ -592,6 +642,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(input_is_gone_once_handed_on, make, drop),
 	    cmocka_unit_test_setup_teardown(a_worker_is_its_program, make, drop),
 	    cmocka_unit_test_setup_teardown(a_worker_is_held, make, drop),
+	    cmocka_unit_test_setup_teardown(a_worker_on_the_lane, make, drop),
 	    cmocka_unit_test_setup_teardown(one_has_the_keyboard, make, drop),
 	    cmocka_unit_test_setup_teardown(a_lease_is_a_keyboard, make, drop),
 	};
