@@ -105,6 +105,19 @@ begun(struct run_daemon *d, const char *line)
 	return 0;
 }
 
+/* Is it a rule that refuses?  All else is a daemon that is busy, ends, or is of another build. */
+static bool
+rule_says(const char *code)
+{
+	static const char *const of[] = {"sandbox.", "run.", "store."};
+	size_t i;
+
+	for (i = 0; i < sizeof(of) / sizeof(of[0]); i++)
+		if (strncmp(code, of[i], strlen(of[i])) == 0)
+			return true;
+	return false;
+}
+
 int
 run_daemon_hear(struct run_daemon *d)
 {
@@ -115,10 +128,9 @@ run_daemon_hear(struct run_daemon *d)
 	status = unixclient_status(&d->asked, &ignored);
 	if (status == 200 && unixclient_line(&d->asked, &line, &ignored) == 1)
 		rc = begun(d, line) == 0 ? 0 : 1;
-	/* An older daemon, or one of another state; all else is a rule's word. */
-	else if (status > 200 && status != 404 && status != 405 && status != 421 &&
-		 unixclient_line(&d->asked, &line, &ignored) == 1 &&
-		 answer_refusal(&d->view, line, &d->refused) == 0)
+	else if (status > 200 && unixclient_line(&d->asked, &line, &ignored) == 1 &&
+		 answer_refusal(&d->view, line, &d->refused) == 0 &&
+		 rule_says(d->refused.refusal.code))
 		rc = -1;
 	unixclient_close(&d->asked);
 	return rc;

@@ -50,12 +50,19 @@ struct proxy_user {
 	struct proxy_user *next;
 };
 
+/* What all tunnels share of what inspect_read reads; the committer's thread's. */
+struct inspect_rules {
+	bool known, within; /* some rule says something of requests */
+	int setting;        /* egress.inspect */
+};
+
 struct proxy {
 	struct proxy_config config;
 	struct committer *committer;
 	struct classes *classes;
 	struct own own;
 	struct resolver *resolver;
+	struct inspect_rules rules_inside;
 	struct inspector *inspector; /* NULL until something is looked into */
 	struct refusal no_names;     /* why, where there is no resolver */
 	struct relay_pool *pool;

@@ -32,8 +32,8 @@
 #define HOUR_MS   INT64_C(3600000)
 
 static const char WANTED[] = "SELECT (SELECT value FROM setting WHERE name = 'egress.inspect'),"
-			     " EXISTS (SELECT 1 FROM egress_within)"
-			     "  AND (SELECT narrowed FROM egress_narrowed WHERE id = :id)";
+			     " EXISTS (SELECT 1 FROM egress_within)";
+static const char NARROWED[] = "SELECT narrowed FROM egress_narrowed WHERE id = :id";
 
 /* Bytes that wait.  They may be secret: what is freed is wiped. */
 struct text {
@@ -1118,20 +1118,43 @@ proxy_authority(struct proxy *proxy, struct refusal *r)
 	return authority_take(proxy, r) == 0 ? leaves_pem(proxy->inspector->leaves) : NULL;
 }
 
+/* What holds for all of them until somebody else has written. */
+static int
+rules_look(struct store *db, struct inspect_rules *rules)
+{
+	struct stmt *q;
+
+	if (!store_changed(db) && rules->known)
+		return 0;
+	rules->known = false;
+	if ((q = store_sql(db, WANTED)) == NULL || stmt_step(q) != 1)
+		return -1;
+	rules->setting = (int)stmt_get_int(q, 0);
+	rules->within = stmt_get_int(q, 1) != 0;
+	stmt_done(q);
+	rules->known = true;
+	return 0;
+}
+
 void
 inspect_read(struct store *db, struct conn *c)
 {
-	struct stmt *q = store_sql(db, WANTED);
+	struct inspect_rules *rules = &c->proxy->rules_inside;
+	struct stmt *q;
+	int64_t narrowed = 0;
 
 	c->rules_read = false;
-	if (q == NULL)
+	if (rules_look(db, rules) != 0)
 		return;
-	stmt_int(q, ":id", c->flow_id);
-	if (stmt_step(q) != 1)
-		return;
-	c->setting = (int)stmt_get_int(q, 0);
-	c->narrowed = stmt_get_int(q, 1) != 0;
-	stmt_done(q);
+	if (rules->within) {
+		if ((q = store_sql(db, NARROWED)) == NULL)
+			return;
+		stmt_int(q, ":id", c->flow_id);
+		if ((narrowed = stmt_value(q, -1)) == -1)
+			return;
+	}
+	c->setting = rules->setting;
+	c->narrowed = narrowed != 0;
 	c->rules_read = true;
 }
 
