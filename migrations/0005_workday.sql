@@ -6,6 +6,7 @@ DROP TRIGGER audit_sink_forward;
 DROP TRIGGER audit_sink_sent;
 DROP TRIGGER audit_base_moves;
 DROP TRIGGER host_beat_born;
+DROP TRIGGER contain_process_no_delete;
 DROP TRIGGER egress_flow_host_may;
 DROP TRIGGER egress_flow_ruled;
 DROP TRIGGER egress_flow_vetted;
@@ -18,8 +19,12 @@ DROP TRIGGER op_cancel_is_of_a_live_run;
 DROP TRIGGER op_cancel_takes_back;
 DROP TRIGGER op_cancel_stays;
 DROP TRIGGER op_cancel_no_update;
+DROP TRIGGER host_order_stays;
+DROP TRIGGER directive_is_the_hosts;
+DROP TRIGGER directive_stays;
 DROP TRIGGER actor_run_closes;
 DROP TRIGGER actor_run_closes_directives;
+DROP TRIGGER quarantine_stays;
 DROP TRIGGER remote_session_no_update;
 DROP TRIGGER audit_base_audit;
 DROP TRIGGER audit_sink_exported;
@@ -67,6 +72,7 @@ DROP TRIGGER session_from_afar_is_known;
 DROP TRIGGER session_leaves_afar;
 DROP TRIGGER session_cancelled_from_afar;
 DROP TRIGGER session_input_from_afar;
+DROP TRIGGER host_terms_stay;
 DROP TRIGGER restore_takes_back;
 DROP TRIGGER host_beat_no_update;
 DROP TRIGGER host_beat_does;
@@ -80,6 +86,7 @@ DROP TRIGGER remote_credential_born;
 DROP TRIGGER remote_bundle_is_allowed;
 DROP TRIGGER remote_bundle_grows;
 DROP TRIGGER listen_is_one;
+DROP TRIGGER token_born;
 DROP TRIGGER agent_scan_born;
 DROP VIEW audit_outbox;
 DROP VIEW audit_drop;
@@ -100,6 +107,7 @@ DROP VIEW next_session;
 DROP VIEW sessions;
 DROP VIEW remote_bundle_run;
 DROP VIEW remote_bundles;
+DROP VIEW tokens;
 DROP VIEW audit_log_line;
 DROP VIEW box_beats;
 DROP VIEW box_lines;
@@ -333,6 +341,12 @@ SELECT b.id AS box_id, b.name, h.at AS beat_at, h.beat ->> '$.version' AS versio
             WHEN h.at > now_ms() - (SELECT value FROM setting WHERE name = 'beat.silent_ms')
             THEN 'beating' ELSE 'silent' END AS state
   FROM host_box AS b LEFT JOIN host_beat AS h ON h.box_id = b.id;
+
+CREATE TRIGGER contain_process_no_delete BEFORE DELETE ON contain_process
+WHEN OLD.directive_id NOT IN (SELECT id FROM over_row WHERE entity = 'directive')
+BEGIN
+    SELECT RAISE(ABORT, 'contain.order|what was stopped is history');
+END;
 
 CREATE VIEW egress_ruling AS
 SELECT f.id,
@@ -1084,6 +1098,48 @@ BEGIN
                             ELSE bound_holds('like', p.pattern, a.value) IS NOT 1 END END);
 END;
 
+CREATE VIEW approval_reach AS
+SELECT a.id, 'The op was added with: '
+       || coalesce('it reaches ' || (SELECT group_concat(value, ', ') FROM json_each(m.manifest, '$.destinations')), 'it reaches nothing')
+       || coalesce('; it gets the token ' || (m.manifest ->> '$.credential'), '') || '.' AS says
+  FROM approval AS a JOIN op_manifest AS m ON m.name = a.op AND m.state = 'active'
+ WHERE json_array_length(m.manifest, '$.destinations') > 0 OR m.manifest ->> '$.credential' IS NOT NULL;
+
+CREATE TABLE program_lend (
+    op_run_id INTEGER PRIMARY KEY REFERENCES op_run (id),
+    token_id  INTEGER NOT NULL REFERENCES token (id),
+    at        INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX program_lend_by_token ON program_lend (token_id, at);
+
+CREATE TRIGGER program_run_is_lent AFTER INSERT ON program_run
+WHEN NEW.manifest_id IS NOT NULL AND NOT (SELECT dry FROM op_run WHERE id = NEW.op_run_id)
+BEGIN
+    SELECT RAISE(ABORT, 'act.credential|the token that this op needs is not on this machine any more, or is for other hosts')
+      FROM added_op_credential WHERE id = NEW.manifest_id AND (token_id IS NULL OR strays);
+    INSERT INTO program_lend (op_run_id, token_id, at)
+    SELECT NEW.op_run_id, token_id, now_ms() FROM added_op_credential WHERE id = NEW.manifest_id;
+END;
+
+CREATE TRIGGER program_lend_audit AFTER INSERT ON program_lend
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    SELECT 'op', 'token', NEW.token_id, 'lent', p.host_name, json_object('name', t.name, 'run', r.id, 'op', r.op)
+      FROM op_run AS r JOIN pairing AS p ON p.id = r.pairing_id JOIN token AS t ON t.id = NEW.token_id
+     WHERE r.id = NEW.op_run_id;
+END;
+
+CREATE TRIGGER program_lend_fixed BEFORE UPDATE ON program_lend
+BEGIN
+    SELECT RAISE(ABORT, 'manifest.fixed|what ran is history');
+END;
+
+CREATE TRIGGER program_lend_stays BEFORE DELETE ON program_lend
+BEGIN
+    SELECT RAISE(ABORT, 'manifest.fixed|what ran is history');
+END;
+
 CREATE TABLE program_reach (
     run_id INTEGER NOT NULL REFERENCES sandbox_run (id),
     host   TEXT    NOT NULL CHECK (length(host) BETWEEN 1 AND 253),    -- exactly, as host_text() spells it
@@ -1362,6 +1418,12 @@ SELECT b.id, b.name, o.op, (SELECT coalesce(group_concat(iif(p.value ->> '$.need
   FROM host_box AS b JOIN box_op AS o ON o.box_id = b.id
  WHERE b.state = 'active';
 
+CREATE TRIGGER host_order_stays BEFORE DELETE ON host_order
+WHEN OLD.id NOT IN (SELECT id FROM over_row WHERE entity = 'host_order')
+BEGIN
+    SELECT RAISE(ABORT, 'order.final|an order is withdrawn, not deleted');
+END;
+
 CREATE VIEW host_order_due AS
 SELECT id, box_id, terms, signature
   FROM (SELECT *, row_number() OVER through AS place, sum(length(terms)) OVER through AS long
@@ -1369,6 +1431,64 @@ SELECT id, box_id, terms, signature
         WINDOW through AS (PARTITION BY box_id ORDER BY id))
  WHERE place <= (SELECT value FROM setting WHERE name = 'order.batch')
    AND long <= (SELECT low / 4 FROM setting WHERE name = 'beat.bytes');
+
+CREATE TRIGGER directive_is_the_hosts BEFORE INSERT ON directive
+BEGIN
+    SELECT RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
+     WHERE (SELECT state FROM pairing WHERE id = NEW.pairing_id) IS NOT 'active';
+    SELECT RAISE(ABORT, 'pairing.invalid|this pairing is not served')
+     WHERE EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id);
+    SELECT RAISE(ABORT, 'directive.signature|this order is not signed by the Host of this pairing')
+     WHERE NEW.signer IS NOT (SELECT host_key FROM pairing WHERE id = NEW.pairing_id)
+        OR signed_by('bastion-order-1', NEW.signer, NEW.terms, NEW.signature) IS NOT 1;
+    SELECT RAISE(ABORT, 'directive.form|this is no order of a Host')
+     WHERE CASE WHEN json_valid(NEW.terms) THEN json_type(NEW.terms) IS NOT 'object' ELSE 1 END
+        OR length(CAST(NEW.terms AS BLOB)) > 8192;
+    SELECT RAISE(ABORT, 'directive.form|this is no order of a Host')
+     WHERE (SELECT group_concat(key || ' ' || iif(type = 'false', 'true', type))
+              FROM (SELECT key, type FROM json_each(NEW.terms) ORDER BY key)) IS NOT
+           CASE NEW.terms ->> '$.kind'
+           WHEN 'rotate' THEN 'box_key text,endpoints array,expires_at integer,host text,'
+                || 'issued_at integer,kind text,order text'
+           WHEN 'contain' THEN 'agent true,box_key text,exe '
+                || iif(json_type(NEW.terms, '$.exe') = 'null', 'null', 'text')
+                || ',expires_at integer,host text,issued_at integer,kind text,order text,pid integer'
+           END
+        OR NEW.kind IS NOT NEW.terms ->> '$.kind' OR NEW.nonce IS NOT NEW.terms ->> '$.order';
+    SELECT RAISE(ABORT, 'directive.again|this order was taken before')
+     WHERE EXISTS (SELECT 1 FROM directive WHERE pairing_id = NEW.pairing_id AND nonce = NEW.nonce)
+        OR (NEW.terms ->> '$.expires_at')
+           <= (SELECT expires_to FROM directive_gone WHERE pairing_id = NEW.pairing_id);
+    SELECT RAISE(ABORT, 'directive.transition|an order begins as taken')
+     WHERE NEW.state <> 'taken' OR NEW.taken_at <> now_ms();
+    SELECT RAISE(ABORT, 'directive.other|this order is for another machine, or of another Host')
+     WHERE (NEW.terms ->> '$.box_key') IS NOT (SELECT lower(hex(identity_key)) FROM box)
+        OR (NEW.terms ->> '$.host')
+           IS NOT (SELECT host_name FROM pairing WHERE id = NEW.pairing_id);
+    SELECT RAISE(ABORT, 'directive.time|the time that this order was signed at cannot be')
+     WHERE (NEW.terms ->> '$.issued_at')
+           > now_ms() + (SELECT value FROM setting WHERE name = 'lane.skew_ms')
+        OR (NEW.terms ->> '$.issued_at') < (SELECT since FROM pairing WHERE id = NEW.pairing_id)
+           - (SELECT value FROM setting WHERE name = 'lane.skew_ms')
+        OR (NEW.terms ->> '$.expires_at') - (NEW.terms ->> '$.issued_at')
+           NOT BETWEEN 1 AND (SELECT high FROM setting WHERE name = 'order.ttl_ms');
+    -- (It may have been done since the copy was made.)
+    SELECT RAISE(ABORT, 'directive.replayed|this order was signed before this database was restored')
+     WHERE (NEW.terms ->> '$.issued_at') <= (SELECT max(restored_at) FROM restore);
+    SELECT RAISE(ABORT, 'directive.expired|this order ran out')
+     WHERE (NEW.terms ->> '$.expires_at') <= now_ms();
+    SELECT RAISE(ABORT, 'directive.busy|this Host orders more than this machine keeps of one day')
+     WHERE (SELECT count(*) FROM directive
+             WHERE pairing_id = NEW.pairing_id AND taken_at > now_ms() - 86400000)
+        >= (SELECT value FROM setting WHERE name = 'order.day');
+END;
+
+CREATE TRIGGER directive_stays BEFORE DELETE ON directive
+WHEN OLD.id NOT IN (SELECT id FROM over_row WHERE entity = 'directive')
+  OR coalesce((SELECT expires_to FROM directive_gone WHERE pairing_id = OLD.pairing_id), 0) < OLD.expires_at
+BEGIN
+    SELECT RAISE(ABORT, 'directive.final|an order is kept until its time is over, so that it is never done again');
+END;
 
 CREATE VIEW gate_says AS
 SELECT d.id AS decision_id, g.ord, g.name AS gate,
@@ -1506,6 +1626,12 @@ BEGIN
      WHERE state = 'running';
 END;
 
+CREATE TRIGGER quarantine_stays BEFORE DELETE ON quarantine
+WHEN OLD.id NOT IN (SELECT id FROM over_row WHERE entity = 'quarantine')
+BEGIN
+    SELECT RAISE(ABORT, 'quarantine.kept|a hold is lifted, not deleted');
+END;
+
 CREATE TRIGGER remote_listen_is_one BEFORE INSERT ON remote_listen
 BEGIN
     SELECT RAISE(ABORT, 'listen.invalid|this is no address to listen on: * or an IP address, and a port')
@@ -1622,6 +1748,83 @@ SELECT s.seq, s.head
    AND s.seq <= (SELECT max(size) FROM audit_checkpoint)
    AND (young.seq IS NULL OR s.seq < young.seq)
  ORDER BY s.seq DESC LIMIT 1;
+
+CREATE TABLE directive_gone (
+    pairing_id INTEGER PRIMARY KEY REFERENCES pairing (id),
+    expires_to INTEGER NOT NULL
+) STRICT;
+
+CREATE TRIGGER directive_gone_grows BEFORE UPDATE ON directive_gone
+WHEN NEW.pairing_id IS NOT OLD.pairing_id OR NEW.expires_to < OLD.expires_to
+BEGIN
+    SELECT RAISE(ABORT, 'retention.mark|a mark only moves forward');
+END;
+
+CREATE TRIGGER directive_gone_stays BEFORE DELETE ON directive_gone
+BEGIN
+    SELECT RAISE(ABORT, 'retention.mark|a mark only moves forward');
+END;
+
+CREATE VIEW over_cutoff AS
+SELECT substr(name, 11) AS entity, now_ms() - value * 86400000 AS before, value AS days
+  FROM setting
+ WHERE name IN ('retention.directive', 'retention.host_order', 'retention.host_terms', 'retention.quarantine')
+   AND value > 0;
+
+CREATE VIEW over_row (entity, id) AS
+SELECT 'directive', d.id
+  FROM directive AS d JOIN over_cutoff AS c ON c.entity = 'directive'
+ WHERE d.ended_at < c.before AND d.expires_at < c.before AND d.id <> (SELECT max(id) FROM directive)
+   AND NOT EXISTS (SELECT 1 FROM directive_untold AS u JOIN pairing AS p ON p.id = u.pairing_id
+                    WHERE u.directive_id = d.id AND p.state <> 'revoked')
+ UNION ALL
+SELECT 'host_order', o.id
+  FROM host_order AS o JOIN over_cutoff AS c ON c.entity = 'host_order'
+ WHERE o.ended_at < c.before AND o.expires_at < c.before AND o.id <> (SELECT max(id) FROM host_order)
+ UNION ALL
+SELECT 'host_terms', t.id
+  FROM host_terms AS t JOIN over_cutoff AS c ON c.entity = 'host_terms' JOIN host_box AS b ON b.id = t.box_id
+ WHERE t.finished_at < c.before AND t.id <> (SELECT max(id) FROM host_terms)
+   AND (t.state <> 'taken' OR b.state = 'gone'
+     OR (t.terms IS NULL AND t.id <> (SELECT max(id) FROM host_terms
+                                       WHERE box_id = t.box_id AND terms IS NULL AND state = 'taken')))
+ UNION ALL
+SELECT 'quarantine', q.id
+  FROM quarantine AS q JOIN over_cutoff AS c ON c.entity = 'quarantine'
+ WHERE q.ended_at < c.before AND q.id <> (SELECT max(id) FROM quarantine WHERE pairing_id = q.pairing_id);
+
+CREATE VIEW over_due AS
+SELECT entity, max(id) AS gone_to, count(*) AS n
+  FROM (SELECT entity, id, row_number() OVER (PARTITION BY entity ORDER BY id) AS place FROM over_row)
+ WHERE place <= (SELECT value FROM setting WHERE name = 'retention.batch')
+ GROUP BY entity;
+
+CREATE TRIGGER over_due_goes INSTEAD OF DELETE ON over_due
+BEGIN
+    INSERT INTO directive_gone (pairing_id, expires_to)
+    SELECT pairing_id, max(expires_at) FROM directive
+     WHERE OLD.entity = 'directive' AND id <= OLD.gone_to
+       AND id IN (SELECT id FROM over_row WHERE entity = 'directive') GROUP BY pairing_id
+        ON CONFLICT DO UPDATE SET expires_to = excluded.expires_to WHERE excluded.expires_to > expires_to;
+    DELETE FROM contain_process
+     WHERE OLD.entity = 'directive' AND directive_id <= OLD.gone_to
+       AND directive_id IN (SELECT id FROM over_row WHERE entity = 'directive');
+    DELETE FROM directive_untold
+     WHERE OLD.entity = 'directive' AND directive_id <= OLD.gone_to
+       AND directive_id IN (SELECT id FROM over_row WHERE entity = 'directive');
+    DELETE FROM directive
+     WHERE OLD.entity = 'directive' AND id <= OLD.gone_to AND id IN (SELECT id FROM over_row WHERE entity = 'directive');
+    DELETE FROM host_order
+     WHERE OLD.entity = 'host_order' AND id <= OLD.gone_to AND id IN (SELECT id FROM over_row WHERE entity = 'host_order');
+    DELETE FROM host_terms
+     WHERE OLD.entity = 'host_terms' AND id <= OLD.gone_to AND id IN (SELECT id FROM over_row WHERE entity = 'host_terms');
+    DELETE FROM quarantine
+     WHERE OLD.entity = 'quarantine' AND id <= OLD.gone_to AND id IN (SELECT id FROM over_row WHERE entity = 'quarantine');
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    SELECT 'management', 'retention', OLD.entity, 'removed', '',
+           json_object('rows', OLD.n, 'to', OLD.gone_to, 'days', days)
+      FROM over_cutoff WHERE entity = OLD.entity;
+END;
 
 CREATE VIEW agent_scan_due AS
 SELECT k.kind,
@@ -1868,6 +2071,15 @@ BEGIN
                        OR length(CAST(value ->> 'path' AS BLOB)) > 4095
                        OR instr(value ->> 'path', char(0)) > 0
                        OR value ->> 'path' || '/' GLOB '*/./*' OR value ->> 'path' || '/' GLOB '*/../*');
+    SELECT RAISE(ABORT, 'worker.lane|what a worker reaches is a name in lower case of eight labels at most, an address or *, and a port')
+     WHERE EXISTS (SELECT 1 FROM json_each(NEW.lane)
+                    WHERE CASE WHEN type <> 'object' OR json_type(value, '$.suffix') IS NOT 'text'
+                                 OR json_type(value, '$.port') IS NOT 'integer' THEN 1
+                               ELSE value ->> 'port' NOT BETWEEN 0 AND 65535
+                                 OR (value ->> 'suffix' <> '*' AND host_text(value ->> 'suffix') IS NOT value ->> 'suffix')
+                                 OR host_tail(value ->> 'suffix', 8) IS NOT NULL END);
+    SELECT RAISE(ABORT, 'worker.lane|on the lane is what a sandbox holds, which has no other network')
+     WHERE NEW.lane IS NOT NULL AND (NEW.backend <> 'native' OR NEW.net <> 'none');
     SELECT RAISE(ABORT, 'worker.unheld|what nothing holds has the network of the machine, and paths are no bounds for it')
      WHERE NEW.backend = 'none' AND (NEW.net <> 'host' OR NEW.paths <> '[]');
 END;
@@ -1883,7 +2095,7 @@ BEGIN
     VALUES ('management', 'worker', NEW.name, 'added', '',
             json_object('command', (SELECT group_concat(value, ' ') FROM json_each(NEW.argv)),
                         'uid', NEW.by_uid, 'backend', NEW.backend, 'net', NEW.net,
-                        'paths', json(NEW.paths)));
+                        'paths', json(NEW.paths), 'lane', json(NEW.lane)));
 END;
 
 CREATE TRIGGER worker_audit_end AFTER DELETE ON worker
@@ -1911,9 +2123,10 @@ BEGIN
                     WHERE type <> 'text' OR instr(value, char(0)) > 0)
         OR (NEW.argv ->> 0) = '';
     SELECT RAISE(ABORT, 'session.sandbox|a session is held as its worker says; one without a worker reaches its folder alone')
-     WHERE CASE WHEN NEW.worker = '' THEN NEW.backend <> 'none' AND (NEW.net <> 'none' OR NEW.paths <> '[]')
-                ELSE NOT EXISTS (SELECT 1 FROM worker AS w WHERE w.name = NEW.worker
-                        AND w.backend = NEW.backend AND w.net = NEW.net AND w.paths = NEW.paths) END;
+     WHERE CASE WHEN NEW.worker = ''
+                THEN NEW.lane IS NOT NULL OR (NEW.backend <> 'none' AND (NEW.net <> 'none' OR NEW.paths <> '[]'))
+                ELSE NOT EXISTS (SELECT 1 FROM worker AS w WHERE w.name = NEW.worker AND w.backend = NEW.backend
+                        AND w.net = NEW.net AND w.paths = NEW.paths AND w.lane IS NEW.lane) END;
     SELECT RAISE(ABORT, 'session.offline|the daemon does not serve, so nobody would run this')
      WHERE NOT EXISTS (SELECT 1 FROM live_instance WHERE state = 'ready');
     SELECT RAISE(ABORT, 'session.busy|too many sessions wait already')
@@ -1942,7 +2155,7 @@ BEGIN
         OR NEW.argv IS NOT OLD.argv OR NEW.cwd IS NOT OLD.cwd OR NEW.by_uid IS NOT OLD.by_uid
         OR NEW.terminal IS NOT OLD.terminal OR NEW.input IS NOT OLD.input OR NEW.max_attempts IS NOT OLD.max_attempts
         OR NEW.queued_at IS NOT OLD.queued_at OR NEW.backend IS NOT OLD.backend
-        OR NEW.net IS NOT OLD.net OR NEW.paths IS NOT OLD.paths;
+        OR NEW.net IS NOT OLD.net OR NEW.paths IS NOT OLD.paths OR NEW.lane IS NOT OLD.lane;
     SELECT RAISE(ABORT, 'session.seq|output and input only grow, and their beginning only moves on')
      WHERE NEW.last_seq < OLD.last_seq OR NEW.first_seq < OLD.first_seq OR NEW.lines < OLD.lines
         OR NEW.bytes < OLD.bytes OR NEW.input_seq < OLD.input_seq OR NEW.attempts < OLD.attempts;
@@ -2015,7 +2228,7 @@ BEGIN
            WHEN (s.backend <> 'none') IS NOT (NEW.sandbox_run_id IS NOT NULL)
              OR (s.backend <> 'none' AND NOT EXISTS (SELECT 1 FROM sandbox_run AS r
                  WHERE r.id = NEW.sandbox_run_id AND r.state = 'starting' AND r.backend = s.backend
-                   AND r.net = s.net AND r.uid = s.by_uid))
+                   AND r.net = iif(s.lane IS NULL, s.net, 'sockets') AND r.uid = s.by_uid))
            THEN RAISE(ABORT, 'session.sandbox|a session is held as its worker says; one without a worker reaches its folder alone')
            END
       FROM (SELECT 1) AS asked LEFT JOIN session AS s ON s.id = NEW.session_id;
@@ -2271,6 +2484,35 @@ BEGIN
      WHERE OLD.live = 1 OR OLD.session_id IS NOT NULL;
 END;
 
+CREATE TRIGGER attempt_reaches AFTER INSERT ON attempt WHEN NEW.sandbox_run_id IS NOT NULL
+BEGIN
+    INSERT INTO egress_rule (verdict, suffix, port, made_at, made_by_uid, run_id)
+    SELECT DISTINCT 'allow', w.value ->> 'suffix', w.value ->> 'port', now_ms(), s.by_uid, NEW.sandbox_run_id
+      FROM session AS s JOIN json_each(s.lane) AS w WHERE s.id = NEW.session_id;
+END;
+
+CREATE VIEW carried_run AS
+SELECT r.id, r.uid FROM sandbox_run AS r
+ WHERE r.ended_at IS NULL
+   AND (EXISTS (SELECT 1 FROM program_reach WHERE run_id = r.id)
+        OR EXISTS (SELECT 1 FROM attempt AS a JOIN session AS s ON s.id = a.session_id
+                    WHERE a.sandbox_run_id = r.id AND s.lane IS NOT NULL));
+
+CREATE VIEW session_flows AS
+SELECT f.id, f.asked_at, s.name AS session, s.worker, a.n AS attempt, f.host || ':' || f.port AS what, f.state,
+       f.dialled, f.up, f.down, f.code
+  FROM egress_flow AS f JOIN attempt AS a ON a.sandbox_run_id = f.run_id JOIN session AS s ON s.id = a.session_id;
+
+CREATE VIEW session_asks AS
+SELECT s.name AS session, s.worker, f.host || ':' || f.port AS what, count(*) AS times, max(f.asked_at) AS last_at
+  FROM egress_flow AS f JOIN attempt AS a ON a.sandbox_run_id = f.run_id JOIN session AS s ON s.id = a.session_id
+ WHERE f.state = 'refused' AND f.code = 'egress.unknown' AND a.ended_at IS NULL
+   AND NOT EXISTS (SELECT 1 FROM egress_rule AS r
+                    WHERE r.state = 'active' AND r.suffix = f.host AND r.port IN (0, f.port)
+                      AND (r.run_id = f.run_id
+                           OR (r.run_id IS NULL AND r.pairing_id IS NULL AND coalesce(r.uid, f.uid) = f.uid)))
+ GROUP BY s.id, f.host, f.port;
+
 CREATE TABLE session_number (
     one  INTEGER PRIMARY KEY CHECK (one = 1),
     last INTEGER NOT NULL CHECK (last >= 1)                    -- the highest of those that are gone
@@ -2429,6 +2671,13 @@ BEGIN
     DELETE FROM session_typist WHERE session_id = NEW.id;
 END;
 
+CREATE TRIGGER host_terms_stay BEFORE DELETE ON host_terms
+BEGIN
+    SELECT RAISE(ABORT, 'terms.kept|what a Host signed is history')
+     WHERE (OLD.terms IS NOT NULL OR OLD.finished_at IS NULL)
+       AND OLD.id NOT IN (SELECT id FROM over_row WHERE entity = 'host_terms');
+END;
+
 CREATE TRIGGER listen_is_one BEFORE INSERT ON listen
 BEGIN
     SELECT RAISE(ABORT, 'listen.invalid|this is no address to listen on: * or an IP address, and a port')
@@ -2438,6 +2687,40 @@ BEGIN
     SELECT RAISE(ABORT, 'listen.role|a Host listens for boxes, a box listens for Hosts')
      WHERE NEW.what IS NOT (SELECT CASE role WHEN 'host' THEN 'host' ELSE 'lane' END FROM box);
 END;
+
+CREATE TRIGGER token_born BEFORE INSERT ON token
+BEGIN
+    SELECT CASE
+           WHEN length(NEW.name) NOT BETWEEN 1 AND 64 OR NEW.name GLOB '*[^A-Za-z0-9._-]*'
+             OR instr(NEW.name, char(0)) > 0
+           THEN RAISE(ABORT, 'token.name|a name is 1 to 64 letters, digits, dots, dashes and underscores')
+           WHEN EXISTS (SELECT 1 FROM token WHERE name = NEW.name AND state = 'active')
+           THEN RAISE(ABORT, 'token.name|there is a token of this name')
+           WHEN length(NEW.header) NOT BETWEEN 1 AND 64 OR NEW.header GLOB '*[^A-Za-z0-9-]*'
+             OR instr(NEW.header, char(0)) > 0
+           THEN RAISE(ABORT, 'token.header|a header has 1 to 64 letters, digits and dashes')
+           WHEN lower(NEW.header) IN ('host', 'connection', 'content-length', 'transfer-encoding', 'upgrade',
+                'te', 'trailer', 'keep-alive', 'expect', 'range', 'if-range', 'accept-encoding', 'content-encoding',
+                'location', 'referer', 'origin', 'user-agent')
+             OR lower(NEW.header) GLOB 'proxy-*' OR lower(NEW.header) GLOB 'sec-*'
+           THEN RAISE(ABORT, 'token.header|this header says something else')
+           WHEN NEW.scheme GLOB '*[^A-Za-z0-9-]*' OR instr(NEW.scheme, char(0)) > 0 OR length(NEW.scheme) > 32
+           THEN RAISE(ABORT, 'token.scheme|a scheme is one word of letters, digits and dashes')
+           WHEN NEW.state <> 'active' OR NEW.generation <> 1 OR NEW.secret IS NULL
+           THEN RAISE(ABORT, 'token.transition|a token begins as active, with its first secret')
+           WHEN (SELECT count(*) FROM token WHERE state = 'active')
+             >= (SELECT value FROM setting WHERE name = 'token.live')
+           THEN RAISE(ABORT, 'token.many|there are as many tokens as the setting token.live allows')
+           END;
+END;
+
+CREATE VIEW tokens AS
+SELECT t.id, t.name, t.state,
+       (SELECT group_concat(suffix, ' ') FROM token_host WHERE token_id = t.id) AS hosts,
+       t.header, t.scheme, t.placeholder, t.made_at, t.rotated_at, t.dropped_at,
+       (SELECT max(at) FROM (SELECT max(asked_at) AS at FROM egress_request WHERE token_id = t.id
+                             UNION ALL SELECT max(at) FROM program_lend WHERE token_id = t.id)) AS used_at
+  FROM token AS t;
 
 INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('catalog.every_ms', 5000, 'ms', 0, 86400000, 'how often a box is asked for the ops that were added there, over time; ten asks may come together'),
@@ -2452,6 +2735,10 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('parked.retry_ms', 3000, 'ms', 100, 600000, 'how long one waits that could not reach its Host, and up to half as long again'),
     ('parked.slots', 4, 'rows', 1, 64, 'connections that a box keeps parked with each Host, those in use among them'),
     ('parked.wait_ms', 10000, 'ms', 0, 600000, 'how long a connection to the port of a box waits for a parked one'),
+    ('retention.directive', 365, 'days', 0, 36500, 'how long orders of Hosts are kept once they are over, with the processes that they were about; 0: for ever'),
+    ('retention.host_order', 365, 'days', 0, 36500, 'how long orders of this Host are kept once they are over; 0: for ever'),
+    ('retention.host_terms', 365, 'days', 0, 36500, 'how long terms that no box took, or that a box took that is gone, are kept; 0: for ever'),
+    ('retention.quarantine', 365, 'days', 0, 36500, 'how long holds of Hosts are kept once they are over; the newest of each stays; 0: for ever'),
     ('session.typist_ms', 15000, 'ms', 1000, 600000, 'how long who types from elsewhere keeps the keyboard without a word');
 
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
@@ -2462,7 +2749,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('manifest.builder', 2, 422, 'name it as ["/usr/bin/cc", "-O2", "-o", "$out", "$in"]'),
     ('manifest.credential', 2, 422, 'see bastion token ls for the tokens that there are, and what each is for'),
     ('manifest.destination', 2, 422, 'name each as it is to be reached: "api.example.com:443"'),
-    ('op.lane', 3, 503, 'see bastion doctor for what the internet lane lacks'),
+    ('op.lane', 3, 503, 'see bastion status for whether the actor egress runs; then ask again'),
     ('op.owner', 126, 403, 'have the Host that asked for it take it back'),
     ('op.place', 3, 501, 'mount a tmpfs at /dev/shm, which is where credentials of runs lie'),
     ('parked.busy', 75, 503, 'try again, or have the box keep more: bastion settings set parked.slots'),
@@ -2475,10 +2762,12 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('parked.slots', 75, 429, 'see the setting parked.slots'),
     ('parked.transition', 1, 500, 'this is a fault in bastion: please report it'),
     ('parked.unserved', 126, 403, 'see bastion pairings and bastion grants'),
-    ('run.within', 2, 409, 'leave the option out, or start the run outside'),
+    ('run.within', 2, 409, 'leave out what the message names, or start it outside'),
     ('session.piece', 1, 409, 'attach again: what was said is kept'),
     ('session.typed', 75, 409, 'look on, or try again when they have left'),
-    ('session.typist', 2, 422, 'give ?typist= 32 hex digits, and n= the number of the piece');
+    ('session.typist', 2, 422, 'give ?typist= 32 hex digits, and n= the number of the piece'),
+    ('session.unlaned', 2, 409, 'add its worker with --net lane: bastion worker add'),
+    ('worker.lane', 2, 422, 'give --allow HOST or HOST:PORT, and leave out --net host and --backend none');
 
 UPDATE refusal SET advice = 'have the anchor approve this Host for egress, or ask for a grant: bastion on BOX egress:reach HOST PORT' WHERE code = 'egress.capability';
 DELETE FROM refusal WHERE code = 'manifest.later';
