@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -623,7 +624,10 @@ sandbox_compile(const struct sandbox_plan *plan, const struct sandbox_caller *ca
 	struct compiler k = {
 	    .plan = plan, .caller = caller, .job = job, .report = report, .refusal = refusal};
 
-	memset(job, 0, sizeof(*job));
+	/* Not the steps: each is whole when it is made, and most pages of them are never touched.
+	 */
+	memset((char *)job + offsetof(struct sandbox_job, step_count), 0,
+	    sizeof(*job) - offsetof(struct sandbox_job, step_count));
 	job->plan = plan;
 	job->status_fd = -1;
 	if (check_plan(&k) != 0 || compile_paths(&k) != 0 || compile_programs(&k) != 0)
