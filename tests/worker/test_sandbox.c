@@ -870,11 +870,13 @@ static void
 apply_late(struct sandbox *box, struct boxed *b, void *ctx)
 {
 	const struct line *l = ctx;
+	char command[256];
 	struct effect e;
 	size_t n = 0;
 
+	snprintf(command, sizeof(command), "cd %s && echo meanwhile > gone/x/new", l->ws);
 	b->value = effect_read(&e, l->ws, box->effect_fd[0], 1000, &b->refusal);
-	if (b->value == 0 && system("cd /tmp/bastion-box-*/ws && echo meanwhile > gone/x/new") == 0)
+	if (b->value == 0 && system(command) == 0)
 		b->value = effect_apply(&e, &n, &b->refusal);
 	effect_free(&e);
 }
