@@ -4,7 +4,6 @@ DROP TRIGGER host_beat_born;
 DROP TRIGGER egress_flow_host_may;
 DROP TRIGGER egress_flow_ruled;
 DROP TRIGGER egress_flow_vetted;
-DROP TRIGGER op_run_spends;
 DROP VIEW beat;
 DROP VIEW egress_ruling;
 DROP VIEW boxes;
@@ -203,17 +202,10 @@ BEGIN
               ORDER BY bounded, next_at, expires_at, grant_id LIMIT 1),
             now_ms());
     INSERT INTO egress_use (flow_id, op_run_id) VALUES (NEW.id, (SELECT max(id) FROM op_run));
-END;
-
-CREATE VIEW egress_reached AS SELECT id AS op_run_id, args FROM op_run;
-
-CREATE TRIGGER egress_reached_is_answered INSTEAD OF INSERT ON egress_reached
-BEGIN
-    UPDATE op_run SET state = 'running', started_at = now_ms() WHERE id = NEW.op_run_id;
-    INSERT INTO op_output (op_run_id, seq, frame)
-    VALUES (NEW.op_run_id, 1, json_object('r', json_object('host', NEW.args ->> 0,
-                                                           'port', CAST(NEW.args ->> 1 AS INTEGER))));
-    UPDATE op_run SET state = 'done', exit_code = 0, finished_at = now_ms() WHERE id = NEW.op_run_id;
+    -- Nothing is to be run for it: the connection is what was asked for.
+    UPDATE op_run SET state = 'running', started_at = now_ms() WHERE id = (SELECT max(id) FROM op_run);
+    UPDATE op_run SET state = 'done', exit_code = 0, finished_at = now_ms()
+     WHERE id = (SELECT max(id) FROM op_run);
 END;
 
 CREATE VIEW egress_hosts AS
@@ -448,19 +440,6 @@ SELECT q.id, q.flow_id, q.host = f.host AND q.port = f.port AS same,
          ORDER BY length(r.suffix) DESC, r.port DESC, r.uid IS NULL, length(w.path) DESC,
                   w.token_id IS NULL, w.id LIMIT 1) AS within_id
   FROM egress_request AS q JOIN egress_flow AS f ON f.id = q.flow_id;
-
-CREATE TRIGGER op_run_spends AFTER INSERT ON op_run WHEN NEW.grant_id IS NOT NULL AND NOT NEW.dry
-BEGIN
-    INSERT INTO grant_use (grant_id, n, op_run_id, at)
-    VALUES (NEW.grant_id,
-            (SELECT coalesce(max(n), 0) + 1 FROM grant_use WHERE grant_id = NEW.grant_id),
-            NEW.id, NEW.queued_at);
-    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
-    VALUES ('op', 'op_run', NEW.id, NEW.state,
-            (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
-            json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NEW.grant_id));
-    INSERT INTO egress_reached (op_run_id, args) SELECT NEW.id, NEW.args WHERE NEW.op = 'egress:reach';
-END;
 
 INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('parked.dial_ms', 25000, 'ms', 100, 600000, 'how long one endpoint of a Host may take to be reached, to park a connection there'),
