@@ -67,18 +67,10 @@ BEGIN
               ORDER BY bounded, next_at, expires_at, grant_id LIMIT 1),
             now_ms());
     INSERT INTO egress_use (flow_id, op_run_id) VALUES (NEW.id, (SELECT max(id) FROM op_run));
-END;
-
--- There is nothing to run: what may be reached is the answer.
-CREATE VIEW egress_reached AS SELECT id AS op_run_id, args FROM op_run;
-
-CREATE TRIGGER egress_reached_is_answered INSTEAD OF INSERT ON egress_reached
-BEGIN
-    UPDATE op_run SET state = 'running', started_at = now_ms() WHERE id = NEW.op_run_id;
-    INSERT INTO op_output (op_run_id, seq, frame)
-    VALUES (NEW.op_run_id, 1, json_object('r', json_object('host', NEW.args ->> 0,
-                                                           'port', CAST(NEW.args ->> 1 AS INTEGER))));
-    UPDATE op_run SET state = 'done', exit_code = 0, finished_at = now_ms() WHERE id = NEW.op_run_id;
+    -- Nothing is to be run for it: the connection is what was asked for.
+    UPDATE op_run SET state = 'running', started_at = now_ms() WHERE id = (SELECT max(id) FROM op_run);
+    UPDATE op_run SET state = 'done', exit_code = 0, finished_at = now_ms()
+     WHERE id = (SELECT max(id) FROM op_run);
 END;
 
 -- The Hosts that may use the lane at all: the anchor approved them for it, or a person granted them something

@@ -135,7 +135,6 @@ BEGIN
     VALUES ('op', 'op_run', NEW.id, NEW.state,
             (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
             json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NEW.grant_id));
-    INSERT INTO egress_reached (op_run_id, args) SELECT NEW.id, NEW.args WHERE NEW.op = 'egress:reach';
 END;
 
 -- A dry run spends nothing.

@@ -1,11 +1,14 @@
-/* observe_reach.c: what a Host may reach through this machine: the words; schema/egress_parked.sql
- * answers. */
+/* observe_reach.c: what a Host may reach through this machine.  Its connections are decided by
+ * schema/egress_parked.sql, as asks of this op; one that is asked by hand says what it is for. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/address.h"
+#include "engine/worker/answer.h"
 #include "engine/worker/observe.h"
+
+static const char RESULT[] = "SELECT json_object('host', ?1, 'port', ?2)";
 
 static int
 check(int nargs, const char *const *args, struct observe_args *canon, struct refusal *refusal)
@@ -26,6 +29,17 @@ check(int nargs, const char *const *args, struct observe_args *canon, struct ref
 	return 0;
 }
 
+static int
+run(const struct observe_args *args, const struct observe_limits *limits,
+    const struct observe_env *env, struct answer *out)
+{
+	(void)limits;
+	(void)env;
+	return answer_result(out, RESULT, "ti", args->v[0], (int64_t)atoi(args->v[1])) == 0
+		   ? OBSERVE_DONE
+		   : OBSERVE_FAILED;
+}
+
 const struct observe_op observe_reach = {
     .name = "egress:reach",
     .usage = "HOST PORT",
@@ -33,4 +47,5 @@ const struct observe_op observe_reach = {
     .args_min = 2,
     .args_max = 2,
     .check = check,
+    .run = run,
 };

@@ -250,6 +250,9 @@ a_tunnel_goes_through(void **state)
 	    driver_value(&d, DRIVER_BOX,
 		"SELECT count(*) FROM op_run WHERE op = 'egress:reach' AND state = 'done'"),
 	    used + 1);
+	/* By hand it is an ask as others are, which says what it is for. */
+	driver_does(&said, NULL, "on", d.box, "egress:reach", NETNS_SITE, number, NULL);
+	assert_non_null(strstr(said.out, NETNS_SITE));
 	driver_does(&said, NULL, "egress", "tail", NULL);
 	assert_non_null(strstr(said.out, "host conductor"));
 	until_parked(SLOTS);
