@@ -451,3 +451,17 @@ SELECT 'repository from afar' AS name, b.folder || '/' || b.name AS detail
  WHERE (b.landed_at IS NOT NULL AND s.state <> 'done')
     OR (b.landed_at IS NULL AND s.id IS NULL)
     OR (b.landed_at IS NULL AND s.state = 'done');
+
+-- Whoever types does so to what lives.
+SELECT 'typist of what is over' AS name, 'session ' || t.session_id AS detail
+  FROM session_typist AS t JOIN session AS s ON s.id = t.session_id WHERE s.finished_at IS NOT NULL;
+
+-- A session without the lane has nothing on it.
+SELECT 'session that reached without a lane' AS name, 'egress_flow ' || f.id AS detail
+  FROM egress_flow AS f JOIN attempt AS a ON a.sandbox_run_id = f.run_id JOIN session AS s ON s.id = a.session_id
+ WHERE s.lane IS NULL;
+
+-- What a try was allowed went with it.
+SELECT 'rule of a try that is over' AS name, 'egress_rule ' || r.id AS detail
+  FROM egress_rule AS r JOIN attempt AS a ON a.sandbox_run_id = r.run_id
+ WHERE r.state = 'active' AND a.ended_at IS NOT NULL;
