@@ -299,7 +299,7 @@ cron_next(const struct cron *cron, const struct zone *zone, int64_t at_ms)
 			continue;
 		found = between(cron, at, turns[i], turns[i + 1], was, offset);
 		if (found != -1)
-			return found * 1000;
+			return found * 1000 <= LATEST ? found * 1000 : -1;
 	}
 	return -1;
 }

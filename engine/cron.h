@@ -35,10 +35,11 @@ int cron_read(const char *text, struct cron *cron, char *why, size_t size);
 /**
  * cron_next(cron, zone, at_ms):
  * Return the first time of ${cron} after ${at_ms}, in milliseconds UTC, as clocks in ${zone} show
- * it; -1 where there is none within CRON_YEARS, as on 30 February.  Where clocks are set forward,
- * what was to be in the time that they skip is at the moment at which they skip it, once; where
- * they are set back, what they show twice is the first time alone.  With cron->elapsed neither is
- * so: times that no clock shows are none, those that it shows twice are two.
+ * it; -1 where there is none within CRON_YEARS, as on 30 February, or before the year 10000.  Where
+ * clocks are set forward, what was to be in the time that they skip is at the moment at which they
+ * skip it, once; where they are set back, what they show twice is the first time alone.  With
+ * cron->elapsed neither is so: times that no clock shows are none, those that it shows twice are
+ * two.
  */
 #define CRON_YEARS 50
 int64_t cron_next(const struct cron *cron, const struct zone *zone, int64_t at_ms);

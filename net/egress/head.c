@@ -27,9 +27,12 @@ struct lines {
 	size_t nhops;
 };
 
-/* Fields for one hop (RFC 9110 §7.6.1), and those that are written anew. */
-static const char *const never[] = {"connection", "proxy-connection", "keep-alive", "upgrade", "te",
-    "trailer", "proxy-authorization", "proxy-authenticate"};
+/*
+ * Fields for one hop (RFC 9110 §7.6.1), and those that are written anew; "close" as well, which our
+ * own Connection field would say of a field of that name.
+ */
+static const char *const never[] = {"connection", "proxy-connection", "keep-alive", "close",
+    "upgrade", "te", "trailer", "proxy-authorization", "proxy-authenticate"};
 
 static int
 refuse(struct refusal *r, const char *why)

@@ -60,6 +60,9 @@ the_head_is_written_anew(void **state)
 	    "get http://a.example/ HTTP/1.0\r\nTE: trailers\r\nTrailer: x\r\nUpgrade: h2c\r\n"
 	    "Keep-Alive: 1\r\nProxy-Connection: close\r\nproxy-authenticate: x\r\nA: \t b \t\r\n\r\n",
 	    "GET http://a.example/ HTTP/1.0\r\nHost: a.example\r\nA: b\r\nConnection: close\r\n\r\n");
+	/* Our own Connection says of this one that it is for one hop. */
+	takes("GET http://a.example/ HTTP/1.1\r\nHost: a.example\r\nClose: 1\r\nA: b\r\n\r\n",
+	    "GET http://a.example/ HTTP/1.1\r\nHost: a.example\r\nA: b\r\nConnection: close\r\n\r\n");
 }
 
 /* EG-88: EG-89: EG-90: EG-91: where the authority ends, and its one spelling. */

@@ -361,6 +361,9 @@ far_from_any_time(void **state)
 	for (i = 0; i < sizeof(at) / sizeof(at[0]); i++)
 		assert_int_equal(cron_next(&c, &zone, at[i]), -1);
 	assert_int_equal(cron_next(&c, &zone, 0), 60000);
+	assert_int_equal(cron_next(&c, &zone, INT64_C(253402300740000)), -1);
+	assert_int_equal(cron_read("6 6 1 6 6", &c, why, sizeof(why)), 0);
+	assert_int_equal(cron_next(&c, &zone, INT64_C(253402300798999)), -1);
 }
 
 int
