@@ -326,7 +326,7 @@ keeper_hurries(struct actor_env *env)
 	const struct keeper *k = env->ctx;
 
 	return k->checkpoint_at > loop_now() &&
-	       stmt_value(store_sql(env->db, PAGES), 0) > k->pages + STORE_LOG_PAGES / 4;
+	       stmt_value(store_sql(env->db, PAGES), 0) > k->pages + STORE_LOG_PAGES / 2;
 }
 
 static void
