@@ -70,6 +70,8 @@ static const char KEEPER_DIRECTIVES[] =
 
 #define NEVER INT64_MAX
 
+static const char PAGES[] = "PRAGMA page_count";
+
 static const char *log_path = OUTBOX_LOG;
 
 struct keeper {
@@ -79,6 +81,7 @@ struct keeper {
 	bool log_full;   /* its descriptor is in the loop */
 	bool draining;
 	int64_t checkpoint_at;          /* on loop_now()'s clock, 0: nothing to fold */
+	int64_t pages;                  /* of the database when it was folded last */
 	int64_t retention_at;           /* on the same clock */
 	bool failed;                    /* something did, in this pass */
 	char failing[REFUSAL_CODE_MAX]; /* said already */
@@ -239,6 +242,7 @@ keeper_checkpoint(struct actor_env *env)
 	k->checkpoint_at = 0;
 	rc = sqlite3_wal_checkpoint_v2(
 	    store_handle(env->db), NULL, SQLITE_CHECKPOINT_PASSIVE, &frames, &folded);
+	k->pages = stmt_value(store_sql(env->db, PAGES), 0);
 	if (rc == SQLITE_OK && frames == folded)
 		return NEVER;
 
@@ -314,6 +318,17 @@ keeper_start(struct actor_env *env, struct refusal *r)
 	return 0;
 }
 
+/* Who writes much would soon have to fold the log himself, in the commit that somebody waits for.
+ */
+static bool
+keeper_hurries(struct actor_env *env)
+{
+	const struct keeper *k = env->ctx;
+
+	return k->checkpoint_at > loop_now() &&
+	       stmt_value(store_sql(env->db, PAGES), 0) > k->pages + STORE_LOG_PAGES / 2;
+}
+
 static void
 keeper_gathered(void *ctx)
 {
@@ -321,6 +336,8 @@ keeper_gathered(void *ctx)
 	struct keeper *k = env->ctx;
 
 	k->gather = 0;
+	if (keeper_hurries(env))
+		k->checkpoint_at = loop_now();
 	keeper_pass(env);
 }
 

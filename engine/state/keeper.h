@@ -11,7 +11,8 @@
  *   seals the audit once its oldest unsealed row is audit.seal_ms old, and at the end; before each
  *   seal its tree grows, and after it the words of what was sealed go into the index;
  *   ships audit rows to the system log, for OUTBOX_FLUSH_MS more at the end;
- *   folds the write-ahead log into the database, store.checkpoint_ms after a change;
+ *   folds the write-ahead log into the database, store.checkpoint_ms after a change, or once the
+ *   database grew by half of STORE_LOG_PAGES;
  *   at its start and then every retention.look_ms, removes what was kept for long enough.
  * What fails is said once on standard error and tried again store.tick_ms later.
  */

@@ -20,7 +20,6 @@
 
 #define STATEMENTS 128
 #define LOG_LEFT   (1 << 20) /* bytes of a log that are left to the next */
-#define WAL_PAGES  8000      /* the keeper checkpoints; this is the net beneath it */
 #define WAL_KEPT \
 	"33554432" /* bytes: a log that a long reader made longer is cut to this after it */
 
@@ -187,7 +186,7 @@ store_setup(struct store *db, const char *path, enum store_role role)
 		return store_failed(db, SQLITE_NOMEM);
 	if (store_exec(db, SETUP) != 0)
 		return -1;
-	sqlite3_wal_autocheckpoint(db->handle, WAL_PAGES);
+	sqlite3_wal_autocheckpoint(db->handle, STORE_LOG_PAGES);
 	if (role != ROLE_MIGRATE && schema_known(db) != 0)
 		return -1;
 	/* A restore that was cut short may have left the database without its log. */

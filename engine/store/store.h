@@ -9,6 +9,10 @@
 #include "engine/refusal.h"
 #include "engine/store/home.h"
 
+/* The keeper folds the log into the database; a writer whose commit finds so many pages in it does,
+ * too. */
+#define STORE_LOG_PAGES 8000
+
 struct key;
 struct sqlite3;
 struct sqlite3_stmt;
