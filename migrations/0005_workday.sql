@@ -747,10 +747,9 @@ BEGIN
     DELETE FROM box_op WHERE box_id = NEW.box_id
        AND EXISTS (SELECT 1 FROM catalog_answer WHERE call_id = NEW.call_id AND why IS NULL);
     INSERT INTO box_op (box_id, op, summary, params)
-    SELECT NEW.box_id, e.op, e.summary, e.params FROM catalog_entry AS e
-     WHERE e.call_id = NEW.call_id
-       AND (SELECT why IS NULL FROM box_catalog WHERE box_id = NEW.box_id)
-       AND NOT EXISTS (SELECT 1 FROM catalog_entry AS o WHERE o.call_id = e.call_id AND o.op = e.op AND o.seq < e.seq);
+    SELECT NEW.box_id, op, summary, params
+      FROM (SELECT op, summary, params, min(seq) FROM catalog_entry WHERE call_id = NEW.call_id GROUP BY op)
+     WHERE (SELECT why IS NULL FROM box_catalog WHERE box_id = NEW.box_id);
     UPDATE box_catalog
        SET digest = (SELECT digest FROM catalog_answer WHERE call_id = NEW.call_id), taken_at = now_ms(),
            changes = changes + 1,
