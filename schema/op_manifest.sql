@@ -104,7 +104,7 @@ BEGIN
                                     WHEN 'min' THEN type = 'integer' AND value BETWEEN -9000000000000000 AND 9000000000000000
                                     WHEN 'max' THEN type = 'integer' AND value BETWEEN -9000000000000000 AND 9000000000000000
                                     WHEN 'like' THEN type = 'text' AND glob_valid(value)
-                                    WHEN 'in' THEN type = 'array' AND json_array_length(value) BETWEEN 1 AND 32
+                                    WHEN 'in' THEN type = 'array' AND json_array_length(p.value, '$.in') BETWEEN 1 AND 32
                                                    AND NOT EXISTS (SELECT 1 FROM json_each(p.value, '$.in') AS w
                                                        WHERE w.type <> 'text' OR length(w.value) NOT BETWEEN 1 AND 128
                                                           OR w.value GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*')

@@ -62,14 +62,15 @@ SELECT '*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159) || ch
 -- An answer to op:list: a line for each op, and what the box says of all.
 CREATE VIEW catalog_line AS
 SELECT call_id, seq, frame ->> '$.o' AS text,
-       CASE WHEN json_valid(frame ->> '$.o') AND json_type(frame ->> '$.o') = 'object' AND instr(frame ->> '$.o', '\u0000') = 0
-            THEN frame ->> '$.o' END AS entry
+       CASE WHEN json_valid(frame ->> '$.o')
+            THEN CASE WHEN json_type(frame ->> '$.o') = 'object' AND instr(frame ->> '$.o', '\u0000') = 0
+                      THEN frame ->> '$.o' END END AS entry
   FROM call_output WHERE json_type(frame, '$.o') = 'text';
 
--- Its params, one a row; holds: it is in the form.
+-- Its params, one a row; holds: it is in the form. (What is no object is not looked into.)
 CREATE VIEW catalog_param AS
-SELECT l.call_id, l.seq, p.key AS at, p.value ->> '$.name' AS name, coalesce(p.value ->> '$.needed', 1) AS needed,
-       CASE WHEN p.type <> 'object' THEN 0
+SELECT p.call_id, p.seq, p.at, p.value ->> '$.name' AS name, coalesce(p.value ->> '$.needed', 1) AS needed,
+       CASE WHEN p.value IS NULL THEN 0
             ELSE coalesce(json_type(p.value, '$.name') = 'text' AND length(p.value ->> '$.name') BETWEEN 1 AND 32
                  AND (p.value ->> '$.name') NOT GLOB '*[^a-z_]*' AND (p.value ->> '$.name') GLOB '[a-z]*'
                  AND (p.value ->> '$.type') IN ('string', 'integer')
@@ -90,7 +91,8 @@ SELECT l.call_id, l.seq, p.key AS at, p.value ->> '$.name' AS name, coalesce(p.v
                                            OR w.value GLOB (SELECT pattern FROM unclean)) END
        END AS holds,
        p.value AS param
-  FROM catalog_line AS l JOIN json_each(l.entry, '$.params') AS p;
+  FROM (SELECT l.call_id, l.seq, e.key AS at, CASE e.type WHEN 'object' THEN e.value END AS value
+          FROM catalog_line AS l JOIN json_each(l.entry, '$.params') AS e) AS p;
 
 CREATE VIEW catalog_entry AS
 SELECT l.call_id, l.seq, l.entry ->> '$.op' AS op, l.entry ->> '$.summary' AS summary,
@@ -182,10 +184,9 @@ BEGIN
     DELETE FROM box_op WHERE box_id = NEW.box_id
        AND EXISTS (SELECT 1 FROM catalog_answer WHERE call_id = NEW.call_id AND why IS NULL);
     INSERT INTO box_op (box_id, op, summary, params)
-    SELECT NEW.box_id, e.op, e.summary, e.params FROM catalog_entry AS e
-     WHERE e.call_id = NEW.call_id
-       AND (SELECT why IS NULL FROM box_catalog WHERE box_id = NEW.box_id)
-       AND NOT EXISTS (SELECT 1 FROM catalog_entry AS o WHERE o.call_id = e.call_id AND o.op = e.op AND o.seq < e.seq);
+    SELECT NEW.box_id, op, summary, params
+      FROM (SELECT op, summary, params, min(seq) FROM catalog_entry WHERE call_id = NEW.call_id GROUP BY op)
+     WHERE (SELECT why IS NULL FROM box_catalog WHERE box_id = NEW.box_id);
     UPDATE box_catalog
        SET digest = (SELECT digest FROM catalog_answer WHERE call_id = NEW.call_id), taken_at = now_ms(),
            changes = changes + 1,

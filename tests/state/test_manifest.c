@@ -385,6 +385,43 @@ words_are_held_to_the_params(void **state)
 	scratch_drop(&w.s);
 }
 
+/* A param that names its choices takes those and no other, also ones that begin with a dash. */
+static void
+choices_are_the_words(void **state)
+{
+	static const char *const wrong[] = {"[]", "[7]", "\"one\"", "[\"\"]", "[\"a\\nb\"]"};
+	struct world w;
+	char text[512];
+	size_t i;
+
+	(void)state;
+	world_make(&w);
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		snprintf(text, sizeof(text),
+		    PROG
+		    ",\"params\":[{\"name\":\"a\",\"type\":\"string\",\"in\":%s,\"doc\":\"d\"}]}",
+		    wrong[i]);
+		assert_int_equal(add(&w, text, true), -1);
+		person_says(&w.s, "manifest.params");
+	}
+	assert_int_equal(add(&w,
+			     PROG ",\"params\":[{\"name\":\"a\",\"type\":\"integer\",\"min\":1,"
+				  "\"max\":2,\"in\":[\"1\"],\"doc\":\"d\"}]}",
+			     true),
+	    -1);
+	assert_int_equal(add(&w,
+			     PROG ",\"params\":[{\"name\":\"a\",\"type\":\"string\","
+				  "\"in\":[\"one\",\"-v\"],\"doc\":\"d\"}]}",
+			     true),
+	    0);
+	assert_int_not_equal(asks(&w, "run:x", "[\"one\"]"), -1);
+	assert_int_not_equal(asks(&w, "run:x", "[\"-v\"]"), -1);
+	assert_int_equal(asks(&w, "run:x", "[\"-x\"]"), -1);
+	assert_int_equal(asks(&w, "run:x", "[\"on\"]"), -1);
+	clock_fix(0);
+	scratch_drop(&w.s);
+}
+
 /* A verb whose tool is missing is the machine's matter: no use is spent, and it is no strike. */
 static void
 a_missing_tool_spends_nothing(void **state)
@@ -578,6 +615,7 @@ main(void)
 	    cmocka_unit_test(another_program_has_no_grants),
 	    cmocka_unit_test(a_signer_who_is_dropped_signed_nothing),
 	    cmocka_unit_test(words_are_held_to_the_params),
+	    cmocka_unit_test(choices_are_the_words),
 	    cmocka_unit_test(a_missing_tool_spends_nothing),
 	    cmocka_unit_test(a_run_is_taken_back),
 	    cmocka_unit_test(a_token_is_for_its_hosts),

@@ -19,6 +19,7 @@
 #include "engine/crypto/key.h"
 #include "engine/state/beat.h"
 #include "engine/state/instance.h"
+#include "engine/state/retention.h"
 #include "engine/state/sparing.h"
 #include "engine/worker/contain.h"
 #include "engine/worker/contain_run.h"
@@ -711,6 +712,16 @@ an_order_is_carried_out_once(void **state)
 	works("lost directive.lost");
 	assert_int_equal(worker_looks(), 0);
 	assert_string_equal(living("012345"), "012345");
+	/* What it stopped goes with it after its time, and not before. */
+	scratch_refused(&s, "contain.order", "DELETE FROM contain_process");
+	sets("DELETE FROM directive_untold");
+	clock_fix(clock_now() + INT64_C(366) * 86400000);
+	store_acting(scratch_open(&s, ROLE_KEEPER), "actor:keeper");
+	while (retention_step(s.db) == 1)
+		;
+	scratch_open(&s, ROLE_MIGRATE);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM contain_process"), 0);
+	assert_int_equal(scratch_value(&s, "SELECT min(id) FROM directive"), 2);
 }
 
 /* CF-9, CF-10, by their rows: an agent is stopped although it is listed, an entry beneath it is
