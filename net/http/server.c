@@ -371,19 +371,22 @@ cut_waiting(struct http_server *server, bool (*is)(const struct conn *, unsigned
 
 /*
  * Return 0, or -1 with why ${uid} gets no further connection.  On this machine those that say
- * nothing are in nobody's way: an honest client asks as soon as it has connected.
+ * nothing are in nobody's way: an honest client asks as soon as it has connected.  Where a
+ * connection is for one request the deadline is short, and each keeps its place until then.
  */
 static int
 find_room(struct http_server *server, uid_t uid, struct refusal *r)
 {
 	const struct http_limits *limits = &server->config.limits;
+	bool cuts = uid != HTTP_NOBODY && !server->config.once;
 
 	if (uid != HTTP_NOBODY && count(server, is_of_user, uid) >= limits->uid_connections &&
-	    !cut_waiting(server, is_of_user, uid))
+	    !(cuts && cut_waiting(server, is_of_user, uid)))
 		return refusal_set(
 		    r, "http.busy", "busy: too many connections of user %u are open", uid);
-	if (count(server, is_anybodys, 0) >= limits->connections &&
-	    (uid == HTTP_NOBODY || !cut_waiting(server, is_local, 0)))
+	if (server->nconns >= limits->connections &&
+	    count(server, is_anybodys, 0) >= limits->connections &&
+	    !(cuts && cut_waiting(server, is_local, 0)))
 		return refusal_set(r, "http.busy", "busy: too many connections are open");
 	return 0;
 }

@@ -55,7 +55,8 @@ struct http_route {
 /*
  * All must be set, but stall_ms may be 0: a client that stops reading is waited for.  A peer of
  * this machine for whom there is no place takes that of the one that waits longest without a whole
- * request: of the same user, or of any where all places are taken; http.busy where there is none.
+ * request: of the same user, or of any where all places are taken; http.busy where there is none,
+ * and where a connection has one request (once).
  */
 struct http_limits {
 	unsigned connections, uid_connections;
