@@ -11,7 +11,6 @@ DROP TRIGGER egress_flow_host_may;
 DROP TRIGGER egress_flow_ruled;
 DROP TRIGGER egress_flow_vetted;
 DROP TRIGGER grant_use_within_uses;
-DROP TRIGGER op_run_spends;
 DROP TRIGGER own_ask_is_answered;
 DROP TRIGGER op_manifest_form;
 DROP TRIGGER added_op_ask_is_held_to_its_params;
@@ -484,17 +483,10 @@ BEGIN
               ORDER BY bounded, next_at, expires_at, grant_id LIMIT 1),
             now_ms());
     INSERT INTO egress_use (flow_id, op_run_id) VALUES (NEW.id, (SELECT max(id) FROM op_run));
-END;
-
-CREATE VIEW egress_reached AS SELECT id AS op_run_id, args FROM op_run;
-
-CREATE TRIGGER egress_reached_is_answered INSTEAD OF INSERT ON egress_reached
-BEGIN
-    UPDATE op_run SET state = 'running', started_at = now_ms() WHERE id = NEW.op_run_id;
-    INSERT INTO op_output (op_run_id, seq, frame)
-    VALUES (NEW.op_run_id, 1, json_object('r', json_object('host', NEW.args ->> 0,
-                                                           'port', CAST(NEW.args ->> 1 AS INTEGER))));
-    UPDATE op_run SET state = 'done', exit_code = 0, finished_at = now_ms() WHERE id = NEW.op_run_id;
+    -- Nothing is to be run for it: the connection is what was asked for.
+    UPDATE op_run SET state = 'running', started_at = now_ms() WHERE id = (SELECT max(id) FROM op_run);
+    UPDATE op_run SET state = 'done', exit_code = 0, finished_at = now_ms()
+     WHERE id = (SELECT max(id) FROM op_run);
 END;
 
 CREATE VIEW egress_hosts AS
@@ -835,19 +827,6 @@ SELECT t.box || '.' || replace(t.op, ':', '_') AS name, t.box, t.op, t.of,
   FROM box_ops AS t
  WHERE t.op <> 'op:list';
 
-CREATE TRIGGER op_run_spends AFTER INSERT ON op_run WHEN NEW.grant_id IS NOT NULL AND NOT NEW.dry
-BEGIN
-    INSERT INTO grant_use (grant_id, n, op_run_id, at)
-    VALUES (NEW.grant_id,
-            (SELECT coalesce(max(n), 0) + 1 FROM grant_use WHERE grant_id = NEW.grant_id),
-            NEW.id, NEW.queued_at);
-    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
-    VALUES ('op', 'op_run', NEW.id, NEW.state,
-            (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
-            json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NEW.grant_id));
-    INSERT INTO egress_reached (op_run_id, args) SELECT NEW.id, NEW.args WHERE NEW.op = 'egress:reach';
-END;
-
 CREATE TRIGGER own_ask_is_answered INSTEAD OF INSERT ON own_ask
 BEGIN
     UPDATE op_run SET state = 'running', started_at = now_ms() WHERE id = NEW.op_run_id;
@@ -953,7 +932,7 @@ BEGIN
                                     WHEN 'min' THEN type = 'integer' AND value BETWEEN -9000000000000000 AND 9000000000000000
                                     WHEN 'max' THEN type = 'integer' AND value BETWEEN -9000000000000000 AND 9000000000000000
                                     WHEN 'like' THEN type = 'text' AND glob_valid(value)
-                                    WHEN 'in' THEN type = 'array' AND json_array_length(value) BETWEEN 1 AND 32
+                                    WHEN 'in' THEN type = 'array' AND json_array_length(p.value, '$.in') BETWEEN 1 AND 32
                                                    AND NOT EXISTS (SELECT 1 FROM json_each(p.value, '$.in') AS w
                                                        WHERE w.type <> 'text' OR length(w.value) NOT BETWEEN 1 AND 128
                                                           OR w.value GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*')
@@ -1268,13 +1247,14 @@ SELECT '*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159) || ch
 
 CREATE VIEW catalog_line AS
 SELECT call_id, seq, frame ->> '$.o' AS text,
-       CASE WHEN json_valid(frame ->> '$.o') AND json_type(frame ->> '$.o') = 'object' AND instr(frame ->> '$.o', '\u0000') = 0
-            THEN frame ->> '$.o' END AS entry
+       CASE WHEN json_valid(frame ->> '$.o')
+            THEN CASE WHEN json_type(frame ->> '$.o') = 'object' AND instr(frame ->> '$.o', '\u0000') = 0
+                      THEN frame ->> '$.o' END END AS entry
   FROM call_output WHERE json_type(frame, '$.o') = 'text';
 
 CREATE VIEW catalog_param AS
-SELECT l.call_id, l.seq, p.key AS at, p.value ->> '$.name' AS name, coalesce(p.value ->> '$.needed', 1) AS needed,
-       CASE WHEN p.type <> 'object' THEN 0
+SELECT p.call_id, p.seq, p.at, p.value ->> '$.name' AS name, coalesce(p.value ->> '$.needed', 1) AS needed,
+       CASE WHEN p.value IS NULL THEN 0
             ELSE coalesce(json_type(p.value, '$.name') = 'text' AND length(p.value ->> '$.name') BETWEEN 1 AND 32
                  AND (p.value ->> '$.name') NOT GLOB '*[^a-z_]*' AND (p.value ->> '$.name') GLOB '[a-z]*'
                  AND (p.value ->> '$.type') IN ('string', 'integer')
@@ -1295,7 +1275,8 @@ SELECT l.call_id, l.seq, p.key AS at, p.value ->> '$.name' AS name, coalesce(p.v
                                            OR w.value GLOB (SELECT pattern FROM unclean)) END
        END AS holds,
        p.value AS param
-  FROM catalog_line AS l JOIN json_each(l.entry, '$.params') AS p;
+  FROM (SELECT l.call_id, l.seq, e.key AS at, CASE e.type WHEN 'object' THEN e.value END AS value
+          FROM catalog_line AS l JOIN json_each(l.entry, '$.params') AS e) AS p;
 
 CREATE VIEW catalog_entry AS
 SELECT l.call_id, l.seq, l.entry ->> '$.op' AS op, l.entry ->> '$.summary' AS summary,
@@ -1381,10 +1362,9 @@ BEGIN
     DELETE FROM box_op WHERE box_id = NEW.box_id
        AND EXISTS (SELECT 1 FROM catalog_answer WHERE call_id = NEW.call_id AND why IS NULL);
     INSERT INTO box_op (box_id, op, summary, params)
-    SELECT NEW.box_id, e.op, e.summary, e.params FROM catalog_entry AS e
-     WHERE e.call_id = NEW.call_id
-       AND (SELECT why IS NULL FROM box_catalog WHERE box_id = NEW.box_id)
-       AND NOT EXISTS (SELECT 1 FROM catalog_entry AS o WHERE o.call_id = e.call_id AND o.op = e.op AND o.seq < e.seq);
+    SELECT NEW.box_id, op, summary, params
+      FROM (SELECT op, summary, params, min(seq) FROM catalog_entry WHERE call_id = NEW.call_id GROUP BY op)
+     WHERE (SELECT why IS NULL FROM box_catalog WHERE box_id = NEW.box_id);
     UPDATE box_catalog
        SET digest = (SELECT digest FROM catalog_answer WHERE call_id = NEW.call_id), taken_at = now_ms(),
            changes = changes + 1,
