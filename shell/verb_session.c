@@ -402,14 +402,15 @@ send_words(struct cli *cli, const char *name, char **words, int n, bool end)
 static int
 allow(struct cli *cli, const char *name, const char *what)
 {
+	struct run_rule rule = {.suffix = NULL};
 	struct authority to;
-	struct run_rule rule = {.suffix = to.host.text};
 	struct stmt *q;
 	int64_t run;
 
 	if (cli_open(cli, ROLE_PERSON) != 0 || authority_pattern(what, &to, &cli->refusal) != 0 ||
 	    (q = store_sql(cli->db, RUN)) == NULL)
 		return cli_refuse(cli);
+	rule.suffix = to.host.text;
 	rule.port = to.port;
 	stmt_text(q, ":name", name);
 	if ((run = stmt_value(q, 0)) == 0) {

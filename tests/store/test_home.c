@@ -300,8 +300,8 @@ users_state(char state[PATH_MAX])
 }
 
 /*
- * PT-9, RF-24: only an absolute path in the environment counts, so it is the same wherever a program
- * is started; its bytes are the name, blanks too; the home is below the next that does.
+ * PT-9, RF-24: only an absolute path in the environment counts, so it is the same wherever a
+ * program is started; its bytes are the name, blanks too; the home is below the next that does.
  * SGR-03: what is named is taken as it is, else a user's is below XDG_STATE_HOME; tool grants lie
  * in the database there, as everything does.
  */
