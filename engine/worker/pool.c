@@ -1017,6 +1017,8 @@ struct claim {
 	struct sandbox_ask ask;
 	char nonce[SANDBOX_NONCE_SIZE];
 	struct words words;
+	struct refusal
+	    unfit; /* what holds it cannot be made: it is said once there is a row to say it in */
 };
 
 static struct claim *
@@ -1159,11 +1161,12 @@ claim_read(struct attempt *a, struct stmt *q, struct claim *c)
 	    .net = w->profile.plan.net};
 	while (w->argv[c->ask.words] != NULL)
 		c->ask.words++;
-	if (rc == 0 && c->boxed)
-		rc = profile_read(db, &w->profile, c->cwd, paths);
+	if (rc == 0 && c->boxed && profile_read(db, &w->profile, c->cwd, paths) != 0)
+		c->unfit = *store_refusal(db);
 	w->profile.plan.net = c->ask.net;
-	if (rc == 0 && a->laned)
-		rc = profile_lane(a->pool, &w->profile);
+	if (rc == 0 && a->laned && c->unfit.code[0] == '\0' &&
+	    profile_lane(a->pool, &w->profile) != 0)
+		c->unfit = *store_refusal(db);
 	free(paths);
 	return rc;
 }
@@ -1235,7 +1238,9 @@ claim_start(struct attempt *a)
 
 	a->claim = NULL;
 	environment(&c->words, &c->plan, c->name, a->n);
-	if (c->boxed) {
+	if (c->unfit.code[0] != '\0') {
+		not_started(a, &c->unfit);
+	} else if (c->boxed) {
 		environment_box(&c->words, c->nonce);
 		box_start(a, &c->words.profile, &c->plan);
 	} else {

@@ -338,6 +338,34 @@ make_disk(void **state)
 	return 0;
 }
 
+/* One whose network cannot be made fails and says why, and whoever waits behind it has its turn. */
+static void
+who_cannot_begin_is_in_nobodys_way(void **state)
+{
+	(void)state;
+	driver_make(&d);
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(unshare(CLONE_NEWNS), 0);
+	assert_int_equal(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+	assert_int_equal(mount("/proc", "/dev/shm", NULL, MS_BIND, NULL), 0);
+	driver_serve(&d, DRIVER_BOX);
+	driver_does(&said, NULL, "settings", "set", "session.slots", "1", NULL);
+	driver_does(&said, NULL, "worker", "add", "laned", "--net", "lane", "--", "true", NULL);
+	driver_does(&said, NULL, "session", "run", "--detach", "--name", "a", "--attempts", "1",
+	    "--cwd", "/tmp", "laned", NULL);
+	driver_does(&said, NULL, "session", "run", "--name", "b", "--", "true", NULL);
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX,
+		"SELECT count(*) FROM attempt AS t JOIN session AS s ON s.id = t.session_id"
+		" WHERE s.name = 'a' AND s.state = 'failed' AND t.outcome = 'launch'"
+		"   AND t.why GLOB '*it is no tmpfs*'"),
+	    1);
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT count(*) FROM sandbox_run WHERE state <> 'failed'"),
+	    0);
+}
+
 static void
 disk_fill(void)
 {
@@ -592,6 +620,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(nobody_lives_on, make, drop),
 	    cmocka_unit_test_setup_teardown(many_short_ones_all_end, make, drop),
 	    cmocka_unit_test_setup_teardown(full_disk_is_a_pause, make_disk, drop),
+	    cmocka_unit_test_teardown(who_cannot_begin_is_in_nobodys_way, drop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
