@@ -379,7 +379,7 @@ broken_chunks_are_refused(void **state)
 	assert_int_equal(chunks(much, sizeof(much), out), -1);
 }
 
-/* Many fields and many names in Connection are bounded: no head costs more than its size. */
+/* BND-1: many fields and many names in Connection are bounded: no head costs more than its size. */
 static void
 heads_are_bounded(void **state)
 {

@@ -768,7 +768,7 @@ other_answers_are_refused(void **state)
 	pretend_no_more(&o);
 }
 
-/* CK-17: a line is bounded, however long it goes on. */
+/* CK-17, BND-1: a line is bounded, however long it goes on. */
 static void
 an_endless_line_is_refused(void **state)
 {

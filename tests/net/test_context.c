@@ -406,7 +406,7 @@ flood(const char *head, bool chunked)
 	return sent;
 }
 
-/* CTX-1: of an ask without an end fewer than 4 MiB are taken, whichever way it comes. */
+/* CTX-1, BND-1: of an ask without an end fewer than 4 MiB are taken, whichever way it comes. */
 static void
 an_ask_without_an_end_is_cut_off(void **state)
 {

@@ -773,7 +773,7 @@ answers_do_not_mix(void **state)
 	want("\r\n\r\nlater\nHTTP/1.1 200");
 }
 
-/* PR-08: up to the bound, the bound included, and no byte more.
+/* PR-08, BND-1: up to the bound, the bound included, and no byte more.
  * 413 by the announced length, with and without waiting for 100, and by counting chunks. */
 static void
 body_over_its_limit_is_refused(void **state)
