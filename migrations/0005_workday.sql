@@ -2750,7 +2750,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('worker.lane', 2, 422, 'give --allow HOST or HOST:PORT, and leave out --net host and --backend none');
 
 UPDATE refusal SET advice = 'have the anchor approve this Host for egress, or ask for a grant: bastion on BOX egress:reach HOST PORT' WHERE code = 'egress.capability';
-DELETE FROM refusal WHERE code = 'manifest.later';
+UPDATE refusal SET advice = 'add it again: this was refused by an older bastion' WHERE code = 'manifest.later';
 INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('egress_parked', '', 'dialling'),
     ('egress_parked', 'dialling', 'dialling'),

@@ -25,6 +25,8 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('op.lane', 3, 503, 'see bastion status for whether the actor egress runs; then ask again'),
     ('op.place', 3, 501, 'mount a tmpfs at /dev/shm, which is where credentials of runs lie'),
     ('op.owner', 126, 403, 'have the Host that asked for it take it back'),
+    -- No code goes: what was refused by it remembers it.
+    ('manifest.later', 2, 422, 'add it again: this was refused by an older bastion'),
     ('manifest.edited', 126, 409, 'have a person add the op anew: bastion op add'),
     ('manifest.factor', 126, 403, 'prove it with a code, or an SSH signature over what --bytes prints'),
     ('manifest.file', 3, 422, 'name a file that can be read, within the setting manifest.file'),
