@@ -22,7 +22,7 @@
 /* Fields of /proc/PID/stat, and a flag. */
 #define STAT_STATE   3
 #define STAT_FLAGS   9
-#define STAT_ENV_END 51
+#define STAT_ENV     50 /* where its environment begins; then where it ends */
 #define FLAG_KTHREAD 0x00200000UL
 
 int
@@ -83,15 +83,15 @@ marked(const char *buf, size_t len, struct kin *kin)
 }
 
 /*
- * Whether ${pid}, whose environment is empty, may show one in a moment, or have left a child by
- * then: while a program takes the place of another there is none, and on the way out there is none
- * any more, but children are still its own.
+ * Whether ${pid}, whose environment was empty, may show one in a moment, or has one by now, or may
+ * have left a child by then: while a program takes the place of another there is none, and on the
+ * way out there is none any more, but children are still its own.
  */
 static bool
 between(pid_t pid)
 {
 	char path[48], stat[1024], *at;
-	unsigned long flags = 0, env_end = 0;
+	unsigned long flags = 0, env[2] = {0, 0};
 	ssize_t n;
 	char state;
 	int fd, i;
@@ -107,13 +107,13 @@ between(pid_t pid)
 	at = strrchr(stat, ')');
 	if (at == NULL || sscanf(at, ") %c", &state) != 1 || state == 'Z' || state == 'X')
 		return false;
-	for (i = STAT_STATE - 1; i < STAT_ENV_END && (at = strchr(at + 1, ' ')) != NULL; i++) {
-		if (i + 1 == STAT_FLAGS)
+	for (i = STAT_STATE; i <= STAT_ENV + 1 && (at = strchr(at + 1, ' ')) != NULL; i++) {
+		if (i == STAT_FLAGS)
 			flags = strtoul(at, NULL, 10);
-		if (i + 1 == STAT_ENV_END)
-			env_end = strtoul(at, NULL, 10);
+		if (i >= STAT_ENV)
+			env[i - STAT_ENV] = strtoul(at, NULL, 10);
 	}
-	return (flags & FLAG_KTHREAD) == 0 && env_end == 0;
+	return (flags & FLAG_KTHREAD) == 0 && (env[1] == 0 || env[1] > env[0]);
 }
 
 struct search {
