@@ -223,7 +223,8 @@ table_is_known(void **state)
 	for (i = 0; (op = observe_at(i)) != NULL; i++) {
 		assert_ptr_equal(observe_find(op->name), op);
 		assert_non_null(op->check);
-		/* What a Host asks about its own grants, and its own catalog, the database answers. */
+		/* What a Host asks about its own grants, and its own catalog, the database answers.
+		 */
 		assert_int_equal(op->run != NULL,
 		    strncmp(op->name, "grant:", 6) != 0 && strcmp(op->name, "op:list") != 0);
 		assert_true(op->args_min <= op->args_max && op->args_max <= OBSERVE_ARGS_MAX);
