@@ -456,6 +456,18 @@ store_rollback(struct store *db)
 /* Where SQLite undid the transaction by itself (a full disk), a savepoint would begin one of its
  * own. */
 int
+store_run_soft(struct store *db, const char *sql, struct refusal *r)
+{
+	if (store_begin_soft(db) == 0) {
+		if (stmt_run(store_sql(db, sql)) == 0 && store_commit(db) == 0)
+			return 0;
+		store_rollback(db);
+	}
+	*r = db->refusal;
+	return -1;
+}
+
+int
 store_savepoint(struct store *db)
 {
 	if (!db->inside)

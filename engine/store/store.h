@@ -120,6 +120,13 @@ int store_commit(struct store *db);
 int store_rollback(struct store *db);
 
 /**
+ * store_run_soft(db, sql, r):
+ * Run the statement ${sql}, which has no parameters, in a transaction of its own as
+ * store_begin_soft begins one.  Return 0, or -1 with ${r}.
+ */
+int store_run_soft(struct store *db, const char *sql, struct refusal *r);
+
+/**
  * store_savepoint(db), store_release(db), store_undo(db):
  * A step inside a transaction: begin it, keep it, or undo it while the transaction goes on.  Return
  * 0 or -1; store_undo keeps the refusal and returns -1.

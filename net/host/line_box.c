@@ -357,24 +357,10 @@ dials_wake(struct net *net)
 	}
 }
 
-static int
-none_up(struct store *db, struct refusal *r)
-{
-	struct stmt *q;
-
-	if (store_begin_soft(db) == 0) {
-		if ((q = store_sql(db, NONE)) != NULL && stmt_run(q) == 0 && store_commit(db) == 0)
-			return 0;
-		store_rollback(db);
-	}
-	*r = *store_refusal(db);
-	return -1;
-}
-
 int
 dials_start(struct net *net, struct refusal *r)
 {
-	if (none_up(net->env->db, r) != 0)
+	if (store_run_soft(net->env->db, NONE, r) != 0)
 		return -1;
 	if ((net->dials = calloc(1, sizeof(*net->dials))) == NULL)
 		return refusal_set(r, "store.failed", "out of memory");
@@ -414,7 +400,7 @@ dials_free(struct net *net)
 
 	if (net->dials == NULL)
 		return;
-	none_up(net->env->db, &r);
+	store_run_soft(net->env->db, NONE, &r);
 	while (net->dials->first != NULL)
 		dial_free(net->dials->first);
 	free(net->dials);

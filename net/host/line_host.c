@@ -401,21 +401,6 @@ line_take(struct http_exchange *x, void *ctx)
 	return 0;
 }
 
-static int
-none_up(struct store *db, struct refusal *r)
-{
-	struct stmt *q;
-
-	if (store_begin_soft(db) == 0) {
-		if ((q = store_sql(db, NONE_UP)) != NULL && stmt_run(q) == 0 &&
-		    store_commit(db) == 0)
-			return 0;
-		store_rollback(db);
-	}
-	*r = *store_refusal(db);
-	return -1;
-}
-
 int
 line_start(struct net *net, struct refusal *r)
 {
@@ -426,7 +411,7 @@ line_start(struct net *net, struct refusal *r)
 	    .changed = on_changed};
 	struct lines *lines;
 
-	if (none_up(db, r) != 0)
+	if (store_run_soft(db, NONE_UP, r) != 0)
 		return -1;
 	if ((lines = calloc(1, sizeof(*lines))) == NULL)
 		return refusal_set(r, "store.failed", "out of memory");
@@ -463,7 +448,7 @@ line_free(struct net *net)
 
 	if (lines == NULL)
 		return;
-	none_up(net->env->db, &r);
+	store_run_soft(net->env->db, NONE_UP, &r);
 	http_client_free(lines->client);
 	reverse_hub_free(lines->hub);
 	while ((b = lines->boxes) != NULL) {

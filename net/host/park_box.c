@@ -527,27 +527,13 @@ parks_wake(struct net *net)
 	}
 }
 
-static int
-none_parked(struct store *db, struct refusal *r)
-{
-	struct stmt *q;
-
-	if (store_begin_soft(db) == 0) {
-		if ((q = store_sql(db, NONE)) != NULL && stmt_run(q) == 0 && store_commit(db) == 0)
-			return 0;
-		store_rollback(db);
-	}
-	*r = *store_refusal(db);
-	return -1;
-}
-
 int
 parks_start(struct net *net, struct refusal *r)
 {
 	struct tls_limits limits;
 	struct parks *parks;
 
-	if (none_parked(net->env->db, r) != 0)
+	if (store_run_soft(net->env->db, NONE, r) != 0)
 		return -1;
 	if ((parks = net->parks = calloc(1, sizeof(*parks))) == NULL)
 		return refusal_set(r, "store.failed", "out of memory");
@@ -581,7 +567,7 @@ parks_free(struct net *net)
 
 	if (net->parks == NULL)
 		return;
-	none_parked(net->env->db, &r);
+	store_run_soft(net->env->db, NONE, &r);
 	while (net->parks->first != NULL)
 		park_free(net->parks->first);
 	http_client_free(net->parks->client);

@@ -622,26 +622,12 @@ berths_take(struct http_exchange *x, void *ctx)
  * All of it.
  */
 
-static int
-none_parked(struct store *db, struct refusal *r)
-{
-	struct stmt *q;
-
-	if (store_begin_soft(db) == 0) {
-		if ((q = store_sql(db, NONE)) != NULL && stmt_run(q) == 0 && store_commit(db) == 0)
-			return 0;
-		store_rollback(db);
-	}
-	*r = *store_refusal(db);
-	return -1;
-}
-
 int
 berths_start(struct net *net, struct refusal *r)
 {
 	struct berths *berths;
 
-	if (none_parked(net->env->db, r) != 0)
+	if (store_run_soft(net->env->db, NONE, r) != 0)
 		return -1;
 	if ((berths = net->berths = calloc(1, sizeof(*berths))) == NULL)
 		return refusal_set(r, "store.failed", "out of memory");
@@ -679,7 +665,7 @@ berths_free(struct net *net)
 
 	if (berths == NULL)
 		return;
-	none_parked(net->env->db, &r);
+	store_run_soft(net->env->db, NONE, &r);
 	while ((b = berths->bays) != NULL) {
 		berths->bays = b->next;
 		free(b);
