@@ -252,6 +252,6 @@ $(BUILD)/tests/bench/%: $(BUILD)/tests/bench/%.o $(HARNESS) $(LIBRARY)
 
 suites: all $(SUITES)
 
--include $(OBJECTS:.o=.d) $(HARNESS:.o=.d) $(SUITES:=.d)
+-include $(OBJECTS:.o=.d) $(HARNESS:.o=.d) $(SUITES:=.d) $(wildcard $(BUILD)/tests/bench/*.d $(BUILD)/tests/fuzz/*.d)
 
 .SECONDARY:
