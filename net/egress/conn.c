@@ -198,15 +198,17 @@ conn_say(const struct conn *c, const struct refusal *refusal)
 {
 	static const struct linger at_once = {.l_onoff = 1};
 	char text[SAY_TEXT_MAX], answer[CONN_ANSWER_MAX];
-	int status = say_text(c->proxy->config.db, refusal, text);
+	int status;
 
 	/* Who knows of no lane hears that the connection failed; on the port of HTTP, also why. */
-	if (c->caught && c->to.port != 80)
+	if (c->caught && c->to.port != 80) {
 		setsockopt(c->client, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
-	else if (!c->socks)
+	} else if (!c->socks) {
 		client_say(c, answer, conn_answer(c, refusal, answer));
-	else
+	} else {
+		status = say_text(c->proxy->config.db, refusal, text);
 		socks_say(c, status == 400 || status == 403 ? SOCKS_REFUSED : SOCKS_FAILED);
+	}
 }
 
 void
