@@ -2,6 +2,7 @@
 #ifndef NET_HOST_CHANGE_H
 #define NET_HOST_CHANGE_H
 
+#include "engine/actor/identity.h"
 #include "net/host/calls.h"
 
 /* What is to be done, and for whom: ${run} works on it in the committer's thread. */
@@ -14,6 +15,7 @@ struct change {
 	int64_t id, at;                   /* of the row; of what is written, where it has a place */
 	const char *kind;                 /* of what is written; static */
 	char word[33];                    /* of whoever asks */
+	struct identity process;          /* the same, where it is asked for */
 	size_t len;
 	char body[];
 };

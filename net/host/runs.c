@@ -8,7 +8,7 @@
 
 #include "engine/state/process.h"
 #include "engine/state/run.h"
-#include "net/host/calls.h"
+#include "net/host/change.h"
 #include "net/host/runs.h"
 
 #define PORTS_MAX 16
@@ -56,28 +56,6 @@ static const char BEGUN[] =
     " WHERE name IN ('run.tasks', 'run.memory', 'run.scratch', 'run.files', 'run.open_files',"
     "  'run.published', 'sandbox.effect', 'sandbox.start_ms'))) || char(10)";
 
-/* A row on its way. */
-struct row {
-	struct commit_job job; /* first */
-	struct net *net;
-	struct http_exchange *x; /* NULL: whoever asked has gone */
-	struct calls_who who;
-	struct identity process;
-	int64_t id;
-	size_t len;
-	char body[];
-};
-
-static int
-refuse(struct net *net, struct http_exchange *x, const char *code, const char *why)
-{
-	struct refusal r;
-
-	refusal_set(&r, code, "%s", why);
-	net_refuse(net, x, &r, NULL);
-	return 0;
-}
-
 static struct stmt *
 of_body(struct store *db, const char *sql, const char *body, size_t len)
 {
@@ -86,12 +64,6 @@ of_body(struct store *db, const char *sql, const char *body, size_t len)
 	if (q != NULL)
 		stmt_text_n(q, ":body", body, len);
 	return q;
-}
-
-static void
-row_gone(void *ctx)
-{
-	((struct row *)ctx)->x = NULL;
 }
 
 /* The body of ${x}, where ${form} says that it is one; or NULL, with ${x} answered. */
@@ -111,34 +83,26 @@ body_of(struct net *net, struct http_exchange *x, const char *form, const char *
 	stmt_int(q, bound, most);
 	if (stmt_value(q, 0) == 1)
 		return body;
-	refuse(net, x, "op.args", is);
+	change_refuse(net, x, "op.args", is);
 	return NULL;
 }
 
 static int
-row_submit(struct net *net, struct http_exchange *x, int64_t id, const char *body, size_t len,
-    int (*run)(struct store *db, struct commit_job *job), void (*done)(struct commit_job *job))
+run_submit(struct net *net, struct http_exchange *x, int64_t id, const char *body, size_t len,
+    int (*run)(struct store *db, struct commit_job *job), void (*answer)(struct change *c))
 {
-	const struct http_peer *peer = http_peer(x);
-	struct row *row;
+	struct identity process;
+	struct change *c;
 
-	if ((row = malloc(sizeof(*row) + len)) == NULL)
-		return refuse(net, x, "store.failed", "out of memory");
-	*row = (struct row){.job = {.run = run, .done = done},
-	    .net = net,
-	    .x = x,
-	    .who = {.uid = peer->uid},
-	    .id = id,
-	    .len = len};
 	/* The kernel says who it is, and as long as it waits for the answer nobody else is. */
-	if (identity_of(peer->pid, &row->process) != 0) {
-		free(row);
-		return refuse(net, x, "lane.peer", "who asks cannot be seen from here");
-	}
-	memcpy(row->body, body, len);
-	http_on_close(x, row_gone, row);
-	committer_submit(net->committer, &row->job);
-	return 0;
+	if (identity_of(http_peer(x)->pid, &process) != 0)
+		return change_refuse(net, x, "lane.peer", "who asks cannot be seen from here");
+	if ((c = change_new(net, x, body, len)) == NULL)
+		return 0;
+	c->id = id;
+	c->process = process;
+	c->answer = answer;
+	return change_submit(c, run);
 }
 
 /*
@@ -146,9 +110,9 @@ row_submit(struct net *net, struct http_exchange *x, int64_t id, const char *bod
  */
 
 static int
-ports_read(struct store *db, const struct row *row, struct run_port *ports, size_t *count)
+ports_read(struct store *db, const struct change *c, struct run_port *ports, size_t *count)
 {
-	struct stmt *q = of_body(db, PORTS, row->body, row->len);
+	struct stmt *q = of_body(db, PORTS, c->body, c->len);
 	int n;
 
 	if (q == NULL)
@@ -163,19 +127,18 @@ ports_read(struct store *db, const struct row *row, struct run_port *ports, size
 static int
 new_run(struct store *db, struct commit_job *job)
 {
-	struct row *row = (struct row *)job;
+	struct change *c = (struct change *)job;
 	struct run_port ports[PORTS_MAX];
-	struct run_ask ask = {
-	    .sandbox = {.backend = "native", .uid = row->who.uid}, .ports = ports};
+	struct run_ask ask = {.sandbox = {.backend = "native", .uid = c->who.uid}, .ports = ports};
 	char *nonce = NULL, *program = NULL;
 	int64_t process;
 	struct stmt *q;
 	int rc = -1;
 
-	calls_act_as(db, row->net, &row->who);
-	if ((process = process_id(db, &row->process, row->who.uid)) == -1 ||
-	    ports_read(db, row, ports, &ask.port_count) != 0 ||
-	    (q = of_body(db, ASKED, row->body, row->len)) == NULL || stmt_step(q) != 1)
+	calls_act_as(db, c->net, &c->who);
+	if ((process = process_id(db, &c->process, c->who.uid)) == -1 ||
+	    ports_read(db, c, ports, &ask.port_count) != 0 ||
+	    (q = of_body(db, ASKED, c->body, c->len)) == NULL || stmt_step(q) != 1)
 		return -1;
 	nonce = strdup(stmt_get_text(q, 0));
 	program = strdup(stmt_get_text(q, 1));
@@ -186,16 +149,16 @@ new_run(struct store *db, struct commit_job *job)
 	if (nonce == NULL || program == NULL)
 		refusal_set(store_refusal(db), "store.failed", "out of memory");
 	else
-		rc = run_insert_as(db, &ask, process, nonce, &row->id);
+		rc = run_insert_as(db, &ask, process, nonce, &c->id);
 	free(nonce);
 	free(program);
 	return rc;
 }
 
 static int
-notes_read(struct store *db, const struct row *row, struct sandbox_report *report)
+notes_read(struct store *db, const struct change *c, struct sandbox_report *report)
 {
-	struct stmt *q = of_body(db, NOTES, row->body, row->len);
+	struct stmt *q = of_body(db, NOTES, c->body, c->len);
 	int n;
 
 	if (q == NULL)
@@ -209,17 +172,17 @@ notes_read(struct store *db, const struct row *row, struct sandbox_report *repor
 static int
 told_run(struct store *db, struct commit_job *job)
 {
-	struct row *row = (struct row *)job;
+	struct change *c = (struct change *)job;
 	struct sandbox_outcome outcome = {.applied = -1};
 	struct sandbox_report report = {0};
 	char state[16];
 	int64_t process;
 	struct stmt *q;
 
-	calls_act_as(db, row->net, &row->who);
-	if ((process = process_id(db, &row->process, row->who.uid)) == -1 ||
-	    run_of(db, row->id, process) != 0 ||
-	    (q = of_body(db, REPORT, row->body, row->len)) == NULL || stmt_step(q) != 1)
+	calls_act_as(db, c->net, &c->who);
+	if ((process = process_id(db, &c->process, c->who.uid)) == -1 ||
+	    run_of(db, c->id, process) != 0 || (q = of_body(db, REPORT, c->body, c->len)) == NULL ||
+	    stmt_step(q) != 1)
 		return -1;
 	snprintf(state, sizeof(state), "%s", stmt_get_text(q, 0));
 	report.user_ns = (uint64_t)stmt_get_int(q, 1);
@@ -228,8 +191,8 @@ told_run(struct store *db, struct commit_job *job)
 	outcome.exit_code = (int)stmt_get_int(q, 4);
 	stmt_done(q);
 	if (strcmp(state, "running") != 0)
-		return sandbox_run_end(db, row->id, strcmp(state, "ended") == 0 ? &outcome : NULL);
-	return notes_read(db, row, &report) == 0 ? sandbox_run_placed(db, row->id, &report) : -1;
+		return sandbox_run_end(db, c->id, strcmp(state, "ended") == 0 ? &outcome : NULL);
+	return notes_read(db, c, &report) == 0 ? sandbox_run_placed(db, c->id, &report) : -1;
 }
 
 /*
@@ -237,31 +200,13 @@ told_run(struct store *db, struct commit_job *job)
  */
 
 static void
-new_done(struct commit_job *job)
+new_answer(struct change *c)
 {
-	struct row *row = (struct row *)job;
 	struct stmt *q;
 
-	if (row->x != NULL && job->result != 0) {
-		net_refuse(row->net, row->x, &job->refusal, NULL);
-	} else if (row->x != NULL) {
-		if ((q = store_sql(row->net->env->db, BEGUN)) != NULL)
-			stmt_int(q, ":id", row->id);
-		net_answer(row->net, row->x, q);
-	}
-	free(row);
-}
-
-static void
-told_done(struct commit_job *job)
-{
-	struct row *row = (struct row *)job;
-
-	if (row->x != NULL && job->result != 0)
-		net_refuse(row->net, row->x, &job->refusal, NULL);
-	else if (row->x != NULL)
-		http_reply(row->x, 202, NULL, NULL, NULL, 0);
-	free(row);
+	if ((q = store_sql(c->net->env->db, BEGUN)) != NULL)
+		stmt_int(q, ":id", c->id);
+	net_answer(c->net, c->x, q);
 }
 
 /* Is ${body} of who has this daemon's state? */
@@ -297,7 +242,7 @@ runs_new(struct http_exchange *x, void *ctx)
 		http_reply(x, 421, NULL, NULL, NULL, 0);
 		return 0;
 	}
-	return row_submit(net, x, 0, body, len, new_run, new_done);
+	return run_submit(net, x, 0, body, len, new_run, new_answer);
 }
 
 int
@@ -312,10 +257,10 @@ runs_told(struct http_exchange *x, void *ctx)
 	errno = 0;
 	id = strtoll(http_param(x, "id"), &end, 10);
 	if (errno != 0 || *end != '\0' || id < 1)
-		return refuse(net, x, "run.over", "there is no such run of this process");
+		return change_refuse(net, x, "run.over", "there is no such run of this process");
 	body = body_of(net, x, TOLD_FORM, ":notes", SANDBOX_NOTES_MAX,
 	    "{\"state\":\"running\",\"user_ns\":n,\"pid_ns\":n,\"capped\":bool,\"notes\":[text…]}, "
 	    "{\"state\":\"ended\",\"exit\":n} or {\"state\":\"failed\"}",
 	    &len);
-	return body == NULL ? 0 : row_submit(net, x, id, body, len, told_run, told_done);
+	return body == NULL ? 0 : run_submit(net, x, id, body, len, told_run, NULL);
 }
