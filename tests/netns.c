@@ -168,11 +168,10 @@ netns_run(const char *const *words)
 	return run(words, theirs);
 }
 
-pid_t
-netns_fork(void)
+/* ${pid} was made by a fork: the child goes over there, and ends with us. */
+static pid_t
+over_there(pid_t pid)
 {
-	pid_t pid = fork();
-
 	if (pid != 0)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -182,17 +181,17 @@ netns_fork(void)
 }
 
 pid_t
+netns_fork(void)
+{
+	return over_there(fork());
+}
+
+pid_t
 netns_terminal(int *fd, unsigned short rows, unsigned short cols)
 {
 	struct winsize size = {.ws_row = rows, .ws_col = cols};
-	pid_t pid = forkpty(fd, NULL, NULL, &size);
 
-	if (pid != 0)
-		return pid;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (setns(theirs, CLONE_NEWNET) != 0)
-		_exit(1);
-	return 0;
+	return over_there(forkpty(fd, NULL, NULL, &size));
 }
 
 pid_t
