@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -214,6 +216,26 @@ home_ask(const struct home *home, char path[HOME_ASK_MAX + 1], struct refusal *r
 		    path, (unsigned)st.st_uid, (unsigned)geteuid());
 	close(fd);
 	return rc;
+}
+
+int
+home_dial(const struct home *home, const char *name)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	int fd, saved;
+
+	if ((size_t)snprintf(at.sun_path, sizeof(at.sun_path), "%s/%s", home->run, name) >=
+	    sizeof(at.sun_path)) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	if ((fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) == -1 ||
+	    connect(fd, (const struct sockaddr *)&at, sizeof(at)) == 0)
+		return fd;
+	saved = errno;
+	close(fd);
+	errno = saved;
+	return -1;
 }
 
 void

@@ -65,6 +65,14 @@ int home_ask(const struct home *home, char path[HOME_ASK_MAX + 1], struct refusa
 const char *home_networked(unsigned long type);
 
 /**
+ * home_dial(home, name):
+ * Connect to the stream socket ${name} in the directory for sockets, without waiting: who listens
+ * there takes it now, or has no room.  Return the descriptor, which does not block, or -1 with
+ * errno.
+ */
+int home_dial(const struct home *home, const char *name);
+
+/**
  * home_path(home, name, out):
  * Store the path of the file ${name} of the state directory in ${out}, PATH_MAX bytes.
  */

@@ -2,7 +2,6 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <errno.h>
@@ -966,26 +965,21 @@ profile_read(struct store *db, struct profile *p, const char *cwd, const char *j
 	return rc;
 }
 
-/* Names are the lane's to look up.  (A file that is a link leads nowhere inside, and then the
- * library asks 127.0.0.1.) */
+/* A network whose only way out is the lane. */
 static int
 profile_lane(struct pool *pool, struct profile *p)
 {
-	static const char *const names[] = {"/etc/hosts", "/etc/resolv.conf"};
 	struct refusal *r = store_refusal(pool->env->db);
-	char path[LENT_MAX + 16];
-	struct stat st;
-	size_t i;
+	struct lent_name names[LENT_NAMES];
+	size_t i, n;
 
 	if (lent_open(&pool->lent, r) != 0)
 		return -1;
-	session_lane_plan(&p->plan);
-	for (i = 0; i < 2; i++) {
-		snprintf(path, sizeof(path), "%s%s", pool->lent.path, names[i] + 4);
-		if (lstat(names[i], &st) == 0 && S_ISREG(st.st_mode) &&
-		    profile_show(p, path, names[i], r) != 0)
+	lane_plan(&p->plan);
+	n = lent_names(&pool->lent, names);
+	for (i = 0; i < n; i++)
+		if (profile_show(p, names[i].source, names[i].target, r) != 0)
 			return -1;
-	}
 	return 0;
 }
 
@@ -1017,8 +1011,7 @@ struct claim {
 	struct sandbox_ask ask;
 	char nonce[SANDBOX_NONCE_SIZE];
 	struct words words;
-	struct refusal
-	    unfit; /* what holds it cannot be made: it is said once there is a row to say it in */
+	struct refusal unfit; /* why what holds it cannot be made: said once a row can say it */
 };
 
 static struct claim *

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/actor/loop.h"
@@ -155,7 +154,8 @@ struct layout {
 	char *argv[WORDS_MAX + 3], *env[ENV_MAX + 1];
 	char command[4 * 4096]; /* 4095 characters */
 	char env_text[ENV_MAX][ENV_TEXT];
-	char lent[LENT_MAX], hosts[LENT_MAX + 16], resolv[LENT_MAX + 16];
+	char lent[LENT_MAX];
+	struct lent_name names[LENT_NAMES];
 	char state[PATH_MAX], run[PATH_MAX];
 	const char *forbidden[2];
 	int fds[2];
@@ -787,10 +787,6 @@ lend(struct program *g, struct layout *l, struct refusal *r)
 static int
 lay_reach(struct program *g, struct layout *l, struct refusal *r)
 {
-	static const struct sandbox_listener listeners[LANE_SOCKETS] = {
-	    [LANE_NAMES] = {.port = LANE_DNS, .datagram = true, .any = true},
-	    [LANE_CAUGHT] = {.port = LANE_PORT, .catch = true}};
-
 	if ((g->reaches || g->credential[0] != '\0') && lent_open(&g->of->lent, r) != 0)
 		return -1;
 	if (g->credential[0] != '\0' && lend(g, l, r) != 0)
@@ -798,9 +794,7 @@ lay_reach(struct program *g, struct layout *l, struct refusal *r)
 	l->plan.net = SANDBOX_NET_NONE;
 	if (!g->reaches)
 		return 0;
-	l->plan.net = SANDBOX_NET_CAUGHT;
-	l->plan.listeners = listeners;
-	l->plan.listener_count = LANE_SOCKETS;
+	lane_plan(&l->plan);
 	return (g->lane = lane_call(g->of->env->home, r)) != -1 ? 0 : -1;
 }
 
@@ -808,20 +802,13 @@ lay_reach(struct program *g, struct layout *l, struct refusal *r)
 static size_t
 lay_lent(struct program *g, struct layout *l, size_t n)
 {
-	static const char *const names[] = {"/etc/hosts", "/etc/resolv.conf"};
-	char *const files[] = {l->hosts, l->resolv};
-	struct stat st;
-	size_t i;
+	size_t i, shown = g->reaches ? lent_names(&g->of->lent, l->names) : 0;
 
 	if (g->credential[0] != '\0')
 		l->paths[n++] = (struct sandbox_path){SANDBOX_READ, l->lent, LENT_AT};
-	/* Names are the lane's to look up.  A file that is a link leads nowhere inside, and then
-	 * the library asks 127.0.0.1. */
-	for (i = 0; g->reaches && i < 2; i++) {
-		snprintf(files[i], LENT_MAX + 16, "%s%s", g->of->lent.path, names[i] + 4);
-		if (lstat(names[i], &st) == 0 && S_ISREG(st.st_mode))
-			l->paths[n++] = (struct sandbox_path){SANDBOX_READ, files[i], names[i]};
-	}
+	for (i = 0; i < shown; i++)
+		l->paths[n++] =
+		    (struct sandbox_path){SANDBOX_READ, l->names[i].source, l->names[i].target};
 	return n;
 }
 

@@ -1,9 +1,7 @@
 /* program_lane.c: both ends of handing a run's sockets over. */
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,20 +16,24 @@ struct word {
 	int64_t run;
 };
 
+void
+lane_plan(struct sandbox_plan *plan)
+{
+	static const struct sandbox_listener listeners[LANE_SOCKETS] = {
+	    [LANE_NAMES] = {.port = LANE_DNS, .datagram = true, .any = true},
+	    [LANE_CAUGHT] = {.port = LANE_PORT, .catch = true}};
+
+	plan->net = SANDBOX_NET_CAUGHT;
+	plan->listeners = listeners;
+	plan->listener_count = LANE_SOCKETS;
+}
+
 int
 lane_call(const struct home *home, struct refusal *r)
 {
-	struct sockaddr_un at = {.sun_family = AF_UNIX};
-	int fd;
+	int fd = home_dial(home, LANE_SOCKET);
 
-	snprintf(at.sun_path, sizeof(at.sun_path), "%.90s/%s", home->run, LANE_SOCKET);
-	if ((fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) == -1)
-		return refusal_errno(r, CODE, "the internet lane");
-	if (connect(fd, (const struct sockaddr *)&at, sizeof(at)) == 0)
-		return fd;
-	refusal_set(r, CODE, "the internet lane does not answer: %s", strerror(errno));
-	close(fd);
-	return -1;
+	return fd != -1 ? fd : refusal_errno(r, CODE, "the internet lane does not answer");
 }
 
 int

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "engine/store/home.h"
+#include "engine/worker/sandbox.h"
 
 #define LANE_SOCKET "runs.sock" /* in the directory for sockets: 0600 */
 #define LANE_PORT   1081        /* inside: where all that is caught comes */
@@ -16,6 +17,12 @@
  * and that for connections.  The lane has them as long as the connection that they came by is open.
  */
 enum lane_socket { LANE_NAMES, LANE_CAUGHT, LANE_SOCKETS };
+
+/**
+ * lane_plan(plan):
+ * Have the sandbox of ${plan} a network whose only way out are these two sockets.
+ */
+void lane_plan(struct sandbox_plan *plan);
 
 /**
  * lane_call(home, r):

@@ -93,14 +93,21 @@ put(int dir, const char *name, const char *text, size_t len, mode_t mode)
 	return rc;
 }
 
+/* How names are looked up where the lane does that. */
+static const struct {
+	const char *target, *name, *text;
+} lookups[LENT_NAMES] = {
+    {"/etc/hosts", "hosts", "127.0.0.1 localhost sandbox\n"},
+    {"/etc/resolv.conf", "resolv.conf", "nameserver 127.0.0.1\n"},
+};
+
 static int
 make(struct lent *p, int root)
 {
-	static const char hosts[] = "127.0.0.1 localhost sandbox\n";
-	static const char resolv[] = "nameserver 127.0.0.1\n";
 	struct identity self;
 	struct statfs fs;
 	uint64_t word;
+	size_t i;
 
 	random_fill(&word, sizeof(word));
 	if (fstatfs(root, &fs) == -1 || identity_of(getpid(), &self) != 0)
@@ -115,10 +122,27 @@ make(struct lent *p, int root)
 	    (p->fd = openat(root, p->path + sizeof(LENT_ROOT),
 		 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) == -1)
 		return -1;
-	return put(p->fd, "hosts", hosts, sizeof(hosts) - 1, 0444) == 0 &&
-		       put(p->fd, "resolv.conf", resolv, sizeof(resolv) - 1, 0444) == 0
-		   ? 0
-		   : -1;
+	for (i = 0; i < LENT_NAMES; i++)
+		if (put(p->fd, lookups[i].name, lookups[i].text, strlen(lookups[i].text), 0444) !=
+		    0)
+			return -1;
+	return 0;
+}
+
+size_t
+lent_names(const struct lent *p, struct lent_name names[LENT_NAMES])
+{
+	struct stat st;
+	size_t i, n = 0;
+
+	for (i = 0; i < LENT_NAMES; i++) {
+		if (lstat(lookups[i].target, &st) != 0 || !S_ISREG(st.st_mode))
+			continue;
+		snprintf(
+		    names[n].source, sizeof(names[n].source), "%s/%s", p->path, lookups[i].name);
+		names[n++].target = lookups[i].target;
+	}
+	return n;
 }
 
 int

@@ -10,11 +10,19 @@
 #define LENT_ROOT "/dev/shm"
 #define LENT_MAX  128 /* bytes of a path here, with its end */
 
+#define LENT_NAMES 2 /* files that say how names are looked up */
+
 /* A folder of this process alone, in memory; what a process left that is gone is removed by the
  * next. */
 struct lent {
 	int fd; /* -1: none was made yet */
 	char path[LENT_MAX];
+};
+
+/* A file of the folder, and where it is shown. */
+struct lent_name {
+	char source[LENT_MAX + 16];
+	const char *target; /* static */
 };
 
 /**
@@ -25,11 +33,19 @@ void lent_sweep(void);
 
 /**
  * lent_open(lent, r):
- * Make the folder, which nobody else enters (0700), unless ${lent} has one; with it the files
- * "hosts" and "resolv.conf" of a network where the lane looks names up.  Return 0, or -1 with ${r}
+ * Make the folder, which nobody else enters (0700), unless ${lent} has one; with it the files of
+ * lent_names.  Return 0, or -1 with ${r}
  * op.place: this machine has no file system in memory at LENT_ROOT.
  */
 int lent_open(struct lent *lent, struct refusal *r);
+
+/**
+ * lent_names(lent, names):
+ * Store in ${names} the files of a network where the lane looks names up, by which those of this
+ * machine are hidden: also names that this machine knows by a file are the lane's to look up.  (One
+ * that is a link leads nowhere inside, and then the library asks 127.0.0.1.)  Return how many.
+ */
+size_t lent_names(const struct lent *lent, struct lent_name names[LENT_NAMES]);
 
 /**
  * lent_put(lent, run, name, secret, len, path, r):

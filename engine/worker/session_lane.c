@@ -20,18 +20,6 @@ session_lane_none(struct session_lane *l)
 		l->sockets[i] = -1;
 }
 
-void
-session_lane_plan(struct sandbox_plan *plan)
-{
-	static const struct sandbox_listener listeners[LANE_SOCKETS] = {
-	    [LANE_NAMES] = {.port = LANE_DNS, .datagram = true, .any = true},
-	    [LANE_CAUGHT] = {.port = LANE_PORT, .catch = true}};
-
-	plan->net = SANDBOX_NET_CAUGHT;
-	plan->listeners = listeners;
-	plan->listener_count = LANE_SOCKETS;
-}
-
 static void
 on_again(void *ctx)
 {

@@ -4,7 +4,6 @@
 
 #include "engine/actor/loop.h"
 #include "engine/worker/program_lane.h"
-#include "engine/worker/sandbox.h"
 
 /* Zeros with fd -1 and sockets -1, or session_lane_none, begin one. */
 struct session_lane {
@@ -21,12 +20,6 @@ struct session_lane {
  * There is nothing in ${l}.
  */
 void session_lane_none(struct session_lane *l);
-
-/**
- * session_lane_plan(plan):
- * Have the sandbox of ${plan} a network whose only way out are two listeners.
- */
-void session_lane_plan(struct sandbox_plan *plan);
 
 /**
  * session_lane_begin(l, loop, home, run, listeners, r):

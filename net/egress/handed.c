@@ -2,14 +2,13 @@
 #include <sys/epoll.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
+#include "engine/worker/runner_wire.h"
 #include "net/egress/handed.h"
 #include "net/egress/who.h"
 #include "net/http/unixsock.h"
@@ -41,53 +40,25 @@ giver_free(struct giver *g)
 	free(g);
 }
 
-/* Return the one descriptor that came with ${message}, or -1 with all of them closed. */
-static int
-descriptor_of(struct msghdr *message)
-{
-	struct cmsghdr *c = CMSG_FIRSTHDR(message);
-	int fd = -1;
-
-	if (c == NULL || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
-	    c->cmsg_len != CMSG_LEN(sizeof(fd)))
-		return -1;
-	memcpy(&fd, CMSG_DATA(c), sizeof(fd));
-	return fd;
-}
-
 static void
 on_giver(void *ctx, uint32_t events)
 {
 	struct giver *g = ctx;
 	struct handed *handed = g->handed;
-	int64_t pairing = 0;
-	struct iovec what = {&pairing, sizeof(pairing)};
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control;
-	struct msghdr message = {.msg_iov = &what,
-	    .msg_iovlen = 1,
-	    .msg_control = control.bytes,
-	    .msg_controllen = sizeof(control.bytes)};
 	struct proxy_who who = {.host = true};
-	int told = g->fd, fd = -1;
-	ssize_t n;
+	int passed[WIRE_FDS_MAX], told = g->fd, rc;
+	size_t n;
 
 	(void)events;
-	/* (A message of two descriptors has no room: the kernel closes what does not fit.) */
-	n = recvmsg(told, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	rc = runner_wire_receive_all(told, &who.id, sizeof(who.id), passed, &n, MSG_DONTWAIT);
 	giver_free(g);
-	if (n > 0)
-		fd = descriptor_of(&message);
-	who.id = pairing;
-	if (fd != -1 && n == (ssize_t)sizeof(pairing) && pairing > 0 &&
-	    fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK) == 0) {
-		proxy_take_told(handed->proxy, fd, PROXY_BOTH, &who, told);
+	if (rc == 1 && n == 1 && who.id > 0 &&
+	    fcntl(passed[0], F_SETFL, O_RDWR | O_NONBLOCK) == 0) {
+		proxy_take_told(handed->proxy, passed[0], PROXY_BOTH, &who, told);
 		return;
 	}
-	if (fd != -1)
-		close(fd);
+	while (n > 0)
+		close(passed[--n]);
 	close(told);
 }
 
@@ -169,39 +140,12 @@ handed_free(struct handed *handed)
 	free(handed);
 }
 
-static int
-say(int to, int fd, int64_t pairing)
-{
-	struct iovec what = {&pairing, sizeof(pairing)};
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = {.bytes = {0}};
-	struct msghdr message = {.msg_iov = &what,
-	    .msg_iovlen = 1,
-	    .msg_control = control.bytes,
-	    .msg_controllen = sizeof(control.bytes)};
-	struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof(fd));
-	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
-	return sendmsg(to, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof(pairing) ? 0
-											      : -1;
-}
-
 int
 handed_give(const struct home *home, int fd, int64_t pairing, struct refusal *r)
 {
-	struct sockaddr_un at = {.sun_family = AF_UNIX};
-	int to = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	size_t len = strlen(home->run) + sizeof(HANDED_SOCKET) + 1;
+	int to = home_dial(home, HANDED_SOCKET);
 
-	if (len <= sizeof(at.sun_path))
-		snprintf(at.sun_path, sizeof(at.sun_path), "%s/%s", home->run, HANDED_SOCKET);
-	if (to != -1 && len <= sizeof(at.sun_path) &&
-	    connect(to, (const struct sockaddr *)&at, sizeof(at)) == 0 && say(to, fd, pairing) == 0)
+	if (to != -1 && runner_wire_send_all(to, &pairing, sizeof(pairing), &fd, 1) == 0)
 		return to;
 	refusal_errno(r, "parked.lane", "the internet lane of this machine does not answer");
 	if (to != -1)

@@ -9,6 +9,7 @@
 #include "engine/worker/program_lane.h"
 #include "net/egress/inside.h"
 #include "net/egress/lanes.h"
+#include "net/egress/who.h"
 #include "net/http/unixsock.h"
 
 #define BACKLOG 64
@@ -101,11 +102,9 @@ on_run(void *ctx, uint32_t events)
 static bool
 is_ours(int fd)
 {
-	struct ucred who;
-	socklen_t len = sizeof(who);
+	uid_t uid;
 
-	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 &&
-	       (who.uid == 0 || who.uid == geteuid());
+	return who_unix(fd, &uid) == 0 && (uid == 0 || uid == geteuid());
 }
 
 static void
