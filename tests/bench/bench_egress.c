@@ -11,7 +11,6 @@
 #include <sys/wait.h>
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -30,6 +29,7 @@
 #include <cmocka.h>
 
 #include "tests/netns.h"
+#include "tests/peers.h"
 #include "tests/program.h"
 #include "tests/scratch.h"
 
@@ -108,35 +108,6 @@ struct peer {
 	pid_t pid;
 };
 
-static void
-file_write(const char *path, const char *text)
-{
-	FILE *f = fopen(path, "we");
-
-	assert_non_null(f);
-	fputs(text, f);
-	fclose(f);
-}
-
-static pid_t
-start(const char *const *words)
-{
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		setpgid(0, 0);
-		dup2(null, 0);
-		dup2(null, 1);
-		dup2(null, 2);
-		execvp(words[0], (char *const *)(uintptr_t)words);
-		_exit(127);
-	}
-	return pid;
-}
-
 static int
 dial(int port)
 {
@@ -150,22 +121,6 @@ dial(int port)
 		return fd;
 	close(fd);
 	return -1;
-}
-
-static bool
-comes_up(int port)
-{
-	double until = now() + WAIT_MS / 1000.0;
-	int fd;
-
-	while (now() < until) {
-		if ((fd = dial(port)) != -1) {
-			close(fd);
-			return true;
-		}
-		usleep(20000);
-	}
-	return false;
 }
 
 /*
@@ -231,51 +186,6 @@ client_step(struct client *c, const struct peer *peer)
 	return memmem(in, (size_t)n, "ok", 2) != NULL ? 1 : 0;
 }
 
-/* A number of ${pid}'s, and of those who come from it. */
-static long
-sum_of(pid_t pid, int depth, long (*of)(const char *proc))
-{
-	char path[64], line[128];
-	struct dirent *d;
-	long all, value;
-	FILE *f;
-	DIR *proc;
-
-	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
-	all = of(path);
-	if (depth == 0 || (proc = opendir("/proc")) == NULL)
-		return all;
-	while ((d = readdir(proc)) != NULL) {
-		snprintf(path, sizeof(path), "/proc/%.16s/status", d->d_name);
-		if (atoi(d->d_name) <= 0 || (f = fopen(path, "re")) == NULL)
-			continue;
-		while (fgets(line, sizeof(line), f) != NULL)
-			if (sscanf(line, "PPid: %ld", &value) == 1 && value == pid)
-				all += sum_of(atoi(d->d_name), depth - 1, of);
-		fclose(f);
-	}
-	closedir(proc);
-	return all;
-}
-
-/* Resident memory, in kB. */
-static long
-memory(const char *proc)
-{
-	char path[96], line[128];
-	long kb = 0, value;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/status", proc);
-	if ((f = fopen(path, "re")) == NULL)
-		return 0;
-	while (fgets(line, sizeof(line), f) != NULL)
-		if (sscanf(line, "VmRSS: %ld", &value) == 1)
-			kb = value;
-	fclose(f);
-	return kb;
-}
-
 /* Processor time, in ticks, with that of children that ended. */
 static long
 ticks(const char *proc)
@@ -316,7 +226,7 @@ shakes(const struct peer *peer, struct result *r)
 	struct client clients[AT_ONCE];
 	struct epoll_event got[AT_ONCE];
 	int ep = epoll_create1(EPOLL_CLOEXEC), i, n, begun, over = 0, rc;
-	long before = sum_of(peer->pid, 2, ticks);
+	long before = peer_sum(peer->pid, 2, ticks);
 	double start_at = now();
 
 	for (begun = 0; begun < AT_ONCE; begun++)
@@ -336,7 +246,7 @@ shakes(const struct peer *peer, struct result *r)
 				r->failed++;
 		}
 	r->rate = over / (now() - start_at);
-	r->cpu = (double)(sum_of(peer->pid, 2, ticks) - before) * 1e6 /
+	r->cpu = (double)(peer_sum(peer->pid, 2, ticks) - before) * 1e6 /
 		 (double)sysconf(_SC_CLK_TCK) / over;
 	qsort(took, (size_t)over, sizeof(took[0]), by_time);
 	r->p99 = took[over * 99 / 100] * 1000;
@@ -385,12 +295,12 @@ static void
 idle(const struct peer *peer, struct result *r)
 {
 	static int fds[MANY];
-	long before = sum_of(peer->pid, 2, memory);
+	long before = peer_sum(peer->pid, 2, peer_memory);
 	int n;
 
 	for (n = 0; n < MANY && (fds[n] = tunnel(peer)) != -1; n++)
 		;
-	r->memory = n == 0 ? 0 : (double)(sum_of(peer->pid, 2, memory) - before) / n;
+	r->memory = n == 0 ? 0 : (double)(peer_sum(peer->pid, 2, peer_memory) - before) / n;
 	r->failed += n < MANY;
 	while (n-- > 0)
 		close(fds[n]);
@@ -477,12 +387,12 @@ main(void)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		serve(listener);
 	}
-	file_write(danted,
+	peer_file(danted,
 	    "logoutput: /dev/null\ninternal: 127.0.0.1 port = 12002\nexternal: bst0\n"
 	    "socksmethod: none\nclientmethod: none\nuser.privileged: root\nuser.unprivileged: nobody\n"
 	    "client pass { from: 0.0.0.0/0 to: 0.0.0.0/0 }\n"
 	    "socks pass { from: 0.0.0.0/0 to: 0.0.0.0/0 }\n");
-	file_write(tiny,
+	peer_file(tiny,
 	    "Port 12003\nListen 127.0.0.1\nTimeout 600\nMaxClients 1000\nLogLevel Critical\n");
 	scratch_make(&s, HOME_BOX);
 	scratch_sql(&s, "UPDATE setting SET value = 13128 WHERE name = 'egress.http_port';"
@@ -491,16 +401,16 @@ main(void)
 			" VALUES ('allow', '*', now_ms(), 0)");
 	setenv("BASTION_STATE", s.home.state, 1);
 	setenv("BASTION_RUN", s.home.run, 1);
-	serving = start(words);
+	serving = peer_start(words);
 	for (i = 0; i < 2; i++) {
 		ours[i].pid = serving;
-		assert_true(comes_up(ours[i].port));
+		assert_true(peer_comes_up(ours[i].port, WAIT_MS));
 		measure(&ours[i], &r);
 		take_best(&mine, &r);
 	}
 	for (i = 0; i < sizeof(peers) / sizeof(peers[0]); i++) {
-		peers[i].pid = start(peers[i].words);
-		if (!comes_up(peers[i].port)) {
+		peers[i].pid = peer_start(peers[i].words);
+		if (!peer_comes_up(peers[i].port, WAIT_MS)) {
 			fprintf(stderr, "%s does not come up\n", peers[i].name);
 			continue;
 		}

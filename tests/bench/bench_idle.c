@@ -14,7 +14,6 @@
 #include <sys/wait.h>
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <setjmp.h>
@@ -31,6 +30,7 @@
 #include <cmocka.h>
 
 #include "tests/netns.h"
+#include "tests/peers.h"
 #include "tests/program.h"
 #include "tests/scratch.h"
 
@@ -90,35 +90,6 @@ origin(int listener)
 		}
 }
 
-static void
-file_write(const char *path, const char *text)
-{
-	FILE *f = fopen(path, "we");
-
-	assert_non_null(f);
-	fputs(text, f);
-	fclose(f);
-}
-
-static pid_t
-start(const char *const *words)
-{
-	pid_t pid = fork();
-
-	if (pid == 0) {
-		int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		setpgid(0, 0);
-		dup2(null, 0);
-		dup2(null, 1);
-		dup2(null, 2);
-		execvp(words[0], (char *const *)(uintptr_t)words);
-		_exit(127);
-	}
-	return pid;
-}
-
 static int
 dial(int port)
 {
@@ -135,22 +106,6 @@ dial(int port)
 		return fd;
 	close(fd);
 	return -1;
-}
-
-static bool
-comes_up(int port)
-{
-	double until = now() + WAIT_MS / 1000.0;
-	int fd;
-
-	while (now() < until) {
-		if ((fd = dial(port)) != -1) {
-			close(fd);
-			return true;
-		}
-		usleep(20000);
-	}
-	return false;
 }
 
 /*
@@ -188,38 +143,6 @@ tunnels(const struct proxy_here *p, int *fds, int n)
 	return stand;
 }
 
-/* The resident memory of ${pid} and of who comes from it, in kB. */
-static long
-memory_of(pid_t pid, int depth)
-{
-	char path[64], line[128];
-	long kb = 0, value;
-	struct dirent *d;
-	FILE *f;
-	DIR *proc;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	if ((f = fopen(path, "re")) != NULL) {
-		while (fgets(line, sizeof(line), f) != NULL)
-			if (sscanf(line, "VmRSS: %ld", &value) == 1)
-				kb = value;
-		fclose(f);
-	}
-	if (depth == 0 || (proc = opendir("/proc")) == NULL)
-		return kb;
-	while ((d = readdir(proc)) != NULL) {
-		snprintf(path, sizeof(path), "/proc/%.16s/status", d->d_name);
-		if (atoi(d->d_name) <= 0 || (f = fopen(path, "re")) == NULL)
-			continue;
-		while (fgets(line, sizeof(line), f) != NULL)
-			if (sscanf(line, "PPid: %ld", &value) == 1 && value == pid)
-				kb += memory_of(atoi(d->d_name), depth - 1);
-		fclose(f);
-	}
-	closedir(proc);
-	return kb;
-}
-
 /* The slowest of some that come now and ask for an answer, in milliseconds; 0 where one had none
  * (squid keeps a hundred descriptors back and has no others left).
  */
@@ -249,17 +172,17 @@ static void
 measure(const struct proxy_here *p, int many, struct result *r)
 {
 	static int fds[MANY];
-	long before = memory_of(p->pid, 2);
+	long before = peer_sum(p->pid, 2, peer_memory);
 	double until = now() + OPEN_S;
 	int n = 0, more = 1, want;
 
 	while (n < many && more > 0 && now() < until &&
-	       (n % (AT_ONCE * 8) != 0 || memory_of(p->pid, 2) - before < MOST_KB)) {
+	       (n % (AT_ONCE * 8) != 0 || peer_sum(p->pid, 2, peer_memory) - before < MOST_KB)) {
 		want = many - n < AT_ONCE ? many - n : AT_ONCE;
 		n += more = tunnels(p, fds + n, want);
 	}
 	r->n = n;
-	r->kb = n == 0 ? 0 : (double)(memory_of(p->pid, 2) - before) / n;
+	r->kb = n == 0 ? 0 : (double)(peer_sum(p->pid, 2, peer_memory) - before) / n;
 	r->slowest_ms = slowest(p);
 	while (n-- > 0)
 		close(fds[n]);
@@ -315,14 +238,14 @@ main(void)
 		origin(listener);
 		_exit(0);
 	}
-	file_write(danted,
+	peer_file(danted,
 	    "logoutput: /dev/null\ninternal: 127.0.0.1 port = 12102\nexternal: bst0\n"
 	    "socksmethod: none\nclientmethod: none\nuser.privileged: root\nuser.unprivileged: nobody\n"
 	    "client pass { from: 0.0.0.0/0 to: 0.0.0.0/0 }\n"
 	    "socks pass { from: 0.0.0.0/0 to: 0.0.0.0/0 }\n");
-	file_write(squid, "http_port 127.0.0.1:12104\nhttp_access allow all\ncache deny all\n"
-			  "access_log none\ncache_log /dev/null\npid_filename none\n"
-			  "netdb_filename none\nshutdown_lifetime 1 seconds\ncoredump_dir /tmp\n");
+	peer_file(squid, "http_port 127.0.0.1:12104\nhttp_access allow all\ncache deny all\n"
+			 "access_log none\ncache_log /dev/null\npid_filename none\n"
+			 "netdb_filename none\nshutdown_lifetime 1 seconds\ncoredump_dir /tmp\n");
 	scratch_make(&s, HOME_BOX);
 	scratch_sql(&s,
 	    "UPDATE setting SET value = 11080 WHERE name = 'egress.socks_port';"
@@ -331,14 +254,14 @@ main(void)
 	    " VALUES ('allow', '*', now_ms(), 0)");
 	setenv("BASTION_STATE", s.home.state, 1);
 	setenv("BASTION_RUN", s.home.run, 1);
-	ours.pid = start(words);
-	assert_true(comes_up(ours.port));
+	ours.pid = peer_start(words);
+	assert_true(peer_comes_up(ours.port, WAIT_MS));
 	measure(&ours, many, &mine);
 	kill(ours.pid, SIGTERM);
 	waitpid(ours.pid, NULL, 0);
 	for (i = 0; i < sizeof(peers) / sizeof(peers[0]); i++) {
-		peers[i].pid = start(peers[i].words);
-		if (comes_up(peers[i].port)) {
+		peers[i].pid = peer_start(peers[i].words);
+		if (peer_comes_up(peers[i].port, WAIT_MS)) {
 			measure(&peers[i], many, &r);
 			kb = r.n > 0 && (kb == 0 || r.kb < kb) ? r.kb : kb;
 			ms = r.slowest_ms > 0 && (ms == 0 || r.slowest_ms < ms) ? r.slowest_ms : ms;
