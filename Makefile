@@ -11,6 +11,11 @@
 #   make bench      the speeds that we promise, as ratios to peers in the same run
 #   make install    DESTDIR, PREFIX
 
+# As many jobs as the machine has processors, unless it was asked for others.
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(shell nproc)
+endif
+
 BUILD   ?= build
 PREFIX  ?= /usr/local
 CC      ?= gcc
