@@ -135,6 +135,23 @@ typed(struct attach *a)
 	return rc;
 }
 
+/*
+ * Ctrl-Z, taken where no statement is open: whoever is stopped in the middle of a look keeps the
+ * database from taking back its log for as long as he is.  The system decides whether we stop: who
+ * has no shell to continue him does not.
+ */
+static void
+stop_here(void)
+{
+	sigset_t stop;
+
+	sigemptyset(&stop);
+	sigaddset(&stop, SIGTSTP);
+	raise(SIGTSTP);
+	sigprocmask(SIG_UNBLOCK, &stop, NULL);
+	sigprocmask(SIG_BLOCK, &stop, NULL);
+}
+
 static int
 signalled(struct attach *a, int fd)
 {
@@ -142,10 +159,16 @@ signalled(struct attach *a, int fd)
 
 	if (read(fd, &si, sizeof(si)) != (ssize_t)sizeof(si))
 		return 0;
-	if (si.ssi_signo == SIGWINCH)
+	switch (si.ssi_signo) {
+	case SIGWINCH:
 		return a->typing ? type_size(a) : 0;
-	a->left = true;
-	return 0;
+	case SIGTSTP:
+		stop_here();
+		return 0;
+	default:
+		a->left = true;
+		return 0;
+	}
 }
 
 /* Until something may have happened. */
@@ -239,6 +262,7 @@ attach_run(struct attach *a)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGTSTP);
 	sigaddset(&set, SIGWINCH);
 	sigprocmask(SIG_BLOCK, &set, &old);
 	if ((signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)) == -1)

@@ -437,24 +437,44 @@ full_disk_is_a_pause(void **state)
  * Watchers.
  */
 
+/* In a group of its own, as a shell starts it: only then a terminal's Ctrl-Z stops it. */
+static pid_t
+watcher(const char *name, int out)
+{
+	pid_t pid;
+
+	fflush(NULL);
+	if ((pid = fork()) == 0) {
+		setpgid(0, 0);
+		dup2(out, 1);
+		execl(program, "bastion", "session", "attach", name, (char *)NULL);
+		_exit(127);
+	}
+	assert_true(pid > 0);
+	close(out);
+	return pid;
+}
+
 /* One that nobody reads: its pipe is full. */
 static pid_t
 stalled_watcher(const char *name, int *end)
 {
 	int ends[2];
-	pid_t pid;
 
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-	fflush(NULL);
-	if ((pid = fork()) == 0) {
-		dup2(ends[1], 1);
-		execl(program, "bastion", "session", "attach", name, (char *)NULL);
-		_exit(127);
-	}
-	assert_true(pid > 0);
-	close(ends[1]);
 	*end = ends[0];
-	return pid;
+	return watcher(name, ends[1]);
+}
+
+static int
+opened(const char *name, int flags)
+{
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", d.dir, name);
+	assert_true((fd = open(path, flags | O_CLOEXEC, 0600)) != -1);
+	return fd;
 }
 
 static int64_t
@@ -474,11 +494,11 @@ watchers_cost_nothing(void **state)
 {
 	static const char *const words[] = {"session", "attach", "w", NULL};
 	static char buf[65536];
-	struct job stopped, gone;
+	pid_t stalled, stopped;
+	int end, out, status;
 	size_t total = 0;
-	pid_t stalled;
+	struct job gone;
 	ssize_t n;
-	int end;
 
 	(void)state;
 	driver_does(&said, NULL, "settings", "set", "session.history", "1073741824", NULL);
@@ -486,20 +506,25 @@ watchers_cost_nothing(void **state)
 	    "while [ ! -e go ]; do sleep 0.01; done; seq 1 20000;"
 	    " while [ ! -e on ]; do sleep 0.01; done; yes 0123456789abcdef | head -n 9000000");
 	stalled = stalled_watcher("w", &end);
-	driver_start(&stopped, NULL, words);
+	stopped = watcher("w", opened("stopped", O_WRONLY | O_CREAT));
+	out = opened("stopped", O_RDONLY);
 	driver_start(&gone, NULL, words);
 	shell("touch %s/go", d.dir);
-	while (lseek(stopped.out, 0, SEEK_END) < 108894) /* seq 1 20000 */
+	while (lseek(out, 0, SEEK_END) < 108894) /* seq 1 20000 */
 		driver_pause();
-	kill(stopped.pid, SIGSTOP);
+	close(out);
+	kill(stopped, SIGTSTP);
+	assert_int_equal(waitpid(stopped, &status, WUNTRACED), stopped);
+	assert_true(WIFSTOPPED(status));
 	kill(gone.pid, SIGKILL);
 	driver_finish(&gone, NULL);
 	shell("touch %s/on", d.dir);
 	is("w", "done");
 	assert_int_equal(waitpid(stalled, NULL, WNOHANG), 0); /* it stands there still */
 	assert_true(log_bytes() < LOG_MOST);
-	kill(stopped.pid, SIGCONT);
-	assert_int_equal(driver_finish(&stopped, &said), 0);
+	kill(stopped, SIGCONT);
+	assert_int_equal(waitpid(stopped, &status, 0), stopped);
+	assert_int_equal(status, 0);
 	while ((n = read(end, buf, sizeof(buf))) > 0)
 		total += (size_t)n;
 	close(end);
