@@ -1,10 +1,13 @@
 /* doctor_rows.c: what the database itself knows to be wrong, or worth saying. */
+#include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "shell/doctor_part.h"
+
+#define LOG_MOST 67108864 /* bytes: twice what the log grows to before it is folded */
 
 /* Check, level, what, advice. */
 static const char COMPLAINTS[] =
@@ -144,9 +147,25 @@ look_workers(struct doctor *d)
 			    "%s: there is no program %s", stmt_get_text(q, 0), stmt_get_text(q, 1));
 }
 
+/* Whoever reads for minutes, or was stopped while he read, keeps the log from being taken back. */
+static void
+look_log(struct doctor *d)
+{
+	char log[4352];
+	struct stat st;
+
+	snprintf(log, sizeof(log), "%s-wal", sqlite3_db_filename(store_handle(d->cli->db), "main"));
+	if (stat(log, &st) == 0 && st.st_size > LOG_MOST)
+		doctor_note(d, "log", DOCTOR_WARN,
+		    "see who reads since when: bastion sql .who; continue that process, or end it",
+		    "the log of the database has grown to %lld MiB: a reader keeps it",
+		    (long long)st.st_size / 1048576);
+}
+
 void
 doctor_rows(struct doctor *d)
 {
+	look_log(d);
 	look_complaints(d);
 	look_workers(d);
 }

@@ -57,6 +57,17 @@ says(int code, const char *line)
 	program_free(&p);
 }
 
+static void
+quiet_of(const char *word)
+{
+	const char *const words[] = {"doctor", NULL};
+	struct program p;
+
+	program_run(&p, &s, NULL, words);
+	assert_null(strstr(p.out, word));
+	program_free(&p);
+}
+
 /* A state without a daemon: that is bad, and what there is besides is looked at. */
 static void
 what_is_there_is_looked_at(void **state)
@@ -81,6 +92,23 @@ static void __attribute__((format(printf, 1, 2))) sql(const char *fmt, ...)
 	va_end(ap);
 	if (scratch_sql(&s, text) != 0)
 		fail_msg("%s: %s", text, s.error);
+}
+
+/* Whoever reads on and on keeps the log from being taken back: it grows, and that is told. */
+static void
+a_log_that_grows_is_told(void **state)
+{
+	char log[sizeof(s.home.state) + sizeof("/bastion.db-wal")];
+
+	(void)state;
+	snprintf(log, sizeof(log), "%s/bastion.db-wal", s.home.state);
+	sql("UPDATE setting SET value = 61 WHERE name = 'op.live'");
+	assert_int_equal(truncate(log, 67108864), 0); /* behind what was written stands nothing */
+	quiet_of("  log  ");
+	assert_int_equal(truncate(log, 67108864 + 1048576), 0);
+	says(1,
+	    "warn  log          the log of the database has grown to 65 MiB: a reader keeps it\n");
+	says(1, "bastion sql .who; continue that process, or end it\n");
 }
 
 /* A program that a worker names and nobody has; a schedule that is late, one that failed; a port at
@@ -356,6 +384,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(what_is_there_is_looked_at, make, drop),
+	    cmocka_unit_test_setup_teardown(a_log_that_grows_is_told, make, drop),
 	    cmocka_unit_test_setup_teardown(what_does_not_work_is_told, make, drop),
 	    cmocka_unit_test_setup_teardown(anothers_key_is_told, make, drop),
 	    cmocka_unit_test_setup_teardown(a_broken_database_is_told, make, drop),
