@@ -180,12 +180,26 @@ program_expect(struct program_talk *t, const char *text)
 int
 program_over(struct program_talk *t)
 {
-	char rest[4096];
+	ssize_t n;
 	int code;
 
-	while (read(t->fd, rest, sizeof(rest)) > 0)
-		;
+	do {
+		if (t->len + 1 == sizeof(t->seen))
+			t->len = 0; /* its last words are enough */
+		if ((n = read(t->fd, t->seen + t->len, sizeof(t->seen) - t->len - 1)) > 0)
+			t->len += (size_t)n;
+	} while (n > 0);
+	t->seen[t->len] = '\0';
 	code = exit_code(t->pid);
 	close(t->fd);
 	return code;
+}
+
+void
+program_ends(struct program_talk *t, int code)
+{
+	int ended = program_over(t);
+
+	if (ended != code)
+		fail_msg("it ended with %d, not %d, and said: %s", ended, code, t->seen);
 }

@@ -48,9 +48,11 @@ void program_type(struct program_talk *t, const char *text);
 void program_expect(struct program_talk *t, const char *text);
 
 /**
- * program_over(t):
- * Wait for the end of the program and return its exit code.
+ * program_over(t), program_ends(t, code):
+ * Wait for the end of the program and return its exit code; or fail the test, with what was said
+ * last, where that is not ${code}.
  */
 int program_over(struct program_talk *t);
+void program_ends(struct program_talk *t, int code);
 
 #endif

@@ -392,7 +392,7 @@ a_box_that_listens_has_hosts_of_both_kinds(void **state)
 	program_expect(&talk, "[y/N] ");
 	program_type(&talk, "yes\n");
 	program_expect(&talk, "The Host main.example.org may ask this machine now");
-	assert_int_equal(program_over(&talk), 0);
+	program_ends(&talk, 0);
 	until_connected(&b, &a, "main.example.org");
 	granted(&b, &a);
 }

@@ -407,7 +407,7 @@ typed_to_from_afar(void **state)
 	program_type(&one, "last\x1d");
 	program_expect(&one, "t goes on");
 	assert_true(is_cooked(one.fd));
-	assert_int_equal(program_over(&one), 0);
+	program_ends(&one, 0);
 	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM session_typist"), 0);
 	talk_there(&one, "exec $BASTION session attach t -n 1 --remote vm");
 	driver_until(&d, DRIVER_BOX, 1, "SELECT count(*) FROM session_typist WHERE n = 1");
@@ -417,7 +417,7 @@ typed_to_from_afar(void **state)
 	kill(one.pid, SIGTERM);
 	program_expect(&one, "t goes on");
 	assert_true(is_cooked(one.fd));
-	assert_int_equal(program_over(&one), 0);
+	program_ends(&one, 0);
 	kill(two.pid, SIGINT);
 	program_over(&two);
 	talk_there(&one, "exec $BASTION session attach t --remote vm");
@@ -425,7 +425,7 @@ typed_to_from_afar(void **state)
 	program_type(&one, "bye\r");
 	program_expect(&one, "t on vm is failed");
 	assert_true(is_cooked(one.fd));
-	assert_int_equal(program_over(&one), 5);
+	program_ends(&one, 5);
 	assert_int_equal(driver_value(&d, DRIVER_BOX,
 			     "SELECT count(*) FROM audit WHERE entity = 'session_typist'"),
 	    3);
@@ -467,7 +467,7 @@ typed_over_a_cut(void **state)
 	driver_until(&d, DRIVER_BOX, 1, "SELECT count(*) FROM session_typist WHERE n = 1");
 	program_type(&t, "anew\r");
 	program_expect(&t, "got:anew");
-	assert_int_equal(program_over(&t), 0);
+	program_ends(&t, 0);
 }
 
 /* A credential that may look may not type, and is told so; with its end what it shows ends. */
@@ -492,7 +492,7 @@ looks_and_may_not_type(void **state)
 	program_expect(&t, "got:hello;");
 	driver_does(&said, NULL, "remote", "revoke", "looker", NULL);
 	program_expect(&t, "[remote.token]");
-	assert_int_equal(program_over(&t), 126);
+	program_ends(&t, 126);
 	/* Who types is cut off as well, in the middle of it. */
 	driver_does(
 	    &said, NULL, "remote", "add", "typist", "--root", work, "--verbs", "attach,send", NULL);
@@ -508,7 +508,7 @@ looks_and_may_not_type(void **state)
 	program_type(&t, "no more\r");
 	program_expect(&t, "[remote.token]");
 	assert_true(is_cooked(t.fd));
-	assert_int_equal(program_over(&t), 126);
+	program_ends(&t, 126);
 	assert_int_equal(times_said("l", "no more"), 0);
 	driver_does(&said, NULL, "session", "cancel", "l", NULL);
 	assert_int_equal(over(there("rm client/remotes/look")), 0);

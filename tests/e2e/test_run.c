@@ -650,10 +650,10 @@ a_port_is_published(void **state)
 	snprintf(ports, sizeof(ports), "%d:3000", port);
 	assert_int_equal(published(port, ports, "--quiet", "", said), 0);
 	assert_string_equal(said, "from the site\n");
-	assert_int_equal(program_over(&t), 0);
+	program_ends(&t, 0);
 	assert_int_equal(published(port, ports, "--no-net", "", said), 0);
 	assert_string_equal(said, "from the site\n");
-	assert_int_equal(program_over(&t), 0);
+	program_ends(&t, 0);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM run_port WHERE inside = 3000"), 2);
 	assert_int_equal(
 	    scratch_value(&s, "SELECT count(*) FROM audit WHERE action = 'published'"), 2);
@@ -1078,7 +1078,7 @@ terminal_is_the_programs(void **state)
 	program_expect(&t, "raw");
 	program_type(&t, "\003\004");
 	program_expect(&t, "03 04");
-	assert_int_equal(program_over(&t), 5);
+	program_ends(&t, 5);
 }
 
 static void
@@ -1097,11 +1097,11 @@ jobs_and_signals(void **state)
 	    &t, "kill %1; while kill -0 %1 2>/dev/null; do sleep 0.1; done; echo gone $((40+3))\n");
 	program_expect(&t, "gone 43");
 	program_type(&t, "exit 4\n");
-	assert_int_equal(program_over(&t), 4);
+	program_ends(&t, 4);
 	talk("--quiet", "trap 'exit 9' TERM; echo ready; while :; do sleep 0.1; done");
 	program_expect(&t, "ready");
 	assert_int_equal(kill(t.pid, SIGTERM), 0);
-	assert_int_equal(program_over(&t), 9);
+	program_ends(&t, 9);
 }
 
 /*
@@ -1173,7 +1173,7 @@ the_daemon_writes_the_rows(void **state)
 	program_expect(&t, "up");
 	RUN(75, "sandbox.busy", "true");
 	program_type(&t, "\n");
-	assert_int_equal(program_over(&t), 5);
+	program_ends(&t, 5);
 	assert_int_equal(
 	    scratch_sql(&s, "UPDATE setting SET value = 256 WHERE name = 'sandbox.live'"), 0);
 }
@@ -1200,7 +1200,7 @@ a_run_outlives_the_daemon(void **state)
 	assert_int_equal(scratch_value(&s, LIVE), id);
 	daemon_does("stop");
 	program_type(&t, "\n");
-	assert_int_equal(program_over(&t), 9);
+	program_ends(&t, 9);
 	snprintf(command, sizeof(command),
 	    "SELECT exit_code FROM sandbox_run WHERE state = 'ended' AND id = %lld", (long long)id);
 	assert_int_equal(scratch_value(&s, command), 9);
@@ -1245,7 +1245,7 @@ asked_once(void **state)
 	program_expect(&t, "may it reach site.example.test:8080?");
 	program_type(&t, "y");
 	program_expect(&t, "26 arrived");
-	assert_int_equal(program_over(&t), 0);
+	program_ends(&t, 0);
 	assert_int_equal(
 	    scratch_value(&s, "SELECT count(*) FROM egress_rule WHERE suffix = 'site.example.test'"
 			      " AND run_id = (SELECT max(id) FROM sandbox_run)"),
@@ -1259,7 +1259,7 @@ asked_once(void **state)
 	program_type(&t, "a");
 	program_expect(&t, "from the site");
 	program_expect(&t, "over");
-	assert_int_equal(program_over(&t), 0);
+	program_ends(&t, 0);
 	/* Remembered: nobody is asked again. */
 	RUN(0, "from the site", "curl -sS http://site.example.test:8080/page");
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM egress_may"
@@ -1293,7 +1293,7 @@ asked_too_long(void **state)
 	program_expect(&t, "got-y");
 	program_expect(&t, "egress.denied");
 	program_expect(&t, "done");
-	assert_int_equal(program_over(&t), 0);
+	program_ends(&t, 0);
 	assert_int_equal(
 	    scratch_value(&s, "SELECT count(*) FROM egress_rule"
 			      " WHERE suffix = 'other.example.test' AND verdict = 'allow'"),

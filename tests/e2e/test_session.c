@@ -437,7 +437,7 @@ a_terminal_is_one(void **state)
 	program_expect(&t, "got words");
 	program_type(&t, "\035");
 	program_expect(&t, "t goes on: bastion session attach t");
-	assert_int_equal(program_over(&t), 0);
+	program_ends(&t, 0);
 	driver_does(&said, NULL, "session", "cancel", "t", NULL);
 	is("t", "cancelled cancelled");
 	driver_does(&said, NULL, "session", "export", "t", "--cast", NULL);

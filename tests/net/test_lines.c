@@ -457,7 +457,7 @@ pair_second(void)
 	program_expect(&talk, "[y/N] ");
 	program_type(&talk, "yes\n");
 	program_expect(&talk, "The Host second may ask this machine now");
-	assert_int_equal(program_over(&talk), 0);
+	program_ends(&talk, 0);
 	world(&d, &d);
 }
 

@@ -82,7 +82,7 @@ one_at_a_time(void **state)
 	program_free(&p);
 	does(0, other);
 	program_type(&t, "\n");
-	assert_int_equal(program_over(&t), 7); /* the program's own code */
+	program_ends(&t, 7); /* the program's own code */
 	does(0, now);
 }
 
@@ -196,7 +196,7 @@ a_lost_lock_ends_its_program(void **state)
 	    0);
 	kill(t.pid, SIGCONT);
 	program_expect(&t, "[lease.fence]");
-	assert_int_equal(program_over(&t), 126);
+	program_ends(&t, 126);
 }
 
 /* What cannot be started holds nothing; a name is a name. */

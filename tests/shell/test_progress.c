@@ -54,7 +54,7 @@ a_terminal_is_told(void **state)
 	program_expect(&t, "checking the audit");
 	program_expect(&t, "\r\033[K");
 	program_expect(&t, "checked; the audit in it goes to row 20001.");
-	assert_int_equal(program_over(&t), 0);
+	program_ends(&t, 0);
 }
 
 /* A file, a pipe and a program hear nothing of it. */
@@ -74,7 +74,7 @@ nobody_else_is(void **state)
 	program_talk(&t, &s, json);
 	program_expect(&t, "\"audit_seq\":");
 	assert_null(strstr(t.seen, "copying"));
-	assert_int_equal(program_over(&t), 0);
+	program_ends(&t, 0);
 }
 
 int

@@ -505,7 +505,7 @@ the_terminal_is_not_overrun(void **state)
 	program_expect(&t, "store.tick_ms");
 	for (line = t.seen; (end = strchr(line, '\n')) != NULL; line = end + 1)
 		assert_in_range(end - line, 0, 90);
-	assert_int_equal(program_over(&t), 0);
+	program_ends(&t, 0);
 }
 
 int

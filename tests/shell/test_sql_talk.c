@@ -53,7 +53,7 @@ transactions_hold_nobody_up(void **state)
 	program_expect(&t, "seen");
 	assert_int_equal(scratch_sql(s, "UPDATE setting SET value = 61 WHERE name = 'op.live'"), 0);
 	program_type(&t, ".quit\n");
-	assert_int_equal(program_over(&t), 0);
+	program_ends(&t, 0);
 }
 
 /* A conversation on a terminal: lines that continue, a refusal that ends nothing, modes, history.
@@ -88,7 +88,7 @@ conversation(void **state)
 	program_expect(&t, "[{\"name\":\"café\"}]");
 	program_expect(&t, "bastion> ");
 	program_type(&t, "\004");
-	assert_int_equal(program_over(&t), 0);
+	program_ends(&t, 0);
 	snprintf(path, sizeof(path), "%s/.bastion_sql_history", s->dir);
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
@@ -116,7 +116,7 @@ interruption(void **state)
 	program_type(&t, "SELECT 12 * 12 AS n;\n");
 	program_expect(&t, "144\r\n");
 	program_type(&t, ".quit\n");
-	assert_int_equal(program_over(&t), 0);
+	program_ends(&t, 0);
 }
 
 /* A function that never looks at the clock cannot hold a person who keeps on. */
@@ -142,7 +142,7 @@ a_third_interrupt_leaves(void **state)
 	}
 	t.seen[t.len] = '\0';
 	assert_non_null(strstr(t.seen, "Ctrl-C once more leaves"));
-	assert_int_equal(program_over(&t), 130);
+	program_ends(&t, 130);
 }
 
 static void
@@ -196,7 +196,7 @@ words_are_completed(void **state)
 	program_expect(&t, "text\033[0m\r\nSELE\r\n");
 	program_expect(&t, "bastion> "); /* before it the terminal would take the end for itself */
 	program_type(&t, "\004");
-	assert_int_equal(program_over(&t), 0);
+	program_ends(&t, 0);
 }
 
 /* What is longer than the terminal goes through $PAGER; leaving it ends the query, without a word.
@@ -221,7 +221,7 @@ long_results_are_paged(void **state)
 	program_expect(&t, "bastion> ");
 	assert_int_equal(access(path, F_OK), 0);
 	program_type(&t, "\004");
-	assert_int_equal(program_over(&t), 0);
+	program_ends(&t, 0);
 
 	setenv("PAGER", "head -n 3", 1);
 	program_talk(&t, s, (const char *const[]){"sql", NULL});
@@ -235,7 +235,7 @@ long_results_are_paged(void **state)
 	program_expect(&t, "bastion> ");
 	assert_int_equal(t.len, 0);
 	program_type(&t, "\004");
-	assert_int_equal(program_over(&t), 0);
+	program_ends(&t, 0);
 }
 
 /* Ctrl-C is for the pager: nobody leaves it alone on the terminal. */
@@ -254,7 +254,7 @@ an_interrupted_pager_stays(void **state)
 	program_expect(&t, "^C");
 	program_type(&t, "\n");
 	program_expect(&t, "bye");
-	assert_int_equal(program_over(&t), 0);
+	program_ends(&t, 0);
 }
 
 /* A commit rings, the query runs again, and what is new stands in reverse. */
@@ -287,7 +287,7 @@ watching_marks_changes(void **state)
 	program_type(&t, "\003");
 	program_expect(&t, "bastion> ");
 	program_type(&t, "exit\n");
-	assert_int_equal(program_over(&t), 0);
+	program_ends(&t, 0);
 }
 
 /* Whatever ends it, the terminal is given back. */
@@ -309,7 +309,7 @@ watching_gives_the_terminal_back(void **state)
 	assert_non_null(strstr(seen, "\033[?25h\033[?1049l"));
 	assert_int_equal(tcgetattr(t.fd, &after), 0);
 	assert_int_equal(after.c_lflag & (ECHO | ICANON), ECHO | ICANON);
-	assert_int_equal(program_over(&t), 128 + SIGTERM);
+	program_ends(&t, 128 + SIGTERM);
 }
 
 static void
@@ -377,7 +377,7 @@ files_of_a_person(void **state)
 	program_type(&t, ".once /nowhere/x\n");
 	program_expect(&t, "No such file");
 	program_type(&t, "\\q\n");
-	assert_int_equal(program_over(&t), 0);
+	program_ends(&t, 0);
 }
 
 /* What is said besides rows. */
@@ -409,7 +409,7 @@ the_shell_speaks(void **state)
 	program_type(&t, "AS one;\n");
 	program_expect(&t, "one\033[0m\r\n");
 	program_type(&t, "quit;\n");
-	assert_int_equal(program_over(&t), 0);
+	program_ends(&t, 0);
 }
 
 int

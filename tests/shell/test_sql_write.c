@@ -206,7 +206,7 @@ a_person_is_asked(void **state)
 	program_expect(&t, "Make this change? [y/N] ");
 	program_type(&t, "\n");
 	program_expect(&t, "the change was not made [amendment.declined]");
-	assert_int_equal(program_over(&t), 1);
+	program_ends(&t, 1);
 	assert_int_equal(live(d), 64);
 	assert_int_equal(
 	    scratch_value(&d->s, "SELECT count(*) FROM amendment WHERE state = 'dropped'"), 1);
@@ -217,7 +217,7 @@ a_person_is_asked(void **state)
 	program_expect(&t, "Code: ");
 	program_type(&t, code_line(d, line));
 	program_expect(&t, "Amendment 2 is made: 1 row changed.");
-	assert_int_equal(program_over(&t), 0);
+	program_ends(&t, 0);
 	assert_int_equal(live(d), 60);
 }
 
@@ -247,7 +247,7 @@ thinking_holds_nobody_up(void **state)
 	program_expect(&t, "Code: ");
 	program_type(&t, code_line(d, line));
 	program_expect(&t, "is made: 1 row changed.");
-	assert_int_equal(program_over(&t), 0);
+	program_ends(&t, 0);
 	assert_int_equal(live(d), 91);
 }
 

@@ -192,7 +192,7 @@ tour(void **state)
 	fclose(f);
 	assert_in_range(typed, 15, 100);
 	program_type(&t, ".quit\n");
-	assert_int_equal(program_over(&t), 0);
+	program_ends(&t, 0);
 }
 
 int

@@ -156,7 +156,7 @@ a_second_host_is_asked_about(void **state)
 		program_expect(&talk, "Let the Host \"second\" ask it as well? [y/N] ");
 		program_type(&talk, no[i]);
 		program_expect(&talk, "[pairing.second]");
-		assert_int_equal(program_over(&talk), 126);
+		program_ends(&talk, 126);
 	}
 	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM pairing"), 1);
 	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT max(seq) FROM audit"), before);
@@ -167,7 +167,7 @@ a_second_host_is_asked_about(void **state)
 	program_expect(&talk, "[y/N] ");
 	program_type(&talk, "yes\n");
 	program_expect(&talk, "The Host second may ask this machine now");
-	assert_int_equal(program_over(&talk), 0);
+	program_ends(&talk, 0);
 	assert_int_equal(
 	    driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM pairing WHERE state = 'active'"), 2);
 	/* PAIR-4: again is exit 3; CFG-4: nothing to replace is an error, and not that one. */
