@@ -64,17 +64,12 @@ static int
 list(struct cli *cli, bool all)
 {
 	struct stmt *q;
-	int rows;
 
 	if (cli_open(cli, ROLE_READER) != 0 ||
 	    (q = store_sql(cli->db, all ? ALL : WAITING)) == NULL)
 		return cli_refuse(cli);
 	stmt_int(q, ":short", cli->mode == CLI_TABLE);
-	if ((rows = cli_show(cli, q)) == -1)
-		return cli_refuse(cli);
-	if (rows == 0 && cli->mode == CLI_TABLE)
-		printf(all ? "Nothing was ever asked.\n" : "Nothing waits for a person.\n");
-	return 0;
+	return cli_list(cli, q, all ? "Nothing was ever asked." : "Nothing waits for a person.");
 }
 
 enum how { EXACTLY, READABLY, NOT_AT_ALL };

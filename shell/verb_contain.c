@@ -76,26 +76,19 @@ contain_option(void *ctx, int val, const char *arg)
 static int
 list(struct cli *cli, enum store_role role, const char *sql, const char *none)
 {
-	int rows;
-
-	if (cli_open(cli, role) != 0 || (rows = cli_show(cli, store_sql(cli->db, sql))) == -1)
-		return cli_refuse(cli);
-	if (rows == 0 && cli->mode == CLI_TABLE)
-		printf("%s\n", none);
-	return 0;
+	return cli_open(cli, role) != 0 ? cli_refuse(cli)
+					: cli_list(cli, store_sql(cli->db, sql), none);
 }
 
 /* A reader checks seals with the machine's public keys, which come with the key of a person. */
 static int
 list_spared(struct cli *cli, bool all)
 {
-	int rows;
+	int rc = list(cli, ROLE_PERSON, all ? ALL : SPARED,
+	    "No process is listed: an order spares what bastion started, and init.");
 
-	if (cli_open(cli, ROLE_PERSON) != 0 ||
-	    (rows = cli_show(cli, store_sql(cli->db, all ? ALL : SPARED))) == -1)
-		return cli_refuse(cli);
-	if (rows == 0 && cli->mode == CLI_TABLE)
-		printf("No process is listed: an order spares what bastion started, and init.\n");
+	if (rc != 0)
+		return rc;
 	if (stmt_value(store_sql(cli->db, EDITED), 0) == 1)
 		fprintf(stderr,
 		    "The list was changed by another tool: nothing is stopped until it is sealed"

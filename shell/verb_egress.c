@@ -105,17 +105,12 @@ static int
 show(struct cli *cli, const char *sql, int64_t n, const char *none)
 {
 	struct stmt *q;
-	int rows;
 
 	if (cli_open(cli, ROLE_READER) != 0 || (q = store_sql(cli->db, sql)) == NULL)
 		return cli_refuse(cli);
 	if (n > 0)
 		stmt_int(q, ":n", n);
-	if ((rows = cli_show(cli, q)) == -1)
-		return cli_refuse(cli);
-	if (rows == 0 && cli->mode == CLI_TABLE)
-		printf("%s\n", none);
-	return 0;
+	return cli_list(cli, q, none);
 }
 
 /*

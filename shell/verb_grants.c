@@ -63,17 +63,12 @@ static int
 list(struct cli *cli, const char *host, bool all)
 {
 	struct stmt *q;
-	int rows;
 
 	if (cli_open(cli, ROLE_READER) != 0 || (q = store_sql(cli->db, all ? ALL : LIVE)) == NULL)
 		return cli_refuse(cli);
 	stmt_text(q, ":host", host);
 	stmt_int(q, ":short", cli->mode == CLI_TABLE);
-	if ((rows = cli_show(cli, q)) == -1)
-		return cli_refuse(cli);
-	if (rows == 0 && cli->mode == CLI_TABLE)
-		printf(all ? "Nothing was ever granted.\n" : "No Host holds a grant.\n");
-	return 0;
+	return cli_list(cli, q, all ? "Nothing was ever granted." : "No Host holds a grant.");
 }
 
 /* Show the rows that ${sql} selects for the grant ${id}. */

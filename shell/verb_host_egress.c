@@ -79,7 +79,7 @@ verb_host_egress(struct cli *cli, int argc, char **argv)
 	static const struct option longopts[] = {{"port", required_argument, NULL, 'p'},
 	    {"off", no_argument, NULL, 'o'}, {NULL, 0, NULL, 0}};
 	struct wish wish = {.port = 0};
-	int first, rows;
+	int first;
 
 	if ((first = cli_options(cli, argc, argv, longopts, egress_option, &wish)) < 0)
 		return first == -2 ? 0 : 2;
@@ -88,11 +88,8 @@ verb_host_egress(struct cli *cli, int argc, char **argv)
 			return cli_usage(cli, "name one box, and give --port PORT or --off");
 		return change(cli, argv[first], &wish);
 	}
-	if (cli_open(cli, ROLE_READER) != 0 ||
-	    (rows = cli_show(cli, store_sql(cli->db, LIST))) == -1)
+	if (cli_open(cli, ROLE_READER) != 0)
 		return cli_refuse(cli);
-	if (rows == 0 && cli->mode == CLI_TABLE)
-		printf(
-		    "No box has a port here. Give it one: bastion host egress BOX --port 3128\n");
-	return 0;
+	return cli_list(cli, store_sql(cli->db, LIST),
+	    "No box has a port here. Give it one: bastion host egress BOX --port 3128");
 }

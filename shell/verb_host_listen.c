@@ -85,8 +85,8 @@ verb_host_listen(struct cli *cli, int argc, char **argv)
 	look = first == argc && wish.n == 0 && !wish.off;
 	if (!look && change(cli, first < argc ? argv[first] : NULL, &wish) != 0)
 		return cli_refuse(cli);
-	if ((look && cli_open(cli, ROLE_READER) != 0) ||
-	    cli_show(cli, store_sql(cli->db, SHOW)) == -1)
+	if (look && cli_open(cli, ROLE_READER) != 0)
 		return cli_refuse(cli);
-	return 0;
+	return cli_list(cli, store_sql(cli->db, SHOW),
+	    "It listens nowhere: bastion host listen IP:PORT --address HOST:PORT");
 }

@@ -44,7 +44,7 @@ verb_host_ops(struct cli *cli, int argc, char **argv)
 {
 	const char *box;
 	struct stmt *q;
-	int first;
+	int first, rc;
 
 	if ((first = cli_options(cli, argc, argv, NULL, NULL, NULL)) < 0)
 		return first == -2 ? 0 : 2;
@@ -58,8 +58,10 @@ verb_host_ops(struct cli *cli, int argc, char **argv)
 		    &cli->refusal, "box.gone", "no box of this name is paired with this Host");
 		return cli_refuse(cli);
 	}
-	if (cli_show(cli, of_box(cli, cli->mode == CLI_JSON ? RAW : OPS, box)) == -1)
-		return cli_refuse(cli);
+	rc = cli_list(cli, of_box(cli, cli->mode == CLI_JSON ? RAW : OPS, box),
+	    "No machine has said yet what it can be asked.");
+	if (rc != 0)
+		return rc;
 	if ((q = of_box(cli, LACKS, box)) == NULL)
 		return cli_refuse(cli);
 	while (stmt_step(q) == 1)

@@ -16,16 +16,11 @@ static int
 list(struct cli *cli, const char *box)
 {
 	struct stmt *q;
-	int rows;
 
 	if (cli_open(cli, ROLE_READER) != 0 || (q = store_sql(cli->db, ORDERS)) == NULL)
 		return cli_refuse(cli);
 	stmt_text(q, ":box", box);
-	if ((rows = cli_show(cli, q)) == -1)
-		return cli_refuse(cli);
-	if (rows == 0 && cli->mode == CLI_TABLE)
-		printf("Nothing was ordered: bastion host contain, bastion host rotate\n");
-	return 0;
+	return cli_list(cli, q, "Nothing was ordered: bastion host contain, bastion host rotate");
 }
 
 static int

@@ -162,7 +162,8 @@ verb_lock(struct cli *cli, int argc, char **argv)
 		return check(cli, argv[first + 1], argv[first + 2]);
 	if (strcmp(what, "ls") != 0 || words > 1)
 		return cli_usage(cli, "unexpected word: %s", what);
-	if (cli_open(cli, ROLE_READER) == -1 || cli_show(cli, store_sql(cli->db, LIST)) == -1)
+	if (cli_open(cli, ROLE_READER) == -1)
 		return cli_refuse(cli);
-	return 0;
+	return cli_list(cli, store_sql(cli->db, LIST),
+	    "Nobody ever held a lock: bastion lock run NAME -- COMMAND");
 }

@@ -21,8 +21,12 @@ static const char FLOWS[] =
 
 /* What can be looked at beside the ops themselves. */
 static const struct {
-	const char *word, *sql;
-} lists[] = {{"verbs", VERBS}, {"dials", DIALS}, {"flows", FLOWS}};
+	const char *word, *sql, *none;
+} lists[] = {
+    {"verbs", VERBS, "No op acts by a verb."},
+    {"dials", DIALS, "No op has reached out yet."},
+    {"flows", FLOWS, "No program of an op that was added here has reached out yet."},
+};
 
 /*
  * VERB: ops
@@ -41,7 +45,7 @@ static const struct {
 int
 verb_ops(struct cli *cli, int argc, char **argv)
 {
-	const char *sql = OPS;
+	const char *sql = OPS, *none = "There is no op.";
 	size_t i;
 	int first;
 
@@ -50,13 +54,14 @@ verb_ops(struct cli *cli, int argc, char **argv)
 	if ((first = cli_options(cli, argc, argv, NULL, NULL, NULL)) < 0)
 		return first == -2 ? 0 : 2;
 	for (i = 0; first < argc && i < sizeof(lists) / sizeof(lists[0]); i++)
-		if (strcmp(argv[first], lists[i].word) == 0)
+		if (strcmp(argv[first], lists[i].word) == 0) {
 			sql = lists[i].sql;
+			none = lists[i].none;
+		}
 	first += sql != OPS;
 	if (first < argc)
 		return cli_usage(cli, "unexpected word: %s", argv[first]);
-	if (cli_open(cli, ROLE_READER) != 0 || cli_show(cli, store_sql(cli->db, sql)) < 0)
+	if (cli_open(cli, ROLE_READER) != 0)
 		return cli_refuse(cli);
-	cli_close(cli);
-	return 0;
+	return cli_list(cli, store_sql(cli->db, sql), none);
 }

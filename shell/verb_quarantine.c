@@ -30,14 +30,10 @@ all_option(void *ctx, int val, const char *arg)
 static int
 list(struct cli *cli, bool all)
 {
-	int rows;
-
-	if (cli_open(cli, ROLE_READER) != 0 ||
-	    (rows = cli_show(cli, store_sql(cli->db, all ? ALL : HELD))) == -1)
+	if (cli_open(cli, ROLE_READER) != 0)
 		return cli_refuse(cli);
-	if (rows == 0 && cli->mode == CLI_TABLE)
-		printf(all ? "No Host was ever held.\n" : "No Host is held.\n");
-	return 0;
+	return cli_list(cli, store_sql(cli->db, all ? ALL : HELD),
+	    all ? "No Host was ever held." : "No Host is held.");
 }
 
 static int

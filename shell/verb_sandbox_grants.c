@@ -58,15 +58,10 @@ here(struct cli *cli, char out[PLACE_MAX])
 static int
 list(struct cli *cli)
 {
-	struct stmt *q;
-	int rows;
-
-	if (cli_open(cli, ROLE_READER) != 0 || (q = store_sql(cli->db, LIST)) == NULL ||
-	    (rows = cli_show(cli, q)) == -1)
+	if (cli_open(cli, ROLE_READER) != 0)
 		return cli_refuse(cli);
-	if (rows == 0 && cli->mode == CLI_TABLE)
-		printf("No tool is always allowed or always denied anything.\n");
-	return 0;
+	return cli_list(
+	    cli, store_sql(cli->db, LIST), "No tool is always allowed or always denied anything.");
 }
 
 static int

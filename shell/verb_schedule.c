@@ -253,7 +253,7 @@ look(struct cli *cli, const char *name)
 	    (q = store_sql(cli->db, LOG)) == NULL)
 		return cli_refuse(cli);
 	stmt_int(q, ":id", id);
-	return cli_list(cli, q, "none of its times has come");
+	return cli_list(cli, q, "None of its times has come.");
 }
 
 static int
@@ -328,5 +328,5 @@ verb_schedule(struct cli *cli, int argc, char **argv)
 	if (cli_open(cli, ROLE_READER) != 0)
 		return cli_refuse(cli);
 	return cli_list(cli, store_sql(cli->db, LIST),
-	    "nothing begins by itself: bastion schedule add NAME --daily 02:00 -- COMMAND");
+	    "Nothing begins by itself: bastion schedule add NAME --daily 02:00 -- COMMAND");
 }

@@ -545,7 +545,8 @@ verb_session(struct cli *cli, int argc, char **argv)
 	if (strcmp(what, "ls") != 0 || words > 1)
 		return cli_usage(cli,
 		    words < 2 ? "%s takes the name of a session" : "unexpected word: %s", what);
-	if (cli_open(cli, ROLE_READER) != 0 || cli_show(cli, store_sql(cli->db, LIST)) == -1)
+	if (cli_open(cli, ROLE_READER) != 0)
 		return cli_refuse(cli);
-	return 0;
+	return cli_list(cli, store_sql(cli->db, LIST),
+	    "No session was begun yet: bastion session run -- COMMAND");
 }

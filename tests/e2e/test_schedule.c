@@ -47,7 +47,7 @@ it_begins_by_itself(void **state)
 {
 	(void)state;
 	driver_does(&said, NULL, "schedule", NULL);
-	shows("nothing begins by itself");
+	shows("Nothing begins by itself");
 	driver_does(&said, NULL, "schedule", "add", "tick", "--every", "1s", "--runs", "3", "--cwd",
 	    d.dir, "--", "sh", "-c", "echo I am $BASTION_SESSION", NULL);
 	driver_until(&d, DRIVER_BOX, 1, "SELECT count(*) FROM schedule WHERE state = 'over'");

@@ -106,6 +106,33 @@ every_verb_is_listed_and_strict(void **state)
 	program_free(&help);
 }
 
+/* A list of nothing says so to a person, and is an empty array for programs. */
+static void
+no_list_is_silent(void **state)
+{
+	static const char *const lists[][2] = {{"approvals"}, {"contain"}, {"context"}, {"egress"},
+	    {"egress", "tail"}, {"factor"}, {"grants"}, {"lock"}, {"op"}, {"ops", "dials"},
+	    {"ops", "flows"}, {"pairings"}, {"quarantine"}, {"remote"}, {"sandbox", "grants"},
+	    {"schedule"}, {"session"}, {"session", "asks"}, {"token"}, {"worker"}};
+	struct scratch *s = *state;
+	struct program p;
+	size_t i;
+
+	for (i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+		const char *words[] = {lists[i][0], lists[i][1], NULL, NULL};
+
+		program_run(&p, s, NULL, words);
+		if (p.code != 0 || p.len < 10)
+			fail_msg("%s: %d: %s%s", words[0], p.code, p.out, p.err);
+		program_free(&p);
+		words[words[1] == NULL ? 1 : 2] = "--json";
+		program_run(&p, s, NULL, words);
+		if (p.code != 0 || strcmp(p.out, "[]\n") != 0)
+			fail_msg("%s --json: %d: %s%s", words[0], p.code, p.out, p.err);
+		program_free(&p);
+	}
+}
+
 /* AW-03: a state that cannot be made is said, by whatever would make one, and nothing is left. */
 static void
 a_state_that_cannot_be_made(void **state)
@@ -434,6 +461,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(every_verb_has_help),
 	    cmocka_unit_test_setup_teardown(every_verb_is_listed_and_strict, setup, teardown),
+	    cmocka_unit_test_setup_teardown(no_list_is_silent, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_state_that_cannot_be_made, setup, teardown),
 	    cmocka_unit_test(two_words_go_before_one),
 	    cmocka_unit_test_setup_teardown(help_is_no_error, setup, teardown),
