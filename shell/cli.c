@@ -44,6 +44,17 @@ cli_person(struct cli *cli, struct store_keys *keys, char acting[CLI_ACTING_MAX]
 	return 0;
 }
 
+/* A key is only missed where there is a database. */
+static int
+no_person(struct cli *cli)
+{
+	if (strcmp(cli->refusal.code, "key.missing") == 0 &&
+	    faccessat(cli->home.fd, "bastion.db", F_OK, 0) != 0)
+		refusal_set(
+		    &cli->refusal, "store.missing", "there is no database in %s", cli->home.state);
+	return -1;
+}
+
 int
 cli_open(struct cli *cli, enum store_role role)
 {
@@ -51,8 +62,9 @@ cli_open(struct cli *cli, enum store_role role)
 	bool person = role == ROLE_PERSON;
 	char acting[CLI_ACTING_MAX];
 
-	if (person ? cli_person(cli, &keys, acting) == -1
-		   : home_open(&cli->home, cli->role, false, &cli->refusal) == -1)
+	if (person && cli_person(cli, &keys, acting) == -1)
+		return no_person(cli);
+	if (!person && home_open(&cli->home, cli->role, false, &cli->refusal) == -1)
 		return -1;
 	cli->db = store_open(&cli->home, role, person ? &keys : NULL, &cli->refusal);
 	if (cli->db == NULL)

@@ -343,7 +343,8 @@ start(struct start *s, char *const *words)
 {
 	struct refusal *r = &s->cli->refusal;
 
-	if (home_open(&s->cli->home, s->cli->role, true, r) == -1)
+	if (home_open(&s->cli->home, s->cli->role, true, r) == -1 ||
+	    home_run(&s->cli->home, r) == -1)
 		return -1;
 	if (listen_ready(s) == -1 || fork_daemon(s, words) == -1)
 		refusal_errno(r, "instance.start", "the daemon");

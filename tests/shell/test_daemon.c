@@ -100,6 +100,29 @@ a_stop_is_over(void **state)
 	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT max(epoch) FROM instance"), 3);
 }
 
+/* The first start of a user makes every place that it needs.  Where a start was cut short before
+ * that, what is missed is a database, not the key of one. */
+static void
+a_first_start_makes_its_places(void **state)
+{
+	char path[128];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/none/state", d.dir);
+	setenv("BASTION_STATE", path, 1);
+	snprintf(path, sizeof(path), "%s/none/run/bastion", d.dir);
+	setenv("BASTION_RUN", path, 1);
+	driver_refused(&said, 3, "store.missing", NULL, "worker", "add", "w", "--", "true", NULL);
+	snprintf(path, sizeof(path), "%s/none", d.dir);
+	assert_int_equal(mkdir(path, 0700), 0);
+	snprintf(path, sizeof(path), "%s/none/state", d.dir);
+	assert_int_equal(mkdir(path, 0700), 0);
+	driver_refused(&said, 3, "store.missing", NULL, "worker", "add", "w", "--", "true", NULL);
+	driver_does(&said, NULL, "start", NULL);
+	driver_does(&said, NULL, "worker", "add", "w", "--", "true", NULL);
+	driver_does(&said, NULL, "stop", NULL);
+}
+
 /* DC-21: two that start at the same moment are one daemon, and neither is an error. */
 static void
 two_starts_are_one(void **state)
@@ -371,6 +394,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(a_stop_is_over, make, drop),
+	    cmocka_unit_test_setup_teardown(a_first_start_makes_its_places, make, drop),
 	    cmocka_unit_test_setup_teardown(two_starts_are_one, make, drop),
 	    cmocka_unit_test_setup_teardown(a_start_that_fails_leaves_nothing, make, drop),
 	    cmocka_unit_test_setup_teardown(the_lock_is_one_file, make, drop),
