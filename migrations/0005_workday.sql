@@ -2751,6 +2751,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
 
 UPDATE refusal SET advice = 'have the anchor approve this Host for egress, or ask for a grant: bastion on BOX egress:reach HOST PORT' WHERE code = 'egress.capability';
 UPDATE refusal SET advice = 'add it again: this was refused by an older bastion' WHERE code = 'manifest.later';
+UPDATE refusal SET advice = 'see bastion egress presets for their names' WHERE code = 'run.preset';
 INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('egress_parked', '', 'dialling'),
     ('egress_parked', 'dialling', 'dialling'),

@@ -342,7 +342,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('run.inspect', 2, 422, 'see the message; leave out --inspect, or --no-net'),
     ('run.over', 126, 409, 'start another run'),
     ('run.port', 2, 422, 'see the message; take another port'),
-    ('run.preset', 2, 404, 'see bastion sql ''SELECT DISTINCT name FROM egress_preset'''),
+    ('run.preset', 2, 404, 'see bastion egress presets for their names'),
     ('run.within', 2, 409, 'leave out what the message names, or start it outside'),
     ('sandbox.backend', 3, 503, 'install bubblewrap, or take the backend native'),
     ('sandbox.busy', 75, 503, 'wait for a run to end: bastion sql ''SELECT * FROM live_sandboxes'''),

@@ -39,6 +39,8 @@ static const char LIVE[] = "SELECT id, who, surface, what, state, up, down, took
 static const char PARKED[] =
     "SELECT host, slot, state, taken, refused, endpoint, changed_at, next_at, code"
     "  FROM egress_parks ORDER BY host, slot";
+static const char PRESETS[] =
+    "SELECT '@' || name AS preset, suffix || ':' || port AS what, doc FROM egress_preset ORDER BY 1, 2";
 static const char PREVIOUS[] = "SELECT coalesce(max(id), 0) FROM egress_flow";
 static const char SINCE[] =
     "SELECT strftime('%H:%M:%S', asked_at / 1000, 'unixepoch', 'localtime'), who, surface, what,"
@@ -117,6 +119,44 @@ show(struct cli *cli, const char *sql, int64_t n, const char *none)
  * Rules.
  */
 
+/* A rule for an address that no rule reaches is made, and explained. */
+static void
+explain_unreached(struct cli *cli, const struct address *literal)
+{
+	struct own own = {.known = false};
+	struct vet vet = {.own = &own};
+	struct refusal r;
+
+	if (own_read(&own, &r) == 0 && (vet.classes = class_load(cli->db, &r)) != NULL &&
+	    vet_addresses(&vet, literal, 1, &r) != 0)
+		printf("The lane goes there for no rule, though: %s [%s]\n", r.why, r.code);
+	class_free((struct classes *)(uintptr_t)vet.classes);
+	own_free(&own);
+}
+
+/* All that a preset names, at once. */
+static int
+preset(struct cli *cli, const char *verdict, const char *name, const struct options *o)
+{
+	struct egress_rule asked = {.deny = strcmp(verdict, "deny") == 0,
+	    .uid = o->uid,
+	    .host = o->host,
+	    .by_uid = getuid()};
+	int64_t count;
+
+	if (o->narrow)
+		return cli_usage(cli, "a preset is of places alone, not of requests");
+	if (cli_open(cli, ROLE_PERSON) != 0 ||
+	    egress_preset_make(cli->db, name, &asked, &count) != 0)
+		return cli_refuse(cli);
+	if (cli->mode == CLI_JSON)
+		printf("{\"made\":%" PRId64 ",\"verdict\":\"%s\"}\n", count, verdict);
+	else
+		printf("%s, in %" PRId64 " rule%s. To take them back: bastion egress forget @%s\n",
+		    asked.deny ? "Denied" : "Allowed", count, count == 1 ? "" : "s", name);
+	return 0;
+}
+
 static int
 rule(struct cli *cli, const char *verdict, const char *what, const struct options *o)
 {
@@ -140,6 +180,9 @@ rule(struct cli *cli, const char *verdict, const char *what, const struct option
 	else
 		printf("%s. To take it back: bastion egress forget %" PRId64 "\n",
 		    asked.deny ? "Denied" : "Allowed", id);
+	if (cli->mode != CLI_JSON && !asked.deny && a.host.kind != ENDPOINT_NAME &&
+	    strcmp(a.host.text, "*") != 0)
+		explain_unreached(cli, &a.host.address);
 	if (cli->mode != CLI_JSON && o->narrow && store_setting(cli->db, "egress.inspect") == 0)
 		printf("The lane looks into no tunnels yet: bastion egress inspect rules\n");
 	return 0;
@@ -153,12 +196,13 @@ forget(struct cli *cli, const char *what)
 
 	if (cli_open(cli, ROLE_PERSON) != 0)
 		return cli_refuse(cli);
-	if (input_number(what, &id) != 0) {
+	if (*what != '@' && input_number(what, &id) != 0) {
 		id = 0;
 		if (authority_pattern(what, &a, &cli->refusal) != 0)
 			return cli_refuse(cli);
 	}
-	if (egress_rule_forget(cli->db, id, a.host.text, &count) != 0)
+	if ((*what == '@' ? egress_preset_forget(cli->db, what + 1, &count)
+			  : egress_rule_forget(cli->db, id, a.host.text, &count)) != 0)
 		return cli_refuse(cli);
 	if (cli->mode == CLI_JSON)
 		printf("{\"dropped\":%" PRId64 "}\n", count);
@@ -442,7 +486,7 @@ check(struct cli *cli, const char *what, const struct options *o)
  *        bastion egress allow | deny WHAT[:PORT] [--user USER | --host HOST] [--json]
  *        bastion egress allow WHAT[:PORT] [--method METHOD] [--path PATH]
  *                             [--token NAME] [--websocket] …
- *        bastion egress within | requests [-n N] [--json]
+ *        bastion egress presets | within | requests [-n N] [--json]
  *        bastion egress inspect [off | rules | all | ca]
  *        bastion egress forget ID | WHAT [--json]
  *        bastion egress check HOST[:PORT] [--user USER] [--json]
@@ -451,10 +495,11 @@ check(struct cli *cli, const char *what, const struct options *o)
  *        bastion egress parked [--json]
  *
  * Who may reach what through the internet lane. WHAT is a name with all names below it, an address,
- * or * for everything public; a deny wins over every allow, and what no rule allows is refused. A
- * rule is for every user of this machine, or for the one of --user. What is this machine, its
- * networks and the metadata services of clouds is reached by no rule: check says for a destination
- * what each of its addresses is and what the lane would do.
+ * * for everything public, or a preset, which is what a common tool needs: @npm, say; presets lists
+ * them. A deny wins over every allow, and what no rule allows is refused. A rule is for every user
+ * of this machine, or for the one of --user. What is this machine, its networks and the metadata
+ * services of clouds is reached by no rule: check says for a destination what each of its addresses
+ * is and what the lane would do.
  *
  * A rule with --method, --path, --token or --websocket allows requests within TLS alone, and of
  * them those with that method and path (* stands for any characters); more of the same make more. A
@@ -489,6 +534,8 @@ verb_egress(struct cli *cli, int argc, char **argv)
 	what = words > 0 ? argv[first] : "ls";
 	if (words <= 1 && strcmp(what, "ls") == 0)
 		return show(cli, RULES, 0, "Nothing is allowed: bastion egress allow github.com");
+	if (words == 1 && strcmp(what, "presets") == 0)
+		return show(cli, PRESETS, 0, "There is no preset.");
 	if (words == 1 && strcmp(what, "within") == 0)
 		return show(cli, WITHIN, 0, "No rule says anything of requests.");
 	if (words == 1 && strcmp(what, "requests") == 0)
@@ -500,7 +547,8 @@ verb_egress(struct cli *cli, int argc, char **argv)
 	if (words == 1 && strcmp(what, "parked") == 0)
 		return show(cli, PARKED, 0, "No connection is parked with a Host.");
 	if (words == 2 && (strcmp(what, "allow") == 0 || strcmp(what, "deny") == 0))
-		return rule(cli, what, argv[first + 1], &o);
+		return argv[first + 1][0] == '@' ? preset(cli, what, argv[first + 1] + 1, &o)
+						 : rule(cli, what, argv[first + 1], &o);
 	if (words <= 2 && strcmp(what, "inspect") == 0)
 		return inspect(cli, words == 2 ? argv[first + 1] : NULL);
 	if (words == 2 && strcmp(what, "forget") == 0)

@@ -1,4 +1,5 @@
 /* egress.c: rules of the internet lane. */
+#include <sqlite3.h>
 #include <string.h>
 
 #include "engine/state/egress.h"
@@ -24,6 +25,22 @@ static const char COUNT[] =
     " id = :id)";
 static const char FORGET[] = "UPDATE egress_rule SET state = 'dropped', dropped_at = now_ms()"
 			     " WHERE state = 'active' AND iif(:id = 0, suffix = :suffix, id = :id)";
+#define OF_PRESET " (suffix, port) IN (SELECT suffix, port FROM egress_preset WHERE name = :preset)"
+static const char PRESET_OPPOSITE[] =
+    "UPDATE egress_rule SET state = 'dropped', dropped_at = now_ms()"
+    " WHERE state = 'active' AND verdict <> :verdict AND run_id IS NULL AND uid IS :uid"
+    "   AND pairing_id IS :pairing AND" OF_PRESET;
+static const char PRESET_MAKE[] =
+    "INSERT INTO egress_rule (verdict, uid, pairing_id, suffix, port, made_at, made_by_uid)"
+    " SELECT :verdict, :uid, :pairing, suffix, port, now_ms(), :by FROM egress_preset AS p"
+    "  WHERE name = :preset AND NOT EXISTS (SELECT 1 FROM egress_rule AS r"
+    "   WHERE r.state = 'active' AND r.suffix = p.suffix AND r.port = p.port"
+    "     AND r.verdict = :verdict AND r.run_id IS NULL AND r.uid IS :uid"
+    "     AND r.pairing_id IS :pairing)";
+static const char PRESET_KNOWN[] = "SELECT count(*) FROM egress_preset WHERE name = :preset";
+static const char PRESET_FORGET[] =
+    "UPDATE egress_rule SET state = 'dropped', dropped_at = now_ms()"
+    " WHERE state = 'active' AND run_id IS NULL AND" OF_PRESET;
 static const char TRY_ASK[] = "INSERT INTO egress_flow (uid, surface, host, port, asked_at)"
 			      " VALUES (:uid, 'connect', :host, :port, now_ms())";
 static const char TRY_OPEN[] =
@@ -31,17 +48,25 @@ static const char TRY_OPEN[] =
     " WHERE id = :id";
 
 static int
-rule_bind(struct stmt *q, const struct egress_rule *rule, int64_t pairing)
+rule_whose(struct stmt *q, const struct egress_rule *rule, int64_t pairing)
 {
 	if (q == NULL)
 		return -1;
 	stmt_text(q, ":verdict", rule->deny ? "deny" : "allow");
-	stmt_text(q, ":suffix", rule->suffix);
-	stmt_int(q, ":port", rule->port);
 	if (pairing != 0)
 		stmt_int(q, ":pairing", pairing);
 	else if (rule->uid != -1)
 		stmt_int(q, ":uid", rule->uid);
+	return 0;
+}
+
+static int
+rule_bind(struct stmt *q, const struct egress_rule *rule, int64_t pairing)
+{
+	if (rule_whose(q, rule, pairing) != 0)
+		return -1;
+	stmt_text(q, ":suffix", rule->suffix);
+	stmt_int(q, ":port", rule->port);
 	return 0;
 }
 
@@ -148,6 +173,70 @@ egress_rule_forget(struct store *db, int64_t id, const char *suffix, int64_t *co
 	if ((q = forget_bind(db, FORGET, id, suffix)) == NULL || stmt_run(q) != 0)
 		return store_rollback(db);
 	return store_commit(db);
+}
+
+/* How many rows a statement changes that takes the preset ${name} alone; -1 for a failure. */
+static int64_t
+preset_change(struct store *db, struct stmt *q, const char *name)
+{
+	if (q == NULL)
+		return -1;
+	stmt_text(q, ":preset", name);
+	return stmt_run(q) == 0 ? sqlite3_changes64(store_handle(db)) : -1;
+}
+
+/* Why nothing changed: there is no such preset, or ${code}. */
+static int
+preset_idle(struct store *db, const char *name, const char *code, const char *why)
+{
+	struct stmt *q = store_sql(db, PRESET_KNOWN);
+
+	if (q == NULL)
+		return -1;
+	stmt_text(q, ":preset", name);
+	if (stmt_value(q, 0) == 0)
+		return refusal_set(
+		    store_refusal(db), "run.preset", "there is no preset @%.32s", name);
+	return refusal_set(store_refusal(db), code, "%s", why);
+}
+
+static int
+preset_make(struct store *db, const char *preset, const struct egress_rule *rule, int64_t *count)
+{
+	struct stmt *q;
+	int64_t pairing;
+
+	if (pairing_find(db, rule->host, &pairing) != 0 ||
+	    rule_whose(q = store_sql(db, PRESET_OPPOSITE), rule, pairing) != 0 ||
+	    preset_change(db, q, preset) == -1 ||
+	    rule_whose(q = store_sql(db, PRESET_MAKE), rule, pairing) != 0)
+		return -1;
+	stmt_int(q, ":by", rule->by_uid);
+	if ((*count = preset_change(db, q, preset)) == 0)
+		return preset_idle(
+		    db, preset, "egress.exists", "there are all rules of this preset already");
+	return *count > 0 ? 0 : -1;
+}
+
+int
+egress_preset_make(
+    struct store *db, const char *preset, const struct egress_rule *rule, int64_t *count)
+{
+	if (store_begin(db) != 0)
+		return -1;
+	return preset_make(db, preset, rule, count) == 0 ? store_commit(db) : store_rollback(db);
+}
+
+int
+egress_preset_forget(struct store *db, const char *preset, int64_t *count)
+{
+	if (store_begin(db) != 0)
+		return -1;
+	if ((*count = preset_change(db, store_sql(db, PRESET_FORGET), preset)) > 0)
+		return store_commit(db);
+	if (*count == 0)
+		preset_idle(db, preset, "egress.unknown_rule", "there is no rule of this preset");
+	return store_rollback(db);
 }
 
 int

@@ -36,6 +36,23 @@ struct egress_rule {
 int egress_rule_make(struct store *db, const struct egress_rule *rule, int64_t *id);
 
 /**
+ * egress_preset_make(db, preset, rule, count):
+ * Make a rule, as egress_rule_make, of each place of the preset ${preset} ("npm") for which there
+ * is none yet; ${rule} says for whom, by whom and whether to deny.  Store in ${*count} how many
+ * were made.  One durable transaction.  Return 0, or -1 with the refusal of ${db}: run.preset,
+ * egress.exists where there are all, egress.many, pairing.unknown, pairing.inactive.
+ */
+int egress_preset_make(
+    struct store *db, const char *preset, const struct egress_rule *rule, int64_t *count);
+
+/**
+ * egress_preset_forget(db, preset, count):
+ * Drop the rules for the places of a preset, whoever made them and for whom; store in ${*count} how
+ * many there were.  Return 0, or -1 with the refusal of ${db}: run.preset, egress.unknown_rule.
+ */
+int egress_preset_forget(struct store *db, const char *preset, int64_t *count);
+
+/**
  * egress_rule_forget(db, id, suffix, count):
  * Drop the rule ${id}, or with ${id} 0 all rules for ${suffix}; store in ${*count} how many there
  * were.  Return 0, or -1 with the refusal of ${db}: egress.unknown_rule where there was none.

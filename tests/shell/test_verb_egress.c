@@ -80,6 +80,36 @@ rules_come_and_go(void **state)
 	    10);
 }
 
+/* What a common tool needs is allowed at once, and goes at once. */
+static void
+presets_come_and_go(void **state)
+{
+	(void)state;
+	egress(0, "@npm", "presets");
+	egress(0, "Allowed", "allow crates.io:443");
+	egress(0, "Allowed, in 1 rule. To take them back: bastion egress forget @crates",
+	    "allow @crates");
+	egress(126, "egress.exists", "allow @crates");
+	egress(0, "{\"made\":2,\"verdict\":\"deny\"}", "deny @crates --json");
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM egress_may"), 2);
+	egress(0, "Allowed, in 2 rules", "allow @crates --user 1000");
+	egress(0, "4 rules forgotten", "forget @crates");
+	egress(126, "egress.unknown_rule", "forget @crates");
+	egress(2, "run.preset", "allow @nope");
+	egress(2, "run.preset", "forget @nope");
+	egress(2, "of places alone", "allow @npm --path /a");
+}
+
+/* A rule for what the lane never reaches says so. */
+static void
+a_rule_for_nothing_is_told(void **state)
+{
+	(void)state;
+	egress(0, "The lane goes there for no rule, though: ", "allow 10.77.66.55:443");
+	egress(0, "[egress.this_machine]", "allow 127.0.0.1");
+	egress(0, "Denied. To take it back: bastion egress forget 3\n", "deny 10.77.66.55");
+}
+
 /* What is no name is no rule. */
 static void
 odd_rules_are_refused(void **state)
@@ -174,6 +204,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(rules_come_and_go, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(presets_come_and_go, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(a_rule_for_nothing_is_told, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(odd_rules_are_refused, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(check_says_what_would_be, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(tunnels_are_looked_into_on_request, set_up, tear_down),
