@@ -16,6 +16,8 @@ static const char LIVE[] =
     "    approver"
     "  FROM live_grants WHERE :host IS NULL OR host = :host ORDER BY id";
 
+static const char HOST[] = "SELECT count(*) FROM pairing WHERE host_name = :host";
+
 static const char WORDS[] = "SELECT bounds_words(bounds) FROM grant WHERE id = :id";
 
 static const char ALL[] =
@@ -60,11 +62,27 @@ grants_option(void *ctx, int val, const char *arg)
 }
 
 static int
+host_known(struct cli *cli, const char *host)
+{
+	struct stmt *q = store_sql(cli->db, HOST);
+
+	if (q == NULL)
+		return -1;
+	stmt_text(q, ":host", host);
+	if (stmt_value(q, 0) > 0)
+		return 0;
+	return refusal_set(&cli->refusal, "pairing.unknown",
+	    "no Host of this name was ever paired here (a grant is shown by its number:"
+	    " bastion grants show ID)");
+}
+
+static int
 list(struct cli *cli, const char *host, bool all)
 {
 	struct stmt *q;
 
-	if (cli_open(cli, ROLE_READER) != 0 || (q = store_sql(cli->db, all ? ALL : LIVE)) == NULL)
+	if (cli_open(cli, ROLE_READER) != 0 || (host != NULL && host_known(cli, host) != 0) ||
+	    (q = store_sql(cli->db, all ? ALL : LIVE)) == NULL)
 		return cli_refuse(cli);
 	stmt_text(q, ":host", host);
 	stmt_int(q, ":short", cli->mode == CLI_TABLE);

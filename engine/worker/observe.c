@@ -72,8 +72,8 @@ observe_check(const char *name, int nargs, const struct observe_word *args,
 	if (op == NULL)
 		return refusal_set(refusal, "op.unknown", "there is no op of this name");
 	if (nargs < op->args_min || nargs > op->args_max)
-		return refusal_set(
-		    refusal, "observe.args", "%s is asked with: %s", op->name, op->usage);
+		return refusal_set(refusal, "observe.args", "%s is asked with: %s", op->name,
+		    op->args_max == 0 ? "nothing else" : op->usage);
 	for (i = 0; i < nargs; i++) {
 		if (args[i].len == 0 || args[i].len >= OBSERVE_ARG_MAX)
 			return refusal_set(refusal, "observe.args",

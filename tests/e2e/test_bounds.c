@@ -60,6 +60,7 @@ a_grant_with_bounds_serves(void **state)
 	says("Only within:");
 	driver_does(&said, NULL, "grants", "--json", NULL);
 	says("\"next_at\"");
+	driver_refused(&said, 2, "pairing.unknown", NULL, "grants", "1", NULL);
 	driver_does(&said, NULL, "on", d.box, "grant:list", "--json", NULL);
 	says("\"uses_left\":8");
 	driver_does(&said, NULL, "on", d.box, "grant:drop", "1", "--json", NULL);

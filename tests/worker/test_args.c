@@ -60,6 +60,7 @@ folder_paths(void **state)
 	    {"observe:folders", {"/x\x7f"}, {NULL}, "observe.path"},
 	    {"observe:folders", {""}, {NULL}, "observe.args"},
 	    {"observe:folders", {NULL}, {NULL}, "observe.args"},
+	    {"observe:disks", {"/"}, {NULL}, "observe.args"},
 	    {"observe:folders", {"/", "2", "3"}, {NULL}, "observe.args"},
 	    {"observe:folders", {"/", "0"}, {NULL}, "observe.depth"},
 	    {"observe:folders", {"/", "4"}, {NULL}, "observe.depth"},
