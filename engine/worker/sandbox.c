@@ -47,7 +47,7 @@ static const char *const doing[] = {
     [STAGE_FORK] = "the program's process cannot be made",
     [STAGE_FDS] = "a descriptor cannot be handed over",
     [STAGE_TERMINAL] = "its terminal cannot be made",
-    [STAGE_EXEC] = "the program cannot be started inside",
+    [STAGE_EXEC] = "cannot be started inside",
 };
 
 void
@@ -132,7 +132,8 @@ refuse_status(const struct sandbox_status *st, struct refusal *refusal)
 		return -1;
 	}
 	if (st->stage == STAGE_EXEC)
-		return refusal_errno(refusal, "sandbox.program", doing[STAGE_EXEC]);
+		return refusal_set(refusal, "sandbox.program", "%.*s %s: %s", (int)sizeof(st->path),
+		    st->path, doing[STAGE_EXEC], strerror(st->error));
 	/* AppArmor lets the namespace be made and takes its rights away. */
 	if (denied && (st->stage == STAGE_MAP || st->stage == STAGE_ROOT) &&
 	    read_number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == 1)

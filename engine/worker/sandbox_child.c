@@ -57,6 +57,13 @@ struct child {
 	int terminal[2]; /* ours, and the program's */
 };
 
+static void
+name_it(struct child *c, const char *path, size_t len)
+{
+	memcpy(
+	    c->status.path, path, len < sizeof(c->status.path) ? len : sizeof(c->status.path) - 1);
+}
+
 /* Say how far it came, and end. */
 static void __attribute__((noreturn)) give_up(struct child *c, enum sandbox_stage stage)
 {
@@ -64,9 +71,10 @@ static void __attribute__((noreturn)) give_up(struct child *c, enum sandbox_stag
 
 	c->status.error = errno;
 	c->status.stage = stage;
-	if (c->job->step_count > 0)
-		memcpy(c->status.path, s->target,
-		    s->len < sizeof(c->status.path) ? s->len : sizeof(c->status.path) - 1);
+	if (stage == STAGE_EXEC)
+		name_it(c, c->job->plan->argv[0], strlen(c->job->plan->argv[0]));
+	else if (c->job->step_count > 0)
+		name_it(c, s->target, s->len);
 	send(c->job->status_fd, &c->status, sizeof(c->status), MSG_NOSIGNAL);
 	_exit(126);
 }

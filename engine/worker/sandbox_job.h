@@ -92,7 +92,7 @@ struct sandbox_status {
 	uint32_t listeners; /* one bit for each that follows, in their order */
 	uint32_t terminal;
 	uint64_t user_ns, pid_ns;
-	char path[128]; /* of the step that failed, cut */
+	char path[128]; /* of the step that failed, or the program, cut */
 	struct refusal refusal;
 };
 

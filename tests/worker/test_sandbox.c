@@ -566,6 +566,7 @@ exit_codes(void **state)
 	l.argv[0] = (char *)(uintptr_t) "no-such-program";
 	b = box_run(&world, BOX_USER, &l.plan);
 	assert_string_equal(b->refusal.code, "sandbox.program");
+	assert_non_null(strstr(b->refusal.why, "no-such-program cannot be started inside"));
 }
 
 static void
