@@ -22,6 +22,7 @@ SELECT seq, prev, hash,
        json_array(seq, at, stream, who, entity, entity_id, action, pairing, body) AS line
   FROM audit;
 
+-- Where a trigger tells the audit what happened; nothing else writes there.
 CREATE VIEW audit_entry AS
 SELECT stream, entity, entity_id, action, pairing, body FROM audit;
 
@@ -128,6 +129,7 @@ BEGIN
     UPDATE audit_sink SET kept = (SELECT coalesce(max(seq), 0) FROM audit) WHERE name = 'system-log';
 END;
 
+-- Inserting here says that rows from now on are not kept for the system log, up to the newest.
 CREATE VIEW audit_gap_open AS SELECT name FROM audit_sink;
 
 CREATE TRIGGER audit_gap_is_kept INSTEAD OF INSERT ON audit_gap_open

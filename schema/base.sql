@@ -44,7 +44,7 @@ CREATE TABLE refusal (
     advice      TEXT    NOT NULL                               -- what to do next
 ) STRICT, WITHOUT ROWID;
 
--- The moves that exist. from_state '' is birth; a state with no row leading out is final.
+-- Which moves between states there are. from_state '' is birth; a state with no row leading out is final.
 CREATE TABLE state_rule (
     entity     TEXT NOT NULL,
     from_state TEXT NOT NULL,

@@ -72,6 +72,7 @@ CREATE TABLE contain_account (
     sealed_at INTEGER NOT NULL
 ) STRICT;
 
+-- What the seal of the list of spared processes is over.
 CREATE VIEW contain_account_text AS
 SELECT json_array('contain-spared', json(coalesce((SELECT json_group_array(json_array(id, uid, exe,
                   lower(hex(argv_sha256)))) FROM (SELECT * FROM contain_spare WHERE state = 'active'
@@ -202,6 +203,7 @@ CREATE TABLE contain_process (
     PRIMARY KEY (directive_id, pid, start_ticks)
 ) STRICT, WITHOUT ROWID;
 
+-- Processes that were stopped by the order of a Host.
 CREATE VIEW contain_kills AS
 SELECT p.host_name AS host, c.directive_id, c.pid, c.program, c.uid, c.at
   FROM contain_process AS c JOIN directive AS d ON d.id = c.directive_id

@@ -1,5 +1,6 @@
 -- context.sql: a user of this machine asks to share a folder with a Host; a person answers.
 
+-- What a user wants to share with a Host, in exact terms, and what a person answered.
 CREATE TABLE context_ask (
     id             INTEGER PRIMARY KEY,
     nonce          TEXT    NOT NULL UNIQUE CHECK (length(nonce) = 32 AND nonce NOT GLOB '*[^0-9a-f]*'),

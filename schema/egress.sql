@@ -340,6 +340,7 @@ END;
 CREATE VIEW egress_flow_opened AS
 SELECT id, uid, pairing_id, run_id, surface, host, port, addresses FROM egress_flow WHERE state = 'open';
 
+-- Connections that no ruling is known for yet: the whole judgement is made here.
 CREATE VIEW egress_flow_unjudged AS
 SELECT id, uid, pairing_id, run_id, host, port, addresses FROM egress_flow_opened;
 

@@ -1,5 +1,6 @@
 -- host.sql: the Host role: invitations, the boxes that took one, and what was asked of them.
 
+-- A code that one machine may pair with, once, before it expires.
 CREATE TABLE invitation (
     id           INTEGER PRIMARY KEY,
     box_name     TEXT    NOT NULL CHECK (length(box_name) BETWEEN 1 AND 64
@@ -224,6 +225,7 @@ BEGIN
             json_object('exit', NEW.exit_code, 'code', NEW.code, 'frames', NEW.last_seq));
 END;
 
+-- What a box answered to an ask, frame by frame, in order.
 CREATE TABLE call_output (
     call_id INTEGER NOT NULL REFERENCES call (id),
     seq     INTEGER NOT NULL CHECK (seq >= 1),

@@ -1,8 +1,9 @@
 -- op_manifest.sql: ops that a person adds: what runs, on what, on whose word; each run of one; runs that are taken back.
 
--- A manifest is {"name": "run:NAME", "summary": text, "program": path, "interpreter": path or "none",
---   "params": [{"name", "type", "needed", "min", "max", "like", "in", "doc"}, …], "reads": [path, …], "writes": [path, …],
---   "destinations": ["HOST:PORT", …], "credential": name of a token, "builder": [path, word, …], "verbs": [[op, word, …], …], "time_ms": n}.
+-- An op that a person added, as it was signed. The manifest is {"name": "run:NAME", "summary": text,
+--   "program": path, "interpreter": path or "none", "params": [{"name", "type", "needed", "min", "max", "like", "in",
+--   "doc"}, …], "reads": [path, …], "writes": [path, …], "destinations": ["HOST:PORT", …], "credential": name of a
+--   token, "builder": [path, word, …], "verbs": [[op, word, …], …], "time_ms": n}.
 -- With interpreter none the op is its verbs, and has no program. What was signed is what runs: the digests are of the files'
 -- bytes, and the row is under the machine's seal.
 CREATE TABLE op_manifest (

@@ -94,6 +94,7 @@ SELECT p.call_id, p.seq, p.at, p.value ->> '$.name' AS name, coalesce(p.value ->
   FROM (SELECT l.call_id, l.seq, e.key AS at, CASE e.type WHEN 'object' THEN e.value END AS value
           FROM catalog_line AS l JOIN json_each(l.entry, '$.params') AS e) AS p;
 
+-- One op of the list that a box sent, as far as it can be believed.
 CREATE VIEW catalog_entry AS
 SELECT l.call_id, l.seq, l.entry ->> '$.op' AS op, l.entry ->> '$.summary' AS summary,
        (SELECT json_group_array(json_patch(json_object(

@@ -108,6 +108,7 @@ SELECT id, box_id, terms, signature
  WHERE place <= (SELECT value FROM setting WHERE name = 'order.batch')
    AND long <= (SELECT low / 4 FROM setting WHERE name = 'beat.bytes');
 
+-- What this Host ordered of its boxes, in words, and what became of it.
 CREATE VIEW orders AS
 SELECT o.id, b.name AS box, o.kind,
        CASE o.kind WHEN 'rotate' THEN o.terms -> '$.endpoints'
@@ -343,6 +344,7 @@ CREATE TABLE directive_untold (
 
 CREATE INDEX directive_untold_by_pairing ON directive_untold (pairing_id, directive_id);
 
+-- Orders that are done here and whose Host does not know it yet.
 CREATE VIEW untold_result AS
 SELECT d.id, u.pairing_id, d.nonce, d.kind, d.state, d.result
   FROM directive_untold AS u JOIN directive AS d ON d.id = u.directive_id;

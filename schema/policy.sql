@@ -11,7 +11,7 @@ CREATE TABLE policy_field (
     doc      TEXT    NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- What somebody said. The text may be anything: policy_now says what it comes to.
+-- What somebody set in the policy of tools. The text may be anything: policy_now says what it comes to.
 CREATE TABLE policy_value (
     name  TEXT    NOT NULL REFERENCES policy_field (name),
     layer TEXT    NOT NULL CHECK (layer IN ('config', 'person')),
@@ -19,6 +19,7 @@ CREATE TABLE policy_value (
     PRIMARY KEY (name, layer)
 ) STRICT, WITHOUT ROWID;
 
+-- Names that a tool of an agent may or may not reach, with all below them, where the network is scoped.
 CREATE TABLE policy_domain (
     kind   TEXT NOT NULL CHECK (kind IN ('allow', 'deny')),
     domain TEXT NOT NULL CHECK (length(domain) BETWEEN 1 AND 253 AND domain = lower(trim(domain))
@@ -213,6 +214,7 @@ BEGIN
      WHERE state = 'active' AND decision = 'allow';
 END;
 
+-- What tools may always do, or never, until it is taken back.
 CREATE VIEW live_tool_grants AS
 SELECT id, tool, scope_kind, scope, decision, max_autonomy, approved_at, reason
   FROM tool_grant WHERE state = 'active';
@@ -311,6 +313,7 @@ SELECT d.id AS decision_id, g.id AS grant_id, g.decision, g.scope_kind, g.scope,
                  AND seal_ok('tool_grant', g.seal_text, g.seal) IS 1
        ELSE 0 END;
 
+-- What an ask of a tool met: the network, the autonomy, and the grant that speaks of it.
 CREATE VIEW decision_finds AS
 SELECT d.id AS decision_id, n.value AS network,
        coalesce((SELECT rank FROM autonomy_rank WHERE name = lower(trim(d.autonomy))), 3)

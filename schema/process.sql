@@ -203,6 +203,7 @@ BEGIN
     SELECT RAISE(ABORT, 'lease.kept|a lease is freed, not deleted: its fence must live on');
 END;
 
+-- The daemon that runs over this database now.
 CREATE VIEW live_instance AS
 SELECT i.id, i.epoch, i.role, i.state, p.pid, i.version, i.run_dir, i.started_at, i.ready_at
   FROM instance AS i JOIN process AS p ON p.id = i.process_id

@@ -7,7 +7,7 @@ CREATE TABLE strike (
     code TEXT PRIMARY KEY REFERENCES refusal (code) CHECK (code NOT GLOB 'lane.*')
 ) STRICT, WITHOUT ROWID;
 
--- One hold of one Host. 'lapsed': it was sat out, and the next one is twice as long; 'lifted': a person
+-- A time for which one Host is held. 'lapsed': it was sat out, and the next one is twice as long; 'lifted': a person
 -- forgave it.
 CREATE TABLE quarantine (
     id         INTEGER PRIMARY KEY,
@@ -67,7 +67,7 @@ BEGIN
             (SELECT host_name FROM pairing WHERE id = NEW.pairing_id), json_object('by', NEW.by_uid));
 END;
 
--- Who is held now.
+-- Which Hosts are held now, and until when.
 CREATE VIEW held_pairings AS
 SELECT q.id, q.pairing_id, p.host_name AS host, q.strikes, q.from_at, q.until_at
   FROM quarantine AS q JOIN pairing AS p ON p.id = q.pairing_id
@@ -128,6 +128,7 @@ CREATE TABLE refused_stretch (
     PRIMARY KEY (pairing_id, kind)
 ) STRICT, WITHOUT ROWID;
 
+-- Hosts of whose refusals some were counted only, since there were too many.
 CREATE VIEW refused_dropped AS
 SELECT coalesce(p.host_name, '') AS host, r.kind, r.since, r.kept, r.dropped
   FROM refused_stretch AS r LEFT JOIN pairing AS p ON p.id = r.pairing_id WHERE r.dropped > 0;
@@ -141,6 +142,7 @@ BEGIN
             json_object('kind', NEW.kind, 'kept', NEW.kept, 'since', NEW.since));
 END;
 
+-- What a refusal counts as, by its code, against a Host that asks for too much.
 CREATE VIEW refusal_kind AS
 SELECT code, CASE WHEN code GLOB 'lane.*' THEN 'unproven'
                   WHEN code IN (SELECT code FROM strike) THEN 'strike' ELSE 'refused' END AS kind

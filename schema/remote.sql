@@ -39,8 +39,8 @@ BEGIN
             json_object('address', OLD.address, 'port', OLD.port));
 END;
 
--- Who may come. The secret was shown once; its digest is keyed by this machine, so neither a copy of the
--- database nor another machine can tell what it was. What it allows never changes: rotated or made anew.
+-- Which other machines may come, and for what. The secret was shown once; its digest is keyed by this machine, so
+-- neither a copy of the database nor another machine can tell what it was. What it allows never changes: rotated or made anew.
 CREATE TABLE remote_credential (
     id         INTEGER PRIMARY KEY,
     name       TEXT    NOT NULL CHECK (length(name) BETWEEN 1 AND 64 AND name GLOB '[A-Za-z0-9]*'

@@ -24,7 +24,7 @@ SELECT substr(name, 11) AS entity, now_ms() - value * 86400000 AS before, value 
  WHERE name IN ('retention.directive', 'retention.host_order', 'retention.host_terms', 'retention.quarantine')
    AND value > 0;
 
--- Rows that may go. Not: the newest, whose number would be given again; an order that its Host has not heard the end of;
+-- Rows that retention may take away. Not: the newest, whose number would be given again; an order that its Host has not heard the end of;
 -- one that has not run out; what a box took of this Host while they are paired; the newest look at it; a Host's newest hold,
 -- from which its strikes are counted and its next hold is measured.
 CREATE VIEW over_row (entity, id) AS

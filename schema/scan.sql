@@ -158,6 +158,7 @@ SELECT b.name AS box, a.value ->> '$.agent' AS agent, a.value ->> '$.user' AS us
   FROM host_beat AS h JOIN host_box AS b ON b.id = h.box_id, json_each(h.beat, '$.agents') AS a
  WHERE a.type = 'object';
 
+-- The tool servers that are declared at the boxes of this Host, as their last beat told.
 CREATE VIEW box_tool_servers AS
 SELECT b.name AS box, t.value ->> '$.user' AS user, t.value ->> '$.client' AS client, t.value ->> '$.name' AS name,
        t.value ->> '$.what' AS what, t.value ->> '$.state' AS state, t.value ->> '$.pid' AS pid,

@@ -136,7 +136,7 @@ BEGIN
     VALUES ('management', 'schedule', OLD.id, 'removed', '', json_object('name', OLD.name));
 END;
 
--- One time that came. Its session, its row and the next time of its schedule are one transaction, so
+-- One time of a schedule that came. Its session, its row and the next time of its schedule are one transaction, so
 -- each time has exactly one row, whoever dies when, and a time that was left out says why.
 CREATE TABLE firing (
     id          INTEGER PRIMARY KEY,

@@ -227,7 +227,7 @@ BEGIN
                         'reason', NEW.end_reason, 'lines', NEW.lines));
 END;
 
--- One try. The row authorises the process: it is there, durably, before anything starts.
+-- One try of a session. The row authorises the process: it is there, durably, before anything starts.
 CREATE TABLE attempt (
     id          INTEGER PRIMARY KEY,
     session_id  INTEGER NOT NULL REFERENCES session (id),
@@ -419,7 +419,7 @@ BEGIN
     SELECT RAISE(ABORT, 'session.young|output is kept up to the setting session.history');
 END;
 
--- What is sent to it. A row is handed on once and is gone then: a password may be in it.
+-- What is sent to a session as its input. A row is handed on once and is gone then: a password may be in it.
 CREATE TABLE session_input (
     session_id INTEGER NOT NULL REFERENCES session (id),
     seq        INTEGER NOT NULL CHECK (seq >= 1),
@@ -463,7 +463,7 @@ BEGIN
     DELETE FROM session_input WHERE session_id = NEW.id;
 END;
 
--- Whose turn is it?
+-- Which session begins next?
 CREATE VIEW next_session AS
 SELECT id, name FROM session
  WHERE state = 'queued' AND not_before <= now_ms() ORDER BY queued_at, id LIMIT 1;

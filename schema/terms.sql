@@ -1,5 +1,6 @@
 -- terms.sql: what a Host has carried to a box as its anchor: terms that it signed, and looks at who is paired there.
 
+-- Terms that this Host signed as the anchor of a box, or a look at who is paired there, and what became of it.
 CREATE TABLE host_terms (
     id          INTEGER PRIMARY KEY,
     box_id      INTEGER NOT NULL REFERENCES host_box (id),

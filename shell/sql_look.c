@@ -53,20 +53,19 @@ static const char LIFE[] =
     " WHEN ms < 7200000 THEN ms / 60000 || ' min' WHEN ms < 172800000 THEN ms / 3600000 || ' h'"
     " ELSE ms / 86400000 || ' d' END AS after, who, action, body FROM l ORDER BY seq";
 
-/* Whether "CREATE [UNIQUE] TABLE name" and the like begins at ${line}. */
+/* Whether a table or view of this name is made on this line.  (A trigger may have its name.) */
 static bool
 creates(const char *line, const char *name)
 {
-	size_t n = strlen(name), words;
-	const char *p = line;
+	static const char *const ways[] = {
+	    "CREATE TABLE ", "CREATE VIEW ", "CREATE VIRTUAL TABLE "};
+	size_t n = strlen(name), i, way;
 
-	if (strncmp(p, "CREATE ", 7) != 0)
-		return false;
-	for (words = 0; words < 4 && *p != '\0' && *p != '\n'; words++) {
-		if (words >= 2 && strncmp(p, name, n) == 0 && strchr(" (\n", p[n]) != NULL)
+	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		way = strlen(ways[i]);
+		if (strncmp(line, ways[i], way) == 0 && strncmp(line + way, name, n) == 0 &&
+		    strchr(" (\n", line[way + n]) != NULL)
 			return true;
-		p += strcspn(p, " \n");
-		p += strspn(p, " ");
 	}
 	return false;
 }
@@ -128,12 +127,14 @@ write_about(FILE *out, const char *name)
 	}
 }
 
-/* Its length, without the full stop. */
+/* Its length, without the full stop, or the colon before what is set apart. */
 static int
 first_sentence(const char *text, size_t len)
 {
-	const char *stop = strstr(text, ". ");
+	const char *stop = strstr(text, ". "), *colon = strstr(text, ":  ");
 
+	if (colon != NULL && (stop == NULL || colon < stop))
+		stop = colon;
 	if (stop != NULL)
 		return (int)(stop - text);
 	return (int)(len > 0 && text[len - 1] == '.' ? len - 1 : len);

@@ -71,6 +71,27 @@ the_schema_is_shown(void **state)
 	program_free(&p);
 }
 
+/* A newcomer reads .tables first: each table and view says in a sentence what it is. */
+static void
+every_table_says_what_it_is(void **state)
+{
+	static const char dumb[] =
+	    "SELECT value ->> 'name', value ->> 'about' FROM json_each(?1)"
+	    " WHERE coalesce(length(value ->> 'about'), 0) NOT BETWEEN 8 AND 200";
+	struct scratch *s = *state;
+	struct program p;
+	sqlite3_stmt *q;
+
+	RUN(&p, s, ".tables", "--json");
+	assert_int_equal(p.code, 0);
+	assert_int_equal(sqlite3_prepare_v2(store_handle(s->db), dumb, -1, &q, NULL), SQLITE_OK);
+	sqlite3_bind_text(q, 1, p.out, -1, SQLITE_STATIC);
+	if (sqlite3_step(q) == SQLITE_ROW)
+		fail_msg("%s: \"%s\"", sqlite3_column_text(q, 0), sqlite3_column_text(q, 1));
+	sqlite3_finalize(q);
+	program_free(&p);
+}
+
 static void
 plans_are_shown(void **state)
 {
@@ -225,6 +246,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(the_schema_is_shown, setup, teardown),
+	    cmocka_unit_test_setup_teardown(every_table_says_what_it_is, setup, teardown),
 	    cmocka_unit_test_setup_teardown(plans_are_shown, setup, teardown),
 	    cmocka_unit_test_setup_teardown(help_fits, setup, teardown),
 	    cmocka_unit_test_setup_teardown(commands_that_are_not_there, setup, teardown),
