@@ -197,6 +197,8 @@ show_rows(struct sql *s, sqlite3_stmt *stmt)
 		if (rc != SQLITE_ROW || ferror(s->out))
 			break;
 	}
+	if (rc == SQLITE_ROW && s->interrupted)
+		rc = SQLITE_INTERRUPT;
 	if (rc != SQLITE_DONE && rc != SQLITE_ROW) {
 		table_drop(t);
 		return rc;

@@ -1,6 +1,7 @@
 /* sql_clock.c: the time of a query, and its end: by the clock, by Ctrl-C, and by force. */
 #include <signal.h>
 #include <sqlite3.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/time.h>
 #include <time.h>
@@ -107,6 +108,9 @@ void
 sql_release(const struct sigaction *before)
 {
 	sigaction(SIGINT, before, NULL);
+	/* What the terminal did not take as Ctrl-C came was not wanted: no output is lost. */
+	if (running->interrupted)
+		clearerr(stdout);
 }
 
 void

@@ -28,7 +28,7 @@ int sql_step(struct sql *s, struct sqlite3_stmt *stmt);
 /**
  * sql_catch(s, before), sql_release(before):
  * Between the two, SIGINT ends the query that runs, and not the program; a third one, while a query
- * that does not listen goes on, does.
+ * that does not listen goes on, does.  Output that it cut off is no failure of the program.
  */
 void sql_catch(struct sql *s, struct sigaction *before);
 void sql_release(const struct sigaction *before);

@@ -257,6 +257,38 @@ an_interrupted_pager_stays(void **state)
 	program_ends(&t, 0);
 }
 
+/* Ctrl-C while the terminal takes no more: what is cut off then was not wanted, and is no failure
+ * of the shell when it ends.  How long the lines are says where in a line the terminal is full. */
+static void
+cut_off_output_is_not_lost_output(void **state)
+{
+	struct scratch *s = *state;
+	struct program_talk t;
+	char query[160];
+	int length;
+
+	for (length = 2; length < 8; length++) {
+		setenv("PAGER", "", 1);
+		program_talk(&t, s, (const char *const[]){"sql", NULL});
+		unsetenv("PAGER");
+		program_expect(&t, "bastion> ");
+		program_type(&t, ".mode list\n");
+		program_expect(&t, "bastion> ");
+		snprintf(query, sizeof(query),
+		    "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+		    " SELECT substr('xxxxxxxx', 1, %d) FROM n;\n",
+		    length);
+		program_type(&t, query);
+		program_expect(&t, "\nxx");
+		usleep(50000); /* until it is full */
+		program_type(&t, "\003");
+		program_expect(&t, "[sql.interrupted]");
+		program_expect(&t, "bastion> ");
+		program_type(&t, "exit\n");
+		program_ends(&t, 0);
+	}
+}
+
 /* A commit rings, the query runs again, and what is new stands in reverse. */
 static void
 watching_marks_changes(void **state)
@@ -423,6 +455,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(words_are_completed, setup, teardown),
 	    cmocka_unit_test_setup_teardown(long_results_are_paged, setup, teardown),
 	    cmocka_unit_test_setup_teardown(an_interrupted_pager_stays, setup, teardown),
+	    cmocka_unit_test_setup_teardown(cut_off_output_is_not_lost_output, setup, teardown),
 	    cmocka_unit_test_setup_teardown(watching_marks_changes, setup, teardown),
 	    cmocka_unit_test_setup_teardown(watching_gives_the_terminal_back, setup, teardown),
 	    cmocka_unit_test_setup_teardown(files_of_a_person, setup, teardown),
