@@ -2719,6 +2719,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('retention.host_order', 365, 'days', 0, 36500, 'how long orders of this Host are kept once they are over; 0: for ever'),
     ('retention.host_terms', 365, 'days', 0, 36500, 'how long terms that no box took, or that a box took that is gone, are kept; 0: for ever'),
     ('retention.quarantine', 365, 'days', 0, 36500, 'how long holds of Hosts are kept once they are over; the newest of each stays; 0: for ever'),
+    ('session.ask_ms', 0, 'ms', 0, 600000, 'how long what a session wants of the internet, and no rule speaks of, waits for bastion session allow; 0: it is refused at once'),
     ('session.typist_ms', 15000, 'ms', 1000, 600000, 'how long who types from elsewhere keeps the keyboard without a word');
 
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES

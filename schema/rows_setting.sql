@@ -154,6 +154,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('schedule.kept', 100, 'rows', 1, 100000, 'times of one schedule that are kept once they are over'),
     ('schedule.late_ms', 60000, 'ms', 1000, 86400000, 'how late a time of a schedule may come before it counts as missed'),
     ('schedule.max', 1000, 'rows', 1, 100000, 'schedules there may be'),
+    ('session.ask_ms', 0, 'ms', 0, 600000, 'how long what a session wants of the internet, and no rule speaks of, waits for bastion session allow; 0: it is refused at once'),
     ('session.attempts', 5, 'rows', 1, 100, 'how often a worker is tried, the first time included'),
     ('session.backoff_cap_ms', 300000, 'ms', 1, 86400000, 'longest wait before a crashed session is tried again'),
     ('session.backoff_ms', 1000, 'ms', 1, 3600000, 'half of the first wait before a crashed session is tried again; doubles'),
