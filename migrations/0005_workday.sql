@@ -2706,6 +2706,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('catalog.every_ms', 5000, 'ms', 0, 86400000, 'how often a box is asked for the ops that were added there, over time; ten asks may come together'),
     ('catalog.ops', 256, 'rows', 0, 10000, 'ops that were added at a box and that a Host takes'),
     ('catalog.retry_ms', 60000, 'ms', 0, 86400000, 'how long a box whose list was not taken is not asked for it again'),
+    ('lock.shared', 16, 'rows', 1, 1000, 'how many may share a lock at once'),
     ('manifest.built', 33554432, 'bytes', 4096, 268435456, 'longest program that the builder of an added op makes: it is kept in the database'),
     ('parked.dial_ms', 25000, 'ms', 100, 600000, 'how long one endpoint of a Host may take to be reached, to park a connection there'),
     ('parked.handshake_ms', 20000, 'ms', 100, 600000, 'how long a Host may then take for TLS, and as long again to let it park'),

@@ -74,6 +74,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('lane.waits', 64, 'rows', 0, 10000, 'asks that may wait on the box for a person at once'),
     ('journal.lines', 5000, 'lines', 1, 100000, 'most lines of a journal answer'),
     ('journal.bytes', 200000, 'bytes', 1000, 16000000, 'longest journal answer'),
+    ('lock.shared', 16, 'rows', 1, 1000, 'how many may share a lock at once'),
     ('lock.ttl_ms', 30000, 'ms', 1000, 86400000, 'how long bastion lock run may be stopped before it loses its lock'),
     ('lock.wait_ms', 3600000, 'ms', 0, 604800000, 'how long bastion lock run waits for a lock'),
     ('logins.lines', 50000, 'lines', 1, 1000000, 'journal lines read for logins'),
