@@ -1,12 +1,7 @@
 /* attach_first.c: the beginning of a session, from the daemon, whose database is open. */
-#include <sys/stat.h>
-
-#include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "net/host/sessions.h"
 #include "net/http/unixclient.h"
 #include "shell/attach.h"
 #include "shell/session_frame.h"
@@ -30,18 +25,17 @@ show(struct unixclient *c, struct session_frames *frames, struct session_view *v
 	return 0;
 }
 
-/* Another daemon may listen there than that of our database: the answer says whose it is. */
+/* Another daemon may listen there than that of our state: it refuses. */
 static int
 target_of(const struct home *home, const char *name, char *target, size_t size)
 {
-	struct stat st;
+	char state[HOME_TOKEN_SIZE];
 	int n;
 
 	if (strlen(name) > NAME_BYTES || name[strspn(name, LETTERS)] != '\0' ||
-	    fstatat(home->fd, "bastion.db", &st, AT_SYMLINK_NOFOLLOW) != 0)
+	    home_token(home, state) != 0)
 		return -1;
-	n = snprintf(target, size, "/v1/sessions/%s/output?most=%d&file=" SESSION_FILE, name, ROWS,
-	    (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
+	n = snprintf(target, size, "/v1/sessions/%s/output?most=%d&state=%s", name, ROWS, state);
 	return n > 0 && (size_t)n < size ? 0 : -1;
 }
 

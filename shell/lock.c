@@ -39,7 +39,8 @@ become(const struct lock *lock, char *const *argv, pid_t parent, const sigset_t 
 	/* Who holds the lease is its process: without it nothing is protected any more. */
 	snprintf(fence, sizeof(fence), "%" PRId64, lock->fence);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent &&
-	    setenv("BASTION_LOCK", lock->name, 1) == 0 && setenv("BASTION_FENCE", fence, 1) == 0 &&
+	    setenv("BASTION_LOCK", lock->name, 1) == 0 &&
+	    (lock->shared ? unsetenv("BASTION_FENCE") : setenv("BASTION_FENCE", fence, 1)) == 0 &&
 	    sigprocmask(SIG_SETMASK, mask, NULL) == 0) {
 		signal(SIGPIPE, SIG_DFL);
 		execvp(argv[0], argv);

@@ -2,6 +2,7 @@
 #ifndef SHELL_LOCK_H
 #define SHELL_LOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "engine/store/store.h"
@@ -11,13 +12,14 @@ struct lock {
 	struct store *db;
 	const char *lease; /* its name in the database */
 	const char *name;  /* as the person says it: BASTION_LOCK of the program */
-	int64_t fence;     /* BASTION_FENCE */
-	int64_t ttl_ms;    /* each renewal holds it that long */
+	int64_t fence; /* BASTION_FENCE, but where it is shared: those do not come in an order */
+	bool shared;
+	int64_t ttl_ms; /* each renewal holds it that long */
 };
 
 /**
  * lock_run(lock, argv, status):
- * Run the program ${argv} with the fencing token of ${lock} in its environment, and renew the lease
+ * Run the program ${argv} with what is said above in its environment, and renew the lease
  * until it ends: three times in each ttl_ms.  Signals that we are sent go on to the program; it is
  * killed where we are, and ended (SIGTERM, after five seconds SIGKILL) where the lease was lost all
  * the same, since another may hold it then.  Store its wait status in ${*status}.  Return 0, or -1

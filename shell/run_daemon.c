@@ -1,6 +1,4 @@
 /* run_daemon.c: the rows of a run, by way of control.sock. */
-#include <sys/stat.h>
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,18 +47,16 @@ body_end(FILE *f, char **body)
 }
 
 static char *
-body_begin(const struct run_ask *a, const char *nonce, int state, size_t *len)
+body_begin(const struct run_ask *a, const char *nonce, const struct home *home, size_t *len)
 {
-	char *body = NULL;
-	struct stat st;
+	char *body = NULL, state[HOME_TOKEN_SIZE];
 	FILE *f;
 	size_t i;
 
-	if (fstat(state, &st) != 0 || (f = open_memstream(&body, len)) == NULL)
+	if (home_token(home, state) != 0 || (f = open_memstream(&body, len)) == NULL)
 		return NULL;
-	fprintf(f, "{\"state\":\"%llu:%llu\",\"nonce\":\"%s\",\"words\":%" PRId64 ",\"lane\":%s",
-	    (unsigned long long)st.st_dev, (unsigned long long)st.st_ino, nonce, a->sandbox.words,
-	    a->sandbox.net == SANDBOX_NET_NONE ? "false" : "true");
+	fprintf(f, "{\"state\":\"%s\",\"nonce\":\"%s\",\"words\":%" PRId64 ",\"lane\":%s", state,
+	    nonce, a->sandbox.words, a->sandbox.net == SANDBOX_NET_NONE ? "false" : "true");
 	fputs(",\"program\":", f);
 	text_json(f, a->sandbox.program, strlen(a->sandbox.program));
 	fputs(",\"ports\":[", f);
@@ -80,7 +76,7 @@ run_daemon_ask(struct run_daemon *d, const struct home *home, const struct run_a
 	int rc;
 
 	*d = (struct run_daemon){.home = home, .asked = {.fd = -1}, .told = {.fd = -1}};
-	if ((body = body_begin(a, nonce, home->fd, &len)) == NULL)
+	if ((body = body_begin(a, nonce, home, &len)) == NULL)
 		return -1;
 	rc = ask(d, &d->asked, "/v1/runs", body, len);
 	free(body);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/worker/program_lent.h"
 #include "engine/write.h"
 #include "shell/run_plan.h"
 
@@ -439,19 +440,12 @@ add_file(
 static int
 add_names(struct run_plan *p, struct refusal *refusal)
 {
-	static const char *const files[][2] = {{"/etc/hosts", "127.0.0.1 localhost sandbox\n"},
-	    {"/etc/resolv.conf", "nameserver 127.0.0.1\n"}};
-	struct stat st;
-	size_t i;
+	const struct lent_lookup *l;
 
-	for (i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-		/* One that is a link leads nowhere inside, and then the library asks 127.0.0.1. */
-		if (is_named(p, files[i][0]) || lstat(files[i][0], &st) != 0 ||
-		    !S_ISREG(st.st_mode))
-			continue;
-		if (add_file(p, files[i][0], files[i][1], 0644, refusal) != 0)
+	for (l = lent_lookups; l < lent_lookups + LENT_NAMES; l++)
+		if (!is_named(p, l->target) && lent_hides(l) &&
+		    add_file(p, l->target, l->text, 0644, refusal) != 0)
 			return -1;
-	}
 	return 0;
 }
 

@@ -483,7 +483,8 @@ elsewhere(
  * has a terminal; it goes on. One person at a time types to it; send does from a script, or
  * standard input, --end ends its input. attach ends with the program's own exit code. A cast plays
  * in asciinema. asks lists what sessions on the internet lane (bastion worker) wanted that no rule
- * speaks of; allow lets one reach it from then on, as long as it runs. With --remote all of it
+ * speaks of; allow lets one reach it from then on, as long as it runs; how long it waits for that
+ * word is the setting session.ask_ms. With --remote all of it
  * happens on a machine of bastion remote login, typing too; where the way is cut, it goes on with
  * the next line and the next key once there is one again.
  * --repo copies what is committed in a git work tree of this machine into the folder --cwd there,

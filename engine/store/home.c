@@ -1,6 +1,7 @@
 /* home.c: find, check and tighten the directories of a bastion. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -253,6 +254,17 @@ disk_refusal(struct refusal *r, const char *name)
 	if (errno == ENOSPC || errno == EDQUOT)
 		return refusal_errno(r, "store.full", name);
 	return refusal_errno(r, "store.failed", name);
+}
+
+int
+home_token(const struct home *home, char token[HOME_TOKEN_SIZE])
+{
+	struct stat st;
+
+	if (fstat(home->fd, &st) != 0)
+		return -1;
+	snprintf(token, HOME_TOKEN_SIZE, "%jx-%jx", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
+	return 0;
 }
 
 int

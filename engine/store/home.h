@@ -78,6 +78,16 @@ int home_dial(const struct home *home, const char *name);
  */
 void home_path(const struct home *home, const char *name, char out[PATH_MAX]);
 
+#define HOME_TOKEN_SIZE 34
+
+/**
+ * home_token(home, token):
+ * Store in ${token} by what the state directory is known to every process of this machine, whatever
+ * path each of them calls it: DEVICE-INODE, in hexadecimal.  A verb sends it along when it asks a
+ * daemon, which may be of another state.  Return 0 or -1.
+ */
+int home_token(const struct home *home, char token[HOME_TOKEN_SIZE]);
+
 /**
  * home_file(home, name, r):
  * Open the permanent file ${name} of the state directory for reading and writing, made 0600 and the

@@ -131,6 +131,7 @@ struct attempt {
 	int status;
 	struct refusal refusal; /* why it did not start; no code: it did */
 	bool terminal, laned, ended, swept, unkept, cancelled, going, begun;
+	bool unread; /* not all that it said could be read */
 };
 
 static void
@@ -373,7 +374,18 @@ stream_ends(struct stream *s)
 	s->held = false;
 }
 
-/* One read of what is there.  A terminal whose last program closed it says EIO. */
+/* Is what read(2) returned a fault, and no end?  A terminal whose last program closed it says EIO.
+ */
+static bool
+is_fault(const struct stream *s, const void *room, ssize_t n)
+{
+	return room == NULL || (n == -1 && errno != EAGAIN && errno != EINTR &&
+				   !(s->attempt->terminal && errno == EIO));
+}
+
+static void attempt_unread(struct attempt *a, int error);
+
+/* One read of what is there. */
 static void
 stream_read(void *ctx, uint32_t events)
 {
@@ -387,6 +399,8 @@ stream_read(void *ctx, uint32_t events)
 	if (n == -1 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {
+		if (is_fault(s, room, n))
+			attempt_unread(a, room == NULL ? ENOMEM : errno);
 		stream_ends(s);
 		if (a->ended && a->out.fd == -1 && a->err.fd == -1)
 			attempt_over(a);
@@ -416,10 +430,12 @@ outcome(const struct attempt *a)
 
 	if (a->cancelled)
 		return "cancelled";
-	if (code == 0)
+	if (code == 0 && !a->unread)
 		return "success";
 	if (a->pool->draining)
 		return "drain";
+	if (a->unread) /* whatever it says of itself: nobody knows what is missing */
+		return "crash";
 	return code == 75 ? "later" : code == 76 ? "permanent" : "crash";
 }
 
@@ -609,6 +625,8 @@ stream_last(struct stream *s)
 		room = lines_room(&s->lines, READ_BYTES);
 		if ((n = room == NULL ? -1 : read(s->fd, room, READ_BYTES)) > 0)
 			lines_add(&s->lines, (size_t)n);
+		else if (is_fault(s, room, n))
+			attempt_unread(s->attempt, room == NULL ? ENOMEM : errno);
 	}
 	stream_ends(s);
 }
@@ -631,6 +649,10 @@ attempt_kill(void *ctx)
 	struct attempt *a = ctx;
 
 	a->timer = 0;
+	if (a->run != 0) { /* asked again, the runner waits no longer */
+		runner_kill(a->pool->runner, a->run);
+		return;
+	}
 	kill(a->p.pid, SIGKILL); /* where it leads no group yet */
 	kill(-a->p.pid, SIGKILL);
 }
@@ -657,6 +679,35 @@ attempt_end(struct attempt *a)
 	loop_cancel(env->loop, a->timer);
 	a->timer =
 	    loop_after(env->loop, store_setting(env->db, "session.kill_ms"), attempt_kill, a);
+}
+
+/* Into what it says: a sentence of ours. */
+static void
+sentence_keep(struct attempt *a, const char *why)
+{
+	char text[REFUSAL_WHY_MAX + 16];
+	int n = snprintf(text, sizeof(text), "bastion: %s\n", why);
+	unsigned char *room = lines_room(&a->err.lines, (size_t)n);
+
+	if (room == NULL)
+		return;
+	memcpy(room, text, (size_t)n);
+	lines_add(&a->err.lines, (size_t)n);
+}
+
+/* Some of what it says is lost: that is told, it did not succeed, and it ends (RF-19). */
+static void
+attempt_unread(struct attempt *a, int error)
+{
+	char why[128];
+
+	if (a->unread)
+		return;
+	a->unread = true;
+	snprintf(why, sizeof(why), "what it says cannot be read any more: %s", strerror(error));
+	sentence_keep(a, why);
+	if (!a->ended)
+		attempt_end(a);
 }
 
 /* What it started ends too, once its last words are read. */
@@ -733,19 +784,6 @@ mark_running(struct attempt *a, const struct identity *who, const struct sandbox
 }
 
 static void
-refused_keep(struct attempt *a, const struct refusal *r)
-{
-	char text[REFUSAL_WHY_MAX + 16];
-	int n = snprintf(text, sizeof(text), "bastion: %s\n", r->why);
-	unsigned char *room = lines_room(&a->err.lines, (size_t)n);
-
-	if (room == NULL)
-		return;
-	memcpy(room, text, (size_t)n);
-	lines_add(&a->err.lines, (size_t)n);
-}
-
-static void
 attempt_listen(struct attempt *a)
 {
 	struct loop *loop = a->pool->env->loop;
@@ -789,7 +827,7 @@ reported(void *ctx, uint32_t events)
 	default:
 		loop_del(loop, a->p.report);
 		if (a->p.go == -1) { /* by its row it runs: who watches is told why it ended */
-			refused_keep(a, &r);
+			sentence_keep(a, r.why);
 			return;
 		}
 		not_started(a, &r);
@@ -1574,6 +1612,18 @@ pool_new(struct actor_env *env, struct runner *runner, void (*idle)(void *ctx), 
 	return pool;
 }
 
+/* Its grace ends while there is time to keep how it ended. */
+static void
+attempt_hurry(struct attempt *a)
+{
+	struct actor_env *env = a->pool->env;
+	int64_t kill_ms = store_setting(env->db, "session.kill_ms"),
+		drain_ms = store_setting(env->db, "actor.drain_ms") / 2;
+
+	loop_cancel(env->loop, a->timer);
+	a->timer = loop_after(env->loop, kill_ms < drain_ms ? kill_ms : drain_ms, attempt_kill, a);
+}
+
 void
 pool_drain(struct pool *pool)
 {
@@ -1581,8 +1631,10 @@ pool_drain(struct pool *pool)
 
 	pool->draining = true;
 	for (a = pool->attempts; a != NULL; a = a->next)
-		if (!a->ended)
+		if (!a->ended) {
 			attempt_end(a);
+			attempt_hurry(a);
+		}
 }
 
 bool

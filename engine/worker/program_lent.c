@@ -93,13 +93,18 @@ put(int dir, const char *name, const char *text, size_t len, mode_t mode)
 	return rc;
 }
 
-/* How names are looked up where the lane does that. */
-static const struct {
-	const char *target, *name, *text;
-} lookups[LENT_NAMES] = {
+const struct lent_lookup lent_lookups[LENT_NAMES] = {
     {"/etc/hosts", "hosts", "127.0.0.1 localhost sandbox\n"},
     {"/etc/resolv.conf", "resolv.conf", "nameserver 127.0.0.1\n"},
 };
+
+bool
+lent_hides(const struct lent_lookup *lookup)
+{
+	struct stat st;
+
+	return lstat(lookup->target, &st) == 0 && S_ISREG(st.st_mode);
+}
 
 static int
 make(struct lent *p, int root)
@@ -123,8 +128,8 @@ make(struct lent *p, int root)
 		 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) == -1)
 		return -1;
 	for (i = 0; i < LENT_NAMES; i++)
-		if (put(p->fd, lookups[i].name, lookups[i].text, strlen(lookups[i].text), 0444) !=
-		    0)
+		if (put(p->fd, lent_lookups[i].name, lent_lookups[i].text,
+			strlen(lent_lookups[i].text), 0444) != 0)
 			return -1;
 	return 0;
 }
@@ -132,15 +137,14 @@ make(struct lent *p, int root)
 size_t
 lent_names(const struct lent *p, struct lent_name names[LENT_NAMES])
 {
-	struct stat st;
 	size_t i, n = 0;
 
 	for (i = 0; i < LENT_NAMES; i++) {
-		if (lstat(lookups[i].target, &st) != 0 || !S_ISREG(st.st_mode))
+		if (!lent_hides(&lent_lookups[i]))
 			continue;
-		snprintf(
-		    names[n].source, sizeof(names[n].source), "%s/%s", p->path, lookups[i].name);
-		names[n++].target = lookups[i].target;
+		snprintf(names[n].source, sizeof(names[n].source), "%s/%s", p->path,
+		    lent_lookups[i].name);
+		names[n++].target = lent_lookups[i].target;
 	}
 	return n;
 }

@@ -3,6 +3,7 @@
 #define ENGINE_WORKER_PROGRAM_LENT_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "engine/refusal.h"
@@ -18,6 +19,23 @@ struct lent {
 	int fd; /* -1: none was made yet */
 	char path[LENT_MAX];
 };
+
+/*
+ * How names are looked up where the lane does that: what the file ${target} says there, so that
+ * names that this machine knows by a file are the lane's to look up, too.
+ */
+struct lent_lookup {
+	const char *target, *name, *text;
+};
+
+extern const struct lent_lookup lent_lookups[LENT_NAMES];
+
+/**
+ * lent_hides(lookup):
+ * Is there a file of this machine that is to be hidden?  One that is a link leads nowhere inside,
+ * and then the library asks 127.0.0.1.
+ */
+bool lent_hides(const struct lent_lookup *lookup);
 
 /* A file of the folder, and where it is shown. */
 struct lent_name {
@@ -41,9 +59,7 @@ int lent_open(struct lent *lent, struct refusal *r);
 
 /**
  * lent_names(lent, names):
- * Store in ${names} the files of a network where the lane looks names up, by which those of this
- * machine are hidden: also names that this machine knows by a file are the lane's to look up.  (One
- * that is a link leads nowhere inside, and then the library asks 127.0.0.1.)  Return how many.
+ * Store in ${names} the files by which those of lent_lookups are hidden.  Return how many.
  */
 size_t lent_names(const struct lent *lent, struct lent_name names[LENT_NAMES]);
 

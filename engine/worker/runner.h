@@ -111,8 +111,8 @@ void runner_event_drop(struct runner_event *event);
 /**
  * runner_kill(r, id):
  * Ask the run ${id} and what it started to end: SIGTERM at once, SIGKILL after the kill_ms that it
- * was started with, RUNNER_LEFT after as long again.  This does not wait, so several share one
- * grace. Return 0, or -1 if the runner is gone.
+ * was started with or at the second call, RUNNER_LEFT after as long again.  This does not wait, so
+ * several share one grace.  Return 0, or -1 if the runner is gone.
  */
 int runner_kill(struct runner *r, uint64_t id);
 

@@ -585,7 +585,8 @@ kill_run(struct zygote *z, uint64_t id)
 {
 	struct run *run = find_run(z, RUN_LIVE, id, 0);
 
-	if (run != NULL && run->phase == RUN_LIVE)
+	/* Asked again, it is ended for certain. */
+	if (run != NULL && (run->phase == RUN_LIVE || run->phase == RUN_ASKED))
 		end_run(z, run);
 }
 

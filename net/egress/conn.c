@@ -83,6 +83,7 @@ conn_free(struct conn *c)
 	free(c->chunk);
 	free(c->list);
 	free(c->why);
+	free(c->waits);
 	free(c);
 }
 
@@ -575,8 +576,9 @@ conn_hold(struct conn *c)
 	}
 	c->asked = true;
 	c->phase = HOLDING;
-	conn_wait(c, FOR_DIAL);
-	config->unknown(config->ctx, &c->to);
+	conn_wait(c, FOR_PERSON);
+	if (c->waits == NULL)
+		config->unknown(config->ctx, &c->to);
 }
 
 void
@@ -847,6 +849,11 @@ conn_expire(struct conn *c)
 	}
 	switch (c->phase) {
 	case HOLDING:
+		if (c->waits != NULL && c->proxy->now >= c->until) {
+			c->flow = FLOW_OVER; /* its row says so */
+			conn_refuse(c, c->waits);
+			return;
+		}
 		conn_wait(c, c->patience); /* whoever asks a person has a bound for it */
 		return;
 	case LOOKING:

@@ -15,7 +15,7 @@
 
 /* Whose turn it is to end for being slow; each has one bound, so whoever came first is due first.
  */
-enum patience { FOR_HEAD, FOR_DIAL, FOR_BYTES, FOR_LINGER, PATIENCES };
+enum patience { FOR_HEAD, FOR_DIAL, FOR_BYTES, FOR_LINGER, FOR_PERSON, PATIENCES };
 
 enum phase {
 	READING, /* a head, or what SOCKS says */
@@ -104,6 +104,7 @@ struct conn {
 	bool held;        /* no rule says anything, and somebody may */
 	bool asked;       /* and was asked */
 	uint64_t answers; /* there were so many when it was put to the rules */
+	int64_t until;    /* it is held, on loop_now's clock, where ${waits} */
 	uint64_t again;   /* a half had its turn */
 
 	char *in; /* what was read of a head, or of an answer's */
@@ -128,9 +129,12 @@ struct conn {
 	char *list; /* of addresses, JSON */
 	char dialled[ADDRESS_TEXT_MAX + 1];
 	struct refusal *why; /* of a refusal or failure, malloc'ed */
-	bool rules_read;     /* for what stands below, of its tunnel */
-	bool narrowed;       /* the rule that allows it says something of requests */
-	int setting;         /* egress.inspect */
+	/* Why it was refused by its row, which a person may read and allow it, malloc'ed; or NULL.
+	 */
+	struct refusal *waits;
+	bool rules_read; /* for what stands below, of its tunnel */
+	bool narrowed;   /* the rule that allows it says something of requests */
+	int setting;     /* egress.inspect */
 };
 
 /**

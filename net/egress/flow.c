@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/actor/loop.h"
 #include "net/egress/conn.h"
 #include "net/egress/inspect.h"
 
@@ -24,6 +25,14 @@ static const char REFUSE[] =
 static const char END[] =
     "UPDATE egress_flow SET state = iif(:code IS NULL, 'done', 'failed'), ended_at = now_ms(),"
     "  dialled = :dialled, up = :up, down = :down, code = :code, why = :why WHERE id = :id";
+
+/* How long a session's connection is held: from the first of its try to there on. */
+static const char WAITS[] =
+    "SELECT min(f.asked_at) + (SELECT value FROM setting WHERE name = 'session.ask_ms') - now_ms()"
+    "  FROM attempt AS a JOIN egress_flow AS f ON f.run_id = a.sandbox_run_id"
+    " WHERE a.sandbox_run_id = :run AND a.ended_at IS NULL"
+    "   AND f.state = 'refused' AND f.ended_at >= a.launched_at"
+    "   AND f.code = 'egress.unknown' AND f.host = :host AND f.port = :port";
 
 static struct stmt *
 birth(struct store *db, const char *sql, const struct conn *c)
@@ -93,6 +102,36 @@ ask_row(struct store *db, struct conn *c)
 	return 0;
 }
 
+/* Its row is there for a person to read: is it held until one did? */
+static bool
+waits(struct store *db, struct conn *c)
+{
+	struct stmt *q;
+	int64_t ms;
+
+	if (c->what != JOB_ASK || c->user->who.run == 0 ||
+	    strcmp(c->why->code, "egress.unknown") != 0 ||
+	    store_setting(db, "session.ask_ms") == 0 || (q = store_sql(db, WAITS)) == NULL)
+		return false;
+	stmt_int(q, ":run", c->user->who.run);
+	stmt_text(q, ":host", c->to.host.text);
+	stmt_int(q, ":port", c->to.port);
+	if ((ms = stmt_value(q, 0)) <= 0)
+		return false;
+	c->until = loop_now() + ms;
+	c->waits = c->why;
+	c->why = NULL;
+	return true;
+}
+
+static int
+keep_held(struct conn *c)
+{
+	c->held = true;
+	c->flow_after = FLOW_NONE;
+	return 0;
+}
+
 /* What a rule held is a decision, and its row is written; what failed is none. */
 static int
 decide(struct store *db, struct conn *c)
@@ -104,18 +143,17 @@ decide(struct store *db, struct conn *c)
 			c->flow_after = FLOW_OPEN;
 		return 0;
 	}
-	/* No rule says anything, and a person may: no row stands for that. */
-	if (c->proxy->config.unknown != NULL && !c->asked &&
-	    strcmp(store_refusal(db)->code, "egress.unknown") == 0) {
-		c->held = true;
-		c->flow_after = FLOW_NONE;
-		return 0;
-	}
+	/* No rule says anything, and a person may: no row stands for that, or it does already. */
+	if (((c->proxy->config.unknown != NULL && !c->asked) || c->waits != NULL) &&
+	    strcmp(store_refusal(db)->code, "egress.unknown") == 0)
+		return keep_held(c);
 	if (strncmp(store_refusal(db)->code, "store.", 6) == 0 ||
 	    (c->why = malloc(sizeof(*c->why))) == NULL)
 		return -1;
 	*c->why = *store_refusal(db);
 	refused(db, c, c->why);
+	if (waits(db, c))
+		return keep_held(c);
 	c->flow_after = FLOW_OVER;
 	return 0;
 }

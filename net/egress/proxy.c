@@ -703,6 +703,18 @@ withdraw(struct proxy *proxy, int64_t id)
 		conn_end(c, &why);
 }
 
+/* What is held because no rule spoke of it is put to them again. */
+static void
+held_again(struct proxy *proxy)
+{
+	struct conn *c;
+
+	proxy->answers++;
+	for (c = proxy->all.first; c != NULL; c = c->in_all.next)
+		if (c->phase == HOLDING && !c->closing && c->waits != NULL)
+			conn_ask_again(c);
+}
+
 /* A rule that is new or gone, and a pairing that ended, hold also what is under way. */
 static void
 rules_apply(struct proxy *proxy)
@@ -717,6 +729,7 @@ rules_apply(struct proxy *proxy)
 	if (strcmp(rules, proxy->rules) == 0 || (q = store_sql(proxy->config.db, HELD)) == NULL)
 		return;
 	memcpy(proxy->rules, rules, sizeof(rules));
+	held_again(proxy);
 	while (stmt_step(q) == 1)
 		withdraw(proxy, stmt_get_int(q, 0));
 }
@@ -761,6 +774,7 @@ bounds_read(struct proxy *proxy)
 	proxy->patience[FOR_DIAL] = store_setting(db, "egress.dial_ms");
 	proxy->patience[FOR_BYTES] = store_setting(db, "egress.idle_ms");
 	proxy->patience[FOR_LINGER] = store_setting(db, "egress.linger_ms");
+	proxy->patience[FOR_PERSON] = TICK_MS;
 	proxy->total_ms = store_setting(db, "egress.total_ms");
 	proxy->stagger_ms = store_setting(db, "egress.stagger_ms");
 }

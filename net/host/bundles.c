@@ -1,5 +1,4 @@
 /* bundles.c: from requests to rows of copies, and from their rows to answers. */
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,19 +25,6 @@ static const char SHOW[] =
     " 'path', iif(folder = '/', '', folder) || '/' || name, 'generation', generation,"
     " 'session', session, 'message', message)"
     " FROM remote_bundles WHERE id = :id AND credential_id = :credential";
-
-/* The digits ${text}, or -1. */
-static int64_t
-number(const char *text)
-{
-	int64_t n;
-
-	if (text == NULL || text[0] == '\0' || text[strspn(text, "0123456789")] != '\0')
-		return -1;
-	errno = 0;
-	n = strtoll(text, NULL, 10);
-	return errno == 0 ? n : -1;
-}
 
 static int
 show(struct net *net, struct http_exchange *x, int64_t credential, int64_t id)
@@ -156,13 +142,13 @@ bundles_show(struct http_exchange *x, void *ctx)
 
 	if (remote_asks(net, x, &who) != 0)
 		return 0;
-	return show(net, x, who.remote, number(http_param(x, "id")));
+	return show(net, x, who.remote, http_digits(http_param(x, "id")));
 }
 
 int
 bundles_take(struct http_exchange *x, void *ctx)
 {
-	int64_t id = number(http_param(x, "id")), at = number(http_query(x, "at"));
+	int64_t id = http_digits(http_param(x, "id")), at = http_digits(http_query(x, "at"));
 	struct net *net = ctx;
 	struct change *c;
 	size_t len;

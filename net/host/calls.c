@@ -1,5 +1,4 @@
 /* calls.c: asks of boxes: the row that makes one, and its answer as it comes. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -300,17 +299,6 @@ calls_ask(struct http_exchange *x, void *ctx)
 	return 0;
 }
 
-/* A number as we write them: digits alone. */
-static int
-number(const char *text, int64_t *value)
-{
-	if (*text == '\0' || text[strspn(text, "0123456789")] != '\0')
-		return -1;
-	errno = 0;
-	*value = strtoll(text, NULL, 10);
-	return errno == 0 ? 0 : -1;
-}
-
 /* Return the number of the ask that ${x} names; or -1, with ${x} answered. */
 static int64_t
 call_named(struct net *net, struct http_exchange *x)
@@ -319,7 +307,7 @@ call_named(struct net *net, struct http_exchange *x)
 	struct stmt *q;
 	int64_t id;
 
-	if (number(http_param(x, "id"), &id) != 0) {
+	if ((id = http_digits(http_param(x, "id"))) == -1) {
 		refusal_set(&r, "usage.wrong", "the number of an ask, and of a frame, are digits");
 		net_refuse(net, x, &r, NULL);
 		return -1;
@@ -342,7 +330,7 @@ calls_follow(struct http_exchange *x, void *ctx)
 	struct refusal r;
 	int64_t id, seq;
 
-	if (number(after != NULL ? after : "0", &seq) != 0) {
+	if ((seq = http_digits(after != NULL ? after : "0")) == -1) {
 		refusal_set(&r, "usage.wrong", "the number of an ask, and of a frame, are digits");
 		net_refuse(net, x, &r, NULL);
 		return 0;

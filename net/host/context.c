@@ -188,17 +188,14 @@ context_list(struct http_exchange *x, void *ctx)
 static int64_t
 number_of(struct net *net, struct http_exchange *x)
 {
-	const char *text = http_param(x, "id");
+	int64_t id = http_digits(http_param(x, "id"));
 	struct refusal r;
-	int64_t id = 0;
 
-	if (strspn(text, "0123456789") == strlen(text) && strlen(text) <= 18)
-		id = strtoll(text, NULL, 10);
-	if (id == 0) {
-		refusal_set(&r, "context.number", "this is no number of an ask");
-		net_refuse(net, x, &r, NULL);
-	}
-	return id;
+	if (id > 0)
+		return id;
+	refusal_set(&r, "context.number", "this is no number of an ask");
+	net_refuse(net, x, &r, NULL);
+	return 0;
 }
 
 int

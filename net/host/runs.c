@@ -1,7 +1,4 @@
 /* runs.c: rows of runs, begun and told of over control.sock. */
-#include <sys/stat.h>
-
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -214,13 +211,10 @@ static bool
 is_ours(struct net *net, const char *body, size_t len)
 {
 	struct stmt *q = of_body(net->env->db, STATE, body, len);
-	char state[64];
-	struct stat st;
+	char state[HOME_TOKEN_SIZE];
 
-	if (q == NULL || fstat(net->env->home->fd, &st) != 0)
+	if (q == NULL || home_token(net->env->home, state) != 0)
 		return false;
-	snprintf(state, sizeof(state), "%llu:%llu", (unsigned long long)st.st_dev,
-	    (unsigned long long)st.st_ino);
 	stmt_text(q, ":state", state);
 	return stmt_value(q, 0) == 1;
 }
@@ -250,13 +244,10 @@ runs_told(struct http_exchange *x, void *ctx)
 {
 	struct net *net = ctx;
 	const char *body;
-	char *end;
+	int64_t id = http_digits(http_param(x, "id"));
 	size_t len;
-	int64_t id;
 
-	errno = 0;
-	id = strtoll(http_param(x, "id"), &end, 10);
-	if (errno != 0 || *end != '\0' || id < 1)
+	if (id < 1)
 		return change_refuse(net, x, "run.over", "there is no such run of this process");
 	body = body_of(net, x, TOLD_FORM, ":notes", SANDBOX_NOTES_MAX,
 	    "{\"state\":\"running\",\"user_ns\":n,\"pid_ns\":n,\"capped\":bool,\"notes\":[text…]}, "

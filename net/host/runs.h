@@ -10,7 +10,7 @@
 /**
  * runs_new(x, net):
  * POST /v1/runs: {"state","nonce","program","words","lane","ports":[{"port","inside"}…]}: begin a
- * run of the process at the other end of the socket, as its user.  "state" is "DEVICE:INODE" of its
+ * run of the process at the other end of the socket, as its user.  "state" is home_token of its
  * state directory: with another than this daemon's the answer is 421, and nothing is begun.
  * Answered with {"id","settings":{…}} when the row is durable.
  */

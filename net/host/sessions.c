@@ -1,11 +1,7 @@
 /* sessions.c: from requests to rows of sessions, and from their rows to answers. */
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "engine/state/session.h"
 #include "net/host/change.h"
@@ -198,31 +194,18 @@ static int64_t
 number(const struct http_exchange *x, const char *name, int64_t none)
 {
 	const char *text = http_query(x, name);
-	long long n;
 
-	if (text == NULL)
-		return none;
-	if (text[0] == '\0' || text[strspn(text, "0123456789")] != '\0')
-		return -1;
-	errno = 0;
-	n = strtoll(text, NULL, 10);
-	return errno == 0 ? n : -1;
+	return text == NULL ? none : http_digits(text);
 }
 
-/* Whether whoever asks does so for another database file than this one. */
+/* Whether whoever asks does so for another state than this one. */
 static bool
 asks_elsewhere(const struct net *net, const struct http_exchange *x)
 {
-	const char *file = http_query(x, "file");
-	char ours[SESSION_FILE_MAX];
-	struct stat st;
+	const char *state = http_query(x, "state");
+	char ours[HOME_TOKEN_SIZE];
 
-	if (file == NULL)
-		return false;
-	if (fstatat(net->env->home->fd, "bastion.db", &st, AT_SYMLINK_NOFOLLOW) != 0)
-		return true;
-	snprintf(ours, sizeof(ours), SESSION_FILE, (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
-	return strcmp(file, ours) != 0;
+	return state != NULL && (home_token(net->env->home, ours) != 0 || strcmp(state, ours) != 0);
 }
 
 int
@@ -235,8 +218,7 @@ sessions_output(struct http_exchange *x, void *ctx)
 	if (seq < 0 || most < 0 || known < 0)
 		return change_refuse(net, x, "usage.wrong", "after, most and id are digits");
 	if (asks_elsewhere(net, x))
-		return change_refuse(
-		    net, x, "session.unknown", "this daemon serves another database");
+		return change_refuse(net, x, "session.unknown", "this daemon serves another state");
 	if ((id = sessions_named(net, x, "attach")) == 0)
 		return 0;
 	if (known != 0 && known != id)

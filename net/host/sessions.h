@@ -8,10 +8,6 @@
 #define SESSIONS_BODY_MAX 196608 /* of an ask; the words of a command are 131072 bytes at most */
 #define SESSIONS_INPUT    65536  /* of one piece of input */
 
-/* A database file as ?file= names it: device and inode (uintmax_t). */
-#define SESSION_FILE     "%jx-%jx"
-#define SESSION_FILE_MAX 40
-
 /**
  * sessions_named(net, x, verb):
  * Return the id of the session that ${x} names in its path, where whoever asks may do ${verb} with
@@ -39,7 +35,7 @@ int sessions_show(struct http_exchange *x, void *net);
  * {"id","seq","kind","line","lines","more","at","text"} ("base64" instead where the bytes are no
  * UTF-8), and at its end {"x":code,"state":…,"id"}.  A gap in seq is what is not kept any more.
  * With most=N N rows at most of those that are there now.  With id=ID refused where that name is
- * another session's by now; with file=DEVICE-INODE, where the database is another file.
+ * another session's by now; with state=TOKEN, where the state is another than that of home_token.
  */
 int sessions_output(struct http_exchange *x, void *net);
 

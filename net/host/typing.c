@@ -1,7 +1,5 @@
 /* typing.c: keys of one typist, in order, into rows. */
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/state/session.h"
@@ -50,16 +48,6 @@ answer(struct change *c)
 	change_refuse(c->net, c->x, "session.over", "this session is over");
 }
 
-/* The number of a piece: 0 to 10^15. */
-static int64_t
-number(const char *text)
-{
-	size_t len = text == NULL ? 0 : strlen(text);
-
-	return len == 0 || len > 15 || strspn(text, "0123456789") != len ? -1
-									 : strtoll(text, NULL, 10);
-}
-
 /* As a terminal may be: 80x24. */
 static bool
 is_size(const char *text)
@@ -77,7 +65,7 @@ typing_keys(struct http_exchange *x, void *ctx)
 {
 	const char *typist = http_query(x, "typist"), *size = http_query(x, "size");
 	const char *leave = http_query(x, "leave");
-	int64_t n = number(http_query(x, "n")), id;
+	int64_t n = http_digits(http_query(x, "n")), id;
 	struct net *net = ctx;
 	struct change *c;
 	size_t len;

@@ -1,4 +1,5 @@
 /* exchange.c: one request at a time: its checks, its handler, its answer. */
+#include <errno.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,6 +89,18 @@ const char *
 http_query(const struct http_exchange *x, const char *name)
 {
 	return mhd_of(x)->lookup_connection_value(x->conn->mhd, MHD_GET_ARGUMENT_KIND, name);
+}
+
+int64_t
+http_digits(const char *text)
+{
+	int64_t n;
+
+	if (text == NULL || text[0] == '\0' || text[strspn(text, "0123456789")] != '\0')
+		return -1;
+	errno = 0;
+	n = strtoll(text, NULL, 10);
+	return errno == 0 ? n : -1;
 }
 
 const char *

@@ -204,6 +204,13 @@ const char *http_param(const struct http_exchange *x, const char *name);
 const char *http_query(const struct http_exchange *x, const char *name);
 
 /**
+ * http_digits(text):
+ * Return the number that ${text} is, written in decimal digits alone and at most 2^63 - 1; or -1
+ * where it is anything else, or NULL.
+ */
+int64_t http_digits(const char *text);
+
+/**
  * http_header(x, name):
  * Return the value of the first header ${name}, whatever its case; or NULL.
  */

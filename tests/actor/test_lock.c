@@ -224,20 +224,34 @@ holder_start(const struct place *p, bool with_child)
 	return pid;
 }
 
-/* LK-8, LU-11: a holder killed with SIGKILL holds nothing any more, at once. */
+/* LK-8, LU-11: a holder killed with SIGKILL holds nothing any more, at once.  LK-5: of the dead one
+ * nothing is left, its line least of all.  LK-6: while it lives, whoever is refused leaves the lock
+ * and its line as they are, and nothing beside them. */
 static void
 killed_holder(void **state)
 {
+	struct stat before, after;
+	char line[256];
 	struct place p;
 	pid_t pid;
 
 	(void)state;
 	place_make(&p);
 	pid = holder_start(&p, false);
+	assert_int_equal(fstatat(p.fd, NAME, &before, AT_SYMLINK_NOFOLLOW), 0);
+	snprintf(line, sizeof(line), "%s", place_read(&p, NAME));
 	is_busy(&p, pid);
+	assert_string_equal(place_read(&p, NAME), line);
+	assert_int_equal(fstatat(p.fd, NAME, &after, AT_SYMLINK_NOFOLLOW), 0);
+	assert_int_equal(after.st_ino, before.st_ino);
 	kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	close(take(&p));
+	assert_string_not_equal(place_read(&p, NAME), line);
+	assert_string_equal(place_read(&p, NAME), our_line());
+	assert_int_equal(unlinkat(p.fd, NAME, 0), 0);
+	assert_int_equal(rmdir(p.path), 0);
+	assert_int_equal(mkdir(p.path, 0700), 0);
 	place_drop(&p);
 }
 

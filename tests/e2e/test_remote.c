@@ -368,6 +368,68 @@ a_worker_is_on_the_lane(void **state)
 	over(other);
 }
 
+/* Where persons look, what no rule speaks of waits for them: what was allowed meanwhile goes on as
+ * if it had been allowed before, and what nobody answered to in time is refused, once. */
+static void
+the_unknown_waits_for_a_person(void **state)
+{
+	static const char asks[] = "SELECT count(*) FROM session_asks WHERE session = '%s'";
+	char words[256], where[64];
+	uint16_t port = 0;
+	pid_t pid;
+	int fd;
+
+	NEED(state);
+	fd = netns_listen(NETNS_OTHER, &port);
+	pid = serve_pages(fd);
+	close(fd);
+	snprintf(where, sizeof(where), "%s:%u", NETNS_OTHER, port);
+	snprintf(words, sizeof(words), "curl -s -m 300 http://%s/ || echo no", where);
+	driver_does(&said, NULL, "settings", "set", "session.ask_ms", "300000", NULL);
+	driver_does(
+	    &said, NULL, "worker", "add", "one", "--net", "lane", "--", "sh", "-c", words, NULL);
+	driver_does(&said, NULL, "session", "run", "--detach", "--cwd", work, "--name", "held",
+	    "one", NULL);
+	driver_until(&d, DRIVER_BOX, 1, asks, "held");
+	/* A rule about something else answers nothing. */
+	driver_does(&said, NULL, "session", "allow", "held", "192.0.2.77:1", NULL);
+	driver_until(&d, DRIVER_BOX, 1, asks, "held");
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX, "SELECT lines FROM session WHERE name = 'held'"), 0);
+	driver_does(&said, NULL, "session", "allow", "held", where, NULL);
+	driver_does(&said, NULL, "session", "attach", "held", NULL);
+	assert_string_equal(said.out, "from the site\n");
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT count(*) FROM session_flows WHERE session = 'held'"
+			     " AND state = 'refused'"),
+	    1);
+	/* Later ones to the same place were waited for already. */
+	snprintf(words, sizeof(words),
+	    "for i in 1 2 3 4 5 6; do curl -s -m 300 http://%s/ || echo no; done", where);
+	driver_does(&said, NULL, "settings", "set", "session.ask_ms", "1000", NULL);
+	driver_does(
+	    &said, NULL, "worker", "add", "six", "--net", "lane", "--", "sh", "-c", words, NULL);
+	driver_does(&said, NULL, "session", "run", "--cwd", work, "--name", "late", "six", NULL);
+	assert_string_equal(said.out, "no\nno\nno\nno\nno\nno\n");
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT count(*) FROM session_flows WHERE session = 'late'"
+			     " AND code = 'egress.unknown'"),
+	    6);
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT asked_at - (SELECT min(asked_at) FROM session_flows"
+			     "  WHERE session = 'late') >= 1000 FROM session_flows"
+			     " WHERE session = 'late' ORDER BY asked_at LIMIT 1 OFFSET 1"),
+	    1);
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT max(asked_at) - (SELECT asked_at FROM session_flows"
+			     "  WHERE session = 'late' ORDER BY asked_at LIMIT 1 OFFSET 1) < 4000"
+			     " FROM session_flows WHERE session = 'late'"),
+	    1);
+	driver_does(&said, NULL, "settings", "set", "session.ask_ms", "0", NULL);
+	kill(pid, SIGKILL);
+	over(pid);
+}
+
 /* A terminal over there is typed to from here: one at a time types, others look on, whoever leaves
  * gives the keyboard back, and the terminal here is what it was. */
 static void
@@ -730,6 +792,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(run_from_afar),
 	    cmocka_unit_test(a_worker_is_on_the_lane),
+	    cmocka_unit_test(the_unknown_waits_for_a_person),
 	    cmocka_unit_test(typed_to_from_afar),
 	    cmocka_unit_test(looks_and_may_not_type),
 	    cmocka_unit_test(with_a_repository),

@@ -410,7 +410,8 @@ denied_says_why(void **state)
 }
 
 /* RU-13, SEG-02: no rule, and a blank one, are no network; a rule is what it names; all is all that
- * is public. */
+ * is public.  RU-16: with one, what there is is a loopback, on which the lane is, and the
+ * environment names it. */
 static void
 network_is_what_was_allowed(void **state)
 {
@@ -435,6 +436,9 @@ network_is_what_was_allowed(void **state)
 	assert_non_null(strstr(p.out, "from the site"));
 	assert_null(strstr(p.err, "no rule allows this"));
 	program_free(&p);
+	RUN(0, "is lo http://127.0.0.1:3128",
+	    "echo is $(tail -n +3 /proc/net/dev | cut -d: -f1) $HTTP_PROXY", "--allow",
+	    "site.example.test");
 }
 
 /* RU-17: without what the lane needs nothing is started, with an open network least of all. */

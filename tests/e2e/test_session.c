@@ -5,11 +5,20 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "engine/actor/identity.h"
@@ -490,6 +499,25 @@ a_drain_is_not_its_own_word(void **state)
 	    20001);
 }
 
+/* One that hears nothing of it is ended while there is time to say so: it is not lost, though its
+ * own grace is longer than the daemon's. */
+static void
+a_drain_hurries_the_deaf(void **state)
+{
+	(void)state;
+	driver_does(&said, NULL, "settings", "set", "actor.drain_ms", "3000", NULL);
+	detached("r", "trap '' TERM; echo here; while :; do sleep 1; done");
+	driver_does(&said, NULL, "session", "run", "--sandbox", "--detach", "--name", "h", "--",
+	    "sh", "-c", "trap '' TERM; echo here; while :; do sleep 1; done", NULL);
+	detached("c", "trap '' TERM; echo here; while :; do sleep 1; done");
+	driver_until(&d, DRIVER_BOX, 3, "SELECT sum(lines) FROM session");
+	driver_does(&said, NULL, "session", "cancel", "c", NULL);
+	driver_end(&d, DRIVER_BOX, SIGTERM);
+	is("r", "failed drain");
+	is("h", "failed drain");
+	is("c", "cancelled cancelled");
+}
+
 /* PO-11, PO-12: nothing sleeps through a drain: who waits an hour for the next try is a row, no
  * thread; the daemon ends, and he waits on, neither cancelled nor tried before his time. */
 static void
@@ -519,6 +547,56 @@ waiting_holds_up_no_drain(void **state)
 	    due);
 	is("c", "queued");
 	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM attempt"), 3);
+}
+
+/* PO-9: a session whose start hangs when a drain begins: the drain waits for the start, and then
+ * ends what was started before it does anything. */
+static void
+a_drain_waits_for_a_start(void **state)
+{
+	char made[128];
+	pid_t runner = driver_runner(&d);
+
+	(void)state;
+	assert_true(runner > 0);
+	driver_does(&said, NULL, "settings", "set", "session.kill_ms", "200", NULL);
+	snprintf(made, sizeof(made), "%s/made", d.dir);
+	assert_int_equal(kill(runner, SIGSTOP), 0);
+	driver_does(&said, NULL, "session", "run", "--sandbox", "--detach", "--cwd", d.dir,
+	    "--name", "s", "--", "sh", "-c", "sleep 600; touch made", NULL);
+	driver_until(&d, DRIVER_BOX, 1, "SELECT count(*) FROM attempt WHERE state = 'launching'");
+	assert_int_equal(kill(d.serving[DRIVER_BOX], SIGTERM), 0);
+	driver_until(
+	    &d, DRIVER_BOX, 1, "SELECT count(*) FROM live_instance WHERE state = 'draining'");
+	assert_int_equal(kill(runner, SIGCONT), 0);
+	assert_int_equal(driver_end(&d, DRIVER_BOX, 0), 0);
+	is("s", "failed drain");
+	assert_true(is_corpse(runner));
+	assert_int_equal(access(made, F_OK), -1);
+}
+
+/* PO-10: one whose start hangs for ever holds nobody up beyond the grace; the start that comes too
+ * late begins nothing. */
+static void
+a_start_that_hangs_is_left(void **state)
+{
+	pid_t runner = driver_runner(&d);
+
+	(void)state;
+	assert_true(runner > 0);
+	driver_does(&said, NULL, "settings", "set", "actor.drain_ms", "100", NULL);
+	assert_int_equal(kill(runner, SIGSTOP), 0);
+	driver_does(&said, NULL, "session", "run", "--sandbox", "--detach", "--name", "s", "--",
+	    "sleep", "600", NULL);
+	driver_until(&d, DRIVER_BOX, 1, "SELECT count(*) FROM attempt WHERE state = 'launching'");
+	driver_end(&d, DRIVER_BOX, SIGTERM);
+	while (!is_corpse(runner))
+		driver_pause();
+	is("s", "failed daemon");
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT count(*) FROM sandbox_run WHERE ended_at IS NULL"
+			     " OR user_ns IS NOT NULL"),
+	    0);
 }
 
 /* PO-19, RF-2, SE-13: kill -9 of the worker and of the daemon: lost, never done; nothing lives on.
@@ -551,8 +629,9 @@ killed_is_lost(void **state)
 	assert_true(atoi(said.out) > 1);
 }
 
-/* DC-02, DC-03, DC-05, DC-08, DC-10, DC-16, RF-05, RF-06: wrong words are a wrong call, told at
- * once; an option that there is not is no name, and a number is one, within its bounds. */
+/* DC-01, DC-02, DC-03, DC-05, DC-08, DC-10, DC-16, RF-05, RF-06: wrong words, and words that are
+ * missing, are a wrong call, told at once; an option that there is not is no name, and a number is
+ * one, within its bounds. */
 static void
 wrong_words_are_told(void **state)
 {
@@ -564,7 +643,7 @@ wrong_words_are_told(void **state)
 	    {"session", "logs", "a", "-n", "", NULL}, {"session", "run", NULL},
 	    {"session", "run", "--name", "a", NULL}, {"session", "attach", NULL},
 	    {"session", "attach", "a", "extra", NULL}, {"session", "cancel", NULL},
-	    {"session", "ls", "oops", NULL}, {"worker", "frobnicate", NULL}};
+	    {"session", "ls", "oops", NULL}, {"worker", "frobnicate", NULL}, {"host", NULL}};
 	struct job job;
 	size_t i;
 
@@ -575,9 +654,103 @@ wrong_words_are_told(void **state)
 			fail_msg("%s %s: %d: %s%s", wrong[i][0], wrong[i][1], said.code, said.out,
 			    said.err);
 	}
+	/* DC-04: what is missing is named, whatever else was said. */
+	assert_int_equal(driver_run(&said, NULL, "session", "send", "--end", NULL), 2);
+	assert_non_null(strstr(said.err, "takes the name of a session"));
 	driver_does(&said, NULL, "help", "session", NULL);
 	assert_non_null(strstr(said.out, "usage: bastion session"));
 	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM session"), 0);
+}
+
+/*
+ * Reads of a session's output that fail: from here on every read of that many bytes, of whatever
+ * this process starts, is asked about, and this thread answers.
+ */
+#define POOL_READ 65536
+
+static _Atomic pid_t deaf;  /* its next read fails; 0: nobody's does */
+static atomic_int listener; /* 0: not there yet */
+
+static void *
+answer_reads(void *ctx)
+{
+	struct seccomp_notif_resp resp;
+	struct seccomp_notif req;
+
+	while (atomic_load(&listener) == 0)
+		sched_yield();
+	for (;;) {
+		memset(&req, 0, sizeof(req));
+		if (ioctl(atomic_load(&listener), SECCOMP_IOCTL_NOTIF_RECV, &req) != 0)
+			continue;
+		resp = (struct seccomp_notif_resp){
+		    .id = req.id, .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE};
+		if (req.pid != 0 && (pid_t)req.pid == atomic_load(&deaf)) {
+			atomic_store(&deaf, 0);
+			resp.flags = 0;
+			resp.error = -EIO;
+		}
+		(void)ioctl(atomic_load(&listener), SECCOMP_IOCTL_NOTIF_SEND, &resp);
+	}
+	return ctx;
+}
+
+/* For good, so this is the last test. */
+static int
+make_deaf(void **state)
+{
+	struct sock_filter filter[] = {
+	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_read, 0, 3),
+	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, POOL_READ, 0, 1),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+	const struct sock_fprog prog = {sizeof(filter) / sizeof(filter[0]), filter};
+	pthread_t thread;
+	int fd;
+
+	assert_int_equal(pthread_create(&thread, NULL, answer_reads, NULL), 0);
+	pthread_detach(thread);
+	assert_int_equal(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	fd = (int)syscall(
+	    SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &prog);
+	assert_true(fd > 0);
+	atomic_store(&listener, fd);
+	return make(state);
+}
+
+/* PO-8, RF-19: a read of what it says fails after a line: the line is kept, it is ended, and it did
+ * not succeed, whatever it says of itself; who watches is told why. */
+static void
+what_cannot_be_read_is_no_success(void **state)
+{
+	char script[256], more[128];
+	int64_t pid;
+
+	(void)state;
+	snprintf(more, sizeof(more), "%s/more", d.dir);
+	snprintf(script, sizeof(script),
+	    "trap 'exit 0' TERM; echo one; while test ! -e %s; do sleep 0.05; done; echo two;"
+	    " while :; do sleep 0.05; done",
+	    more);
+	driver_does(&said, NULL, "session", "run", "--detach", "--name", "r", "--attempts", "1",
+	    "--", "sh", "-c", script, NULL);
+	driver_until(&d, DRIVER_BOX, 1, "SELECT lines FROM session WHERE name = 'r'");
+	pid = driver_value(&d, DRIVER_BOX, "SELECT pid FROM sessions WHERE name = 'r'");
+	atomic_store(&deaf, driver_actor(&d, DRIVER_BOX, "worker"));
+	assert_int_equal(mknod(more, S_IFREG | 0600, 0), 0);
+	is("r", "failed attempts");
+	assert_int_equal(atomic_load(&deaf), 0);
+	assert_true(is_corpse((pid_t)pid));
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT count(*) FROM attempt WHERE outcome = 'crash'"
+			     " AND exit_code = 0"),
+	    1);
+	driver_run(&said, NULL, "session", "logs", "r", NULL);
+	assert_non_null(strstr(said.out, "one\n"));
+	assert_null(strstr(said.out, "two\n"));
+	assert_non_null(strstr(said.err, "what it says cannot be read any more: "));
 }
 
 int
@@ -601,9 +774,13 @@ main(void)
 	    cmocka_unit_test_setup_teardown(a_terminal_is_one, make, drop),
 	    cmocka_unit_test_setup_teardown(a_drain_ends_and_keeps, make, drop),
 	    cmocka_unit_test_setup_teardown(a_drain_is_not_its_own_word, make, drop),
+	    cmocka_unit_test_setup_teardown(a_drain_hurries_the_deaf, make, drop),
 	    cmocka_unit_test_setup_teardown(waiting_holds_up_no_drain, make, drop),
+	    cmocka_unit_test_setup_teardown(a_drain_waits_for_a_start, make, drop),
+	    cmocka_unit_test_setup_teardown(a_start_that_hangs_is_left, make, drop),
 	    cmocka_unit_test_setup_teardown(killed_is_lost, make, drop),
 	    cmocka_unit_test_setup_teardown(wrong_words_are_told, make, drop),
+	    cmocka_unit_test_setup_teardown(what_cannot_be_read_is_no_success, make_deaf, drop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

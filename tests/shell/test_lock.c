@@ -86,6 +86,64 @@ one_at_a_time(void **state)
 	does(0, now);
 }
 
+static void
+share(struct program_talk *t, const char *name)
+{
+	const char *const words[] = {"lock", "run", name, "--shared", "--", "sh", "-c",
+	    "echo shared by $$ with ${BASTION_FENCE-none} of $BASTION_LOCK.; read go", NULL};
+
+	program_talk(t, &s, words);
+	program_expect(t, "shared by ");
+	program_expect(t, " with none of ");
+}
+
+/* LU-16: two share it at once; who wants it alone waits for both, and nobody who comes later and
+ * would share it goes before him; one that is killed leaves no place behind, and places are
+ * bounded. */
+static void
+shared_or_alone(void **state)
+{
+	const char *const alone[] = {
+	    "lock", "run", "db", "--", "sh", "-c", "echo alone; read go", NULL};
+	const char *const now[] = {"lock", "run", "db", "--now", "--", "true", NULL};
+	const char *const too[] = {"lock", "run", "db", "--shared", "--now", "--", "true", NULL};
+	const char *const fewer[] = {"settings", "set", "lock.shared", "1", NULL};
+	const char *const broken[] = {"lock", "break", "db", NULL};
+	const char *const list[] = {"lock", "ls", NULL};
+	static struct program_talk a, b, w;
+	struct program p;
+
+	(void)state;
+	share(&a, "db");
+	share(&b, "db");
+	does(0, too);
+	does(75, now);
+	does(75, broken);
+	says(&p, 0, list);
+	assert_non_null(strstr(p.out, "db/1"));
+	assert_non_null(strstr(p.out, "db/2"));
+	program_free(&p);
+	program_talk(&w, &s, alone);
+	program_expect(&w, "waiting: lock/db/");
+	does(75, too);
+	program_type(&a, "\n");
+	assert_int_equal(program_over(&a), 0);
+	does(75, too);
+	program_type(&b, "\n");
+	assert_int_equal(program_over(&b), 0);
+	program_expect(&w, "alone");
+	does(75, too);
+	program_type(&w, "\n");
+	assert_int_equal(program_over(&w), 0);
+	does(0, fewer);
+	share(&a, "db");
+	does(75, too);
+	kill(a.pid, SIGKILL);
+	program_over(&a);
+	does(0, now);
+	does(0, too);
+}
+
 /* The token grows with each holder, and only the holder's passes. */
 static void
 tokens_grow(void **state)
@@ -226,6 +284,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(one_at_a_time, make, drop),
+	    cmocka_unit_test_setup_teardown(shared_or_alone, make, drop),
 	    cmocka_unit_test_setup_teardown(tokens_grow, make, drop),
 	    cmocka_unit_test_setup_teardown(the_dead_hold_nothing, make, drop),
 	    cmocka_unit_test_setup_teardown(the_living_are_not_broken, make, drop),

@@ -1,6 +1,9 @@
 /* test_sandbox.c: what a plan says is what the program sees, may use, and leaves behind. */
 #include "tests/worker/box.h"
 
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -934,10 +937,139 @@ folders_keep_their_order(void **state)
 	assert_int_equal(b->value, 1);
 }
 
+/*
+ * The filters, step by step.
+ */
+
+static uint32_t
+loaded(const struct seccomp_data *d, uint32_t offset)
+{
+	uint32_t word;
+
+	/* The number, the architecture, and arguments: no address, and nothing beyond. */
+	assert_true(offset % 4 == 0 && (offset < 8 || offset >= 16) && offset < sizeof(*d));
+	memcpy(&word, (const char *)d + offset, sizeof(word));
+	return word;
+}
+
+/* What ${f} says of a call. */
+static uint32_t
+filtered(const struct sock_fprog *f, const struct seccomp_data *d)
+{
+	const struct sock_filter *at;
+	uint32_t acc = 0;
+	size_t i;
+	bool yes;
+
+	for (i = 0; i < f->len; i++) {
+		at = &f->filter[i];
+		switch (at->code) {
+		case BPF_LD | BPF_W | BPF_ABS:
+			acc = loaded(d, at->k);
+			continue;
+		case BPF_ALU | BPF_AND | BPF_K:
+			acc &= at->k;
+			continue;
+		case BPF_RET | BPF_K:
+			return at->k;
+		case BPF_JMP | BPF_JA:
+			i += at->k;
+			continue;
+		case BPF_JMP | BPF_JEQ | BPF_K:
+			yes = acc == at->k;
+			break;
+		case BPF_JMP | BPF_JGT | BPF_K:
+			yes = acc > at->k;
+			break;
+		case BPF_JMP | BPF_JGE | BPF_K:
+			yes = acc >= at->k;
+			break;
+		default:
+			fail_msg("step %zu: %#x", i, at->code);
+			return 0;
+		}
+		i += yes ? at->jt : at->jf;
+	}
+	fail_msg("it runs off its end");
+	return 0;
+}
+
+/* Of both filters the stricter word, as the kernel takes it. */
+static uint32_t
+call(uint32_t arch, long number, uint64_t first, uint64_t second)
+{
+	const struct seccomp_data d = {.nr = (int)number, .arch = arch, .args = {first, second, 0}};
+	uint32_t word = SECCOMP_RET_ALLOW, said;
+	size_t i;
+
+	for (i = 0; i < SANDBOX_FILTERS; i++) {
+		said = filtered(&sandbox_filter[i], &d);
+		if ((int32_t)(said & SECCOMP_RET_ACTION_FULL) <
+		    (int32_t)(word & SECCOMP_RET_ACTION_FULL))
+			word = said;
+	}
+	return word;
+}
+
+static bool
+lands(const struct sock_fprog *f, size_t i)
+{
+	const struct sock_filter *at = &f->filter[i];
+
+	if (BPF_CLASS(at->code) != BPF_JMP)
+		return BPF_CLASS(at->code) == BPF_RET || i + 1 < f->len;
+	if (BPF_OP(at->code) == BPF_JA)
+		return i + 1 + at->k < f->len;
+	return i + 1 + at->jt < f->len && i + 1 + at->jf < f->len;
+}
+
+/*
+ * RU-23: every jump of the filters lands inside; they look at the number, the architecture and
+ * arguments; sockets are of the families that a network of its own holds in, another architecture's
+ * calls end the program, and what is refused is refused with EPERM.
+ */
+static void
+filters_are_sound(void **state)
+{
+#ifdef __x86_64__
+	const uint32_t ours = AUDIT_ARCH_X86_64, other = AUDIT_ARCH_AARCH64;
+#else
+	const uint32_t ours = AUDIT_ARCH_AARCH64, other = AUDIT_ARCH_X86_64;
+#endif
+	const uint32_t eperm = SECCOMP_RET_ERRNO | EPERM, enosys = SECCOMP_RET_ERRNO | ENOSYS;
+	size_t f, i;
+	int family;
+
+	(void)state;
+	for (f = 0; f < SANDBOX_FILTERS; f++)
+		for (i = 0; i < sandbox_filter[f].len; i++)
+			if (!lands(&sandbox_filter[f], i))
+				fail_msg("filter %zu: step %zu leads nowhere", f, i);
+	for (i = 0; i < 1024; i++)
+		assert_int_equal(call(other, (long)i, 0, 0), SECCOMP_RET_KILL_PROCESS);
+	for (family = 0; family < 64; family++)
+		assert_int_equal(call(ours, SYS_socket, (uint64_t)family, SOCK_STREAM),
+		    family == AF_UNIX || family == AF_INET || family == AF_INET6 ||
+			    family == AF_NETLINK
+			? SECCOMP_RET_ALLOW
+			: enosys);
+	assert_int_equal(call(ours, SYS_socketpair, AF_UNIX, SOCK_STREAM), SECCOMP_RET_ALLOW);
+	assert_int_equal(call(ours, SYS_socketpair, AF_INET, SOCK_STREAM), enosys);
+	assert_int_equal(call(ours, SYS_read, 0, 0), SECCOMP_RET_ALLOW);
+	assert_int_equal(call(ours, SYS_ptrace, 0, 0), eperm);
+	assert_int_equal(call(ours, SYS_unshare, CLONE_NEWUSER, 0), eperm);
+	assert_int_equal(call(ours, SYS_unshare, CLONE_FILES, 0), SECCOMP_RET_ALLOW);
+	assert_int_equal(call(ours, SYS_fchmod, 3, 04755), eperm);
+	assert_int_equal(call(ours, SYS_fchmod, 3, 0755), SECCOMP_RET_ALLOW);
+	assert_int_equal(call(ours, SYS_io_uring_setup, 1, 0), enosys);
+	assert_int_equal(call(ours, 100000, 0, 0), enosys);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(filters_are_sound),
 	    cmocka_unit_test(hidden_and_shown_paths),
 	    cmocka_unit_test(written_and_kept_paths),
 	    cmocka_unit_test(forbidden_paths),
