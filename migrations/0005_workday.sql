@@ -72,6 +72,7 @@ DROP TRIGGER session_leaves_afar;
 DROP TRIGGER session_cancelled_from_afar;
 DROP TRIGGER session_input_from_afar;
 DROP TRIGGER host_terms_stay;
+DROP TRIGGER destination_is_judged;
 DROP TRIGGER restore_takes_back;
 DROP TRIGGER host_beat_no_update;
 DROP TRIGGER host_beat_does;
@@ -2702,7 +2703,49 @@ SELECT t.id, t.name, t.state,
                              UNION ALL SELECT max(at) FROM program_lend WHERE token_id = t.id)) AS used_at
   FROM token AS t;
 
+CREATE TRIGGER destination_is_judged INSTEAD OF INSERT ON judged_destination
+BEGIN
+    SELECT CASE
+           WHEN host_text(NEW.host) IS NOT NEW.host
+           THEN RAISE(ABORT, 'egress.host|there is no name or address to reach')
+           WHEN NEW.host = 'localhost' OR NEW.host GLOB '*.localhost'
+           THEN RAISE(ABORT, 'egress.this_machine|that name is this machine')
+           WHEN EXISTS (SELECT 1 FROM egress_rule
+                         WHERE state = 'active' AND verdict = 'deny' AND uid IS NULL
+                           AND (pairing_id IS NULL OR pairing_id = NEW.pairing_id) AND port IN (0, NEW.port)
+                           AND (suffix IN ('*', NEW.host)
+                                OR substr(NEW.host, -length(suffix) - 1) = '.' || suffix))
+           THEN RAISE(ABORT, 'egress.denied|a rule denies this')
+           WHEN json_array_length(NEW.addresses)
+                NOT BETWEEN 1 AND (SELECT value FROM setting WHERE name = 'egress.addresses')
+           THEN RAISE(ABORT, 'egress.resolve|could not resolve that name to a sensible number of addresses')
+           END;
+    SELECT CASE
+           WHEN a.judged IS NULL
+           THEN RAISE(ABORT, 'egress.address|an address of that name is none')
+           WHEN c.class NOT IN ('public', 'network')
+           THEN refuse('egress.' || c.class, 'that is ' || c.why || ': no verb reaches it', 0)
+           WHEN NOT EXISTS (SELECT 1 FROM own_address)
+           THEN RAISE(ABORT, 'egress.own_unknown|cannot tell whether that is itself: the kernel does not say what this machine''s addresses are')
+           WHEN EXISTS (SELECT 1 FROM own_address WHERE a.ip BETWEEN first AND last OR a.judged BETWEEN first AND last)
+           THEN RAISE(ABORT, 'egress.own|that is this machine')
+           WHEN c.class = 'network' AND NOT EXISTS (SELECT 1 FROM live_anchor)
+            AND NOT EXISTS (SELECT 1 FROM egress_rule
+                             WHERE state = 'active' AND verdict = 'allow' AND pairing_id = NEW.pairing_id
+                               AND address_bytes(suffix) = a.ip AND port IN (0, NEW.port))
+           THEN refuse('egress.network', 'that is ' || c.why || ': only an anchored machine reaches it, '
+                       || 'or one whose egress rules allow that address to this Host', 0)
+           END
+      FROM (SELECT ip, (SELECT iif(embed IS NULL, ip,
+                                   CAST(x'00000000000000000000ffff' || substr(ip, embed + 1, 4) AS BLOB))
+                          FROM address_class WHERE ip BETWEEN first AND last ORDER BY prio LIMIT 1) AS judged
+              FROM (SELECT address_bytes(value) AS ip FROM json_each(NEW.addresses))) AS a
+      LEFT JOIN address_class AS c
+        ON c.prio = (SELECT min(prio) FROM address_class WHERE a.judged BETWEEN first AND last);
+END;
+
 INSERT INTO setting (name, value, unit, low, high, doc) VALUES
+    ('act.image_bytes', 10737418240, 'bytes', 1048576, 1099511627776, 'what an image of containers may have, as it comes in'),
     ('catalog.every_ms', 5000, 'ms', 0, 86400000, 'how often a box is asked for the ops that were added there, over time; ten asks may come together'),
     ('catalog.ops', 256, 'rows', 0, 10000, 'ops that were added at a box and that a Host takes'),
     ('catalog.retry_ms', 60000, 'ms', 0, 86400000, 'how long a box whose list was not taken is not asked for it again'),
@@ -2723,6 +2766,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
 
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('act.credential', 3, 501, 'have a person add that token: bastion token add'),
+    ('act.large', 2, 422, 'have a person raise the setting act.image_bytes'),
     ('catalog.size', 3, 502, 'raise the setting catalog.ops, or look at what was added at the box'),
     ('egress.ungranted', 126, 403, 'ask for it on the Host: bastion on BOX egress:reach HOST PORT --anew'),
     ('manifest.build', 3, 422, 'see what the builder said; try it with bastion sandbox try'),
@@ -2765,13 +2809,19 @@ INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('egress_parked', 'waiting', 'dialling');
 
 INSERT INTO op (name, usage, summary, class) VALUES
+    ('container:pull', 'IMAGE', 'pull an image of containers into root''s storage; dry: what it is, and whether it is here', 'action'),
     ('egress:reach', 'HOST PORT', 'reach that place on the internet through this machine, one connection a use', 'egress'),
     ('op:list', '', 'the ops that were added here, with what they take', 'own');
 
 INSERT INTO op_param (op, position, name, type, needed, low, high, pattern, fallback, doc) VALUES
+    ('container:pull', 1, 'image', 'string', 1, 3, 384, NULL, NULL, 'REGISTRY/PATH:TAG, or REGISTRY/PATH@sha256:DIGEST'),
     ('egress:reach', 1, 'host', 'string', 1, 1, 253, NULL, NULL, 'the name or address of a server'),
     ('egress:reach', 2, 'port', 'integer', 1, 1, 65535, NULL, NULL, 'its TCP port');
 
 INSERT INTO op_result (op, schema) VALUES
+    ('container:pull', '{"type":"object","properties":{"image":{"type":"string"},"dry":{"type":"boolean"},"digest":{"type":"string","description":"of what the registry has under that name"},"bytes":{"type":"integer","description":"of the image, compressed"},"layers":{"type":"integer"},"here":{"type":"boolean","description":"it was here before"}},"required":["image","dry","digest","bytes","layers","here"]}'),
     ('egress:reach', '{"type":"object","properties":{"host":{"type":"string"},"port":{"type":"integer"}},"required":["host","port"]}'),
     ('op:list', '{"type":"object","properties":{"ops":{"type":"integer","description":"lines of the text beside this, a JSON object each"},"digest":{"type":"string","description":"SHA-256 of that text"}},"required":["ops","digest"]}');
+
+INSERT INTO verb (name, op, tool, dials, declares) VALUES
+    ('container.pull', 'container:pull', 'skopeo', 1, 0);

@@ -459,7 +459,8 @@ check(struct cli *cli, const char *what, const struct options *o)
  * or * for everything public; a deny wins over every allow, and what no rule allows is refused. A
  * rule is for every user of this machine, or for the one of --user. What is this machine, its
  * networks and the metadata services of clouds is reached by no rule: check says for a destination
- * what each of its addresses is and what the lane would do.
+ * what each of its addresses is and what the lane would do. (A rule that allows a Host an address
+ * of a network lets the verbs of that Host reach it: container:pull, git:fetch.)
  *
  * A rule with --method, --path, --token or --websocket allows requests within TLS alone, and of
  * them those with that method and path (* stands for any characters); more of the same make more. A
