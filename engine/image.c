@@ -75,14 +75,33 @@ image_digest_read(const char *text, size_t len)
 	return 1;
 }
 
+/* Labels of letters, digits and dashes within. */
+static bool
+is_domain(const char *name)
+{
+	const char *end;
+
+	for (;; name = end + 1) {
+		end = name + strcspn(name, ".");
+		if (end == name || *name == '-' || end[-1] == '-' ||
+		    memchr(name, '_', (size_t)(end - name)) != NULL)
+			return false;
+		if (*end == '\0')
+			return true;
+	}
+}
+
 /* A registry has a dot or a port: what has neither is a part of a repository elsewhere. */
 static int
 registry_read(const char *text, size_t len, struct destination *d)
 {
-	if ((memchr(text, '.', len) == NULL && memchr(text, ':', len) == NULL) ||
-	    memchr(text, '_', len) != NULL)
+	if (destination_read(text, len, d) != 0)
 		return -1;
-	return destination_read(text, len, d);
+	if (d->host.kind != ENDPOINT_NAME)
+		return 0;
+	if (strchr(d->host.text, '.') == NULL && memchr(text, ':', len) == NULL)
+		return -1;
+	return is_domain(d->host.text) ? 0 : -1;
 }
 
 static int
@@ -90,10 +109,12 @@ name_write(struct image *image, const char *repository, size_t len)
 {
 	const char *host = image->at.host.text;
 	bool six = image->at.host.kind == ENDPOINT_IPV6;
+	/* A name of one label is a registry by its port alone. */
+	bool one = image->at.host.kind == ENDPOINT_NAME && strchr(host, '.') == NULL;
 	char port[8] = "";
 	int n;
 
-	if (image->at.port != DESTINATION_PORT)
+	if (one || image->at.port != DESTINATION_PORT)
 		snprintf(port, sizeof(port), ":%d", image->at.port);
 	n = snprintf(image->name, sizeof(image->name), "%s%s%s%s/%.*s", six ? "[" : "", host,
 	    six ? "]" : "", port, (int)len, repository);

@@ -11,10 +11,10 @@
 #define IMAGE_TEXT_MAX   (IMAGE_NAME_MAX + 1 + IMAGE_TAG_MAX)
 
 struct image {
-	struct destination at;               /* the registry */
-	char name[IMAGE_NAME_MAX + 1];       /* REGISTRY/REPOSITORY, the port where it is not 443 */
-	char tag[IMAGE_TAG_MAX + 1];         /* "": it has a digest */
-	char digest[IMAGE_DIGEST_MAX + 1];   /* sha256:…; "": it has a tag */
+	struct destination at;             /* the registry */
+	char name[IMAGE_NAME_MAX + 1];     /* REGISTRY/REPOSITORY, the port where it is needed */
+	char tag[IMAGE_TAG_MAX + 1];       /* "": it has a digest */
+	char digest[IMAGE_DIGEST_MAX + 1]; /* sha256:…; "": it has a tag */
 };
 
 /**

@@ -398,7 +398,8 @@ images_have_one_form(void **state)
 	    "r.example/a..b:1", "r.example/a._b:1", "r.example/app:-1", "r.example/app:1/2",
 	    "r.example/app:1@" DIGEST, "r.example/app@" DIGEST "0", "r.example/app@sha256:00",
 	    "r.example/app@md5:0123456789abcdef0123456789abcdef", "r.example/app@SHA256:00",
-	    "r_x.example/app:1", "u@r.example/app:1", "r.example:0/app:1", "r.example:65536/app:1",
+	    "r_x.example/app:1", "-e:5000/app:1", "a-.example/app:1", "a.-b.example/app:1",
+	    "r./app:1", "u@r.example/app:1", "r.example:0/app:1", "r.example:65536/app:1",
 	    "docker://r.example/app:1", "--all", "r.example/app:1 x", "127.1/app:1",
 	    "[::ffff:127.0.0.1]/app:1", "r.example/app:1\n"};
 	static const char *const good[][2] = {{"r.example/app:1", "r.example/app:1"},
@@ -406,7 +407,8 @@ images_have_one_form(void **state)
 		"r.example/a/b__c.d-e---f/g_h:V1.0-rc_2"},
 	    {"r.example:5000/app@" DIGEST, "r.example:5000/app@" DIGEST},
 	    {"198.51.100.8:5000/0:_", "198.51.100.8:5000/0:_"},
-	    {"reg:5000/app:1", "reg:5000/app:1"}, {"[2001:DB8::0]:1/a:b", "[2001:db8::]:1/a:b"}};
+	    {"reg:5000/app:1", "reg:5000/app:1"}, {"reg.:443/app:1", "reg:443/app:1"},
+	    {"[2001:DB8::0]:1/a:b", "[2001:db8::]:1/a:b"}};
 	struct observe_args canon;
 	struct refusal r;
 	size_t i;
