@@ -125,8 +125,8 @@ no_pull(struct work *w, const struct hold *hold)
 /* The manifest of ${name}, a colon or "@", and ${what}, into ${m}; its kind in ${w}->first.  By
  * digest it is that one or none. */
 static int
-look(struct work *w, const struct hold *hold, const char *name, const char *what,
-    const char *creds, struct manifest *m)
+look(struct work *w, const struct hold *hold, const char *name, const char *what, const char *creds,
+    struct manifest *m)
 {
 	bool by_digest = image_digest_read(what, strlen(what));
 	char source[IMAGE_TEXT_MAX + 1], why[REFUSAL_WHY_MAX];
@@ -156,11 +156,11 @@ choose(struct work *w, const struct hold *hold, const struct image *image, const
 
 	if (strcmp(w->first, "index") == 0) {
 		uname(&u);
-		machine = strcmp(u.machine, "x86_64") == 0	? "amd64"
+		machine = strcmp(u.machine, "x86_64") == 0    ? "amd64"
 			  : strcmp(u.machine, "aarch64") == 0 ? "arm64"
 							      : u.machine;
-		if (answer_value(w->out, instance, sizeof(instance), INSTANCE, "tt", m->text,
-			machine) != 0)
+		if (answer_value(
+			w->out, instance, sizeof(instance), INSTANCE, "tt", m->text, machine) != 0)
 			return -1;
 		if (!image_digest_read(instance, strlen(instance)))
 			return refusal_set(&w->refusal, "act.image",
@@ -203,15 +203,14 @@ fetch(struct work *w, const struct hold *hold, const struct image *image, const 
     const char *creds)
 {
 	char source[IMAGE_TEXT_MAX + 1];
-	const struct tool_fill fill = {
-	    .source = source, .stored = w->args->v[0], .creds = creds};
+	const struct tool_fill fill = {.source = source, .stored = w->args->v[0], .creds = creds};
 
 	snprintf(source, sizeof(source), "%s@%s", image->name, digest);
 	if (work_run(w, TOOL_IMAGE_PULL, &fill, work_first) != 0)
 		return no_pull(w, hold);
 	if (!is_here(w, image->name, digest))
-		return refusal_set(&w->refusal, "act.failed",
-		    "skopeo pulled it, and it is not in the storage");
+		return refusal_set(
+		    &w->refusal, "act.failed", "skopeo pulled it, and it is not in the storage");
 	return 0;
 }
 
@@ -237,8 +236,8 @@ pull_held(struct work *w, const struct image *image, const char *creds)
 	here = is_here(w, image->name, digest);
 	if (!w->args->dry && fetch(w, &hold, image, digest, creds) != 0)
 		return -1;
-	return answer_result(w->out, PULLED, "tititi", w->args->v[0], (int64_t)w->args->dry,
-	    digest, (int64_t)strtoll(bytes, NULL, 10), m.text, (int64_t)here);
+	return answer_result(w->out, PULLED, "tititi", w->args->v[0], (int64_t)w->args->dry, digest,
+	    (int64_t)strtoll(bytes, NULL, 10), m.text, (int64_t)here);
 }
 
 static int
@@ -273,7 +272,8 @@ run_pull(const struct observe_args *args, const struct observe_limits *limits,
 const struct observe_op act_container_pull = {
     .name = "container:pull",
     .usage = "IMAGE",
-    .summary = "pull an image of containers into root's storage; dry: what it is, and whether it is here",
+    .summary =
+	"pull an image of containers into root's storage; dry: what it is, and whether it is here",
     .args_min = 1,
     .args_max = 1,
     .acts = true,

@@ -190,8 +190,7 @@ carry(int from, int to, struct hold_told *told)
 }
 
 /* One connection: a process for each way, so that neither waits for the other. */
-static void __attribute__((noreturn))
-serve(int fd, const char *pin, struct hold_told *told)
+static void __attribute__((noreturn)) serve(int fd, const char *pin, struct hold_told *told)
 {
 	static const char yes[] = "HTTP/1.1 200 OK\r\n\r\n";
 	static const char no[] = "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n";
@@ -282,14 +281,13 @@ hold_enter(struct hold *hold, const char *pin, int64_t bytes_max, struct refusal
 	int outside, listener = -1;
 	pid_t pid = -1;
 
-	hold->told = mmap(NULL, sizeof(*hold->told), PROT_READ | PROT_WRITE,
-	    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	hold->told = mmap(
+	    NULL, sizeof(*hold->told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (hold->told == MAP_FAILED)
 		return refusal_errno(refusal, "act.failed", "memory");
 	hold->told->in_max = bytes_max;
 	if ((outside = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC)) != -1 &&
-	    unshare(CLONE_NEWNET) == 0 && (listener = listen_inside()) != -1 &&
-	    (pid = fork()) == 0)
+	    unshare(CLONE_NEWNET) == 0 && (listener = listen_inside()) != -1 && (pid = fork()) == 0)
 		keep_door(listener, outside, pin, hold->told);
 	if (pid == -1)
 		refusal_errno(refusal, "act.tool",

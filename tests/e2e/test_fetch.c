@@ -391,6 +391,10 @@ a_credential_is_lent(void **state)
 	shell("grep -qx 'credential: \"deploy\"' %s/bytes", web);
 	shell("grep -qx 'reaches: \\[\"" NAME ":443\"\\]' %s/bytes", web);
 	grant("run:deploy", NULL);
+	/* And so is what each grant of it stands on. */
+	shell("head -n 1 %s/bytes | grep -qx 'bastion approval 3'", web);
+	shell("grep -qx 'credential: \"deploy\"' %s/bytes", web);
+	shell("grep -qx 'reaches: \\[\"" NAME ":443\"\\]' %s/bytes", web);
 	driver_does(&said, NULL, "on", d.box, "run:deploy", NULL);
 	says("700 ");
 	says("400 ");

@@ -1,4 +1,5 @@
-/* fuzz_image.c: any bytes as the name of an image, and as what a held program asks its proxy for. */
+/* fuzz_image.c: any bytes as the name of an image, and as what a held program asks its proxy for.
+ */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
