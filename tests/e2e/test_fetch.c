@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <pwd.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -116,9 +117,12 @@ begin(void **state)
 	    " git -c user.name=t -c user.email=t@e commit -qm 1 && git clone -q --bare . ../repo.git &&"
 	    " cd ../repo.git && git update-server-info",
 	    web, web);
+	/* The home of whoever ops run as is one of the test's own. */
+	shell("mkdir -p %s/home/kept %s/home/open && chmod 755 %s/home", web, web, web);
 	isolated = unshare(CLONE_NEWNS) == 0 &&
 		   mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
-		   bound("hosts", "/etc/hosts") && bound("nsswitch", "/etc/nsswitch.conf") &&
+		   bound("home", getpwuid(geteuid())->pw_dir) && bound("hosts", "/etc/hosts") &&
+		   bound("nsswitch", "/etc/nsswitch.conf") &&
 		   bound("ca.pem", "/etc/ssl/certs/ca-certificates.crt");
 	if (!isolated)
 		return 0;
@@ -482,6 +486,30 @@ what_was_built_runs(void **state)
 	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM op_built"), 0);
 }
 
+/* "~" in a policy is the home of whoever ops run as, and not the root of the machine. */
+static void
+a_policy_knows_the_home_of_ops(void **state)
+{
+	const struct passwd *pw = getpwuid(geteuid());
+	char members[256];
+
+	(void)state;
+	needs_a_network();
+	assert_non_null(pw);
+	snprintf(members, sizeof(members), "\"writes\":[\"%s/kept\"]", pw->pw_dir);
+	add("run:home", members, "true\n");
+	grant("run:home", NULL);
+	driver_does(&said, NULL, "on", d.box, "run:home", NULL);
+	driver_does(&said, NULL, "sandbox", "policy", "add", "deny_write", "~/open", NULL);
+	driver_does(&said, NULL, "on", d.box, "run:home", NULL);
+	driver_does(&said, NULL, "sandbox", "policy", "add", "deny_write", "~/kept", NULL);
+	assert_int_equal(driver_run(&said, NULL, "on", d.box, "run:home", "--json", NULL), 126);
+	says("policy.held");
+	driver_does(&said, NULL, "sandbox", "policy", "remove", "deny_write", "~/kept", NULL);
+	driver_does(&said, NULL, "sandbox", "policy", "remove", "deny_write", "~/open", NULL);
+	driver_until(&d, DRIVER_BOX, 0, "SELECT count(*) FROM live_sandboxes");
+}
+
 /* A registry in the other network, with one image of one file, whose digest is in "digest". */
 static void
 serve_image(void)
@@ -730,6 +758,7 @@ main(void)
 	    cmocka_unit_test(a_program_reaches_its_destinations),
 	    cmocka_unit_test(a_credential_is_lent),
 	    cmocka_unit_test(what_was_built_runs),
+	    cmocka_unit_test(a_policy_knows_the_home_of_ops),
 	    cmocka_unit_test(an_image_is_pulled),
 	    cmocka_unit_test(an_image_is_pulled_by_a_verb),
 	    cmocka_unit_test(the_lane_takes_runs_alone),
