@@ -25,14 +25,20 @@ CREATE TABLE approval (
                    CHECK (kind IN ('op', 'root', 'folder', 'egress', 'terminal', 'model', 'tool')),
     bounds         TEXT    CHECK (bounds IS NULL OR json_valid(bounds)),  -- see bound.sql
     words          TEXT    CHECK ((words IS NULL) = (bounds IS NULL)),    -- bounds as a person says it, a line each
-    -- What the person reads, byte for byte. Text from the Host stands as JSON, so it cannot pose as a line.
+    reaches        TEXT    CHECK (reaches IS NULL OR json_valid(reaches)),       -- of an added op: where to,
+    credential     TEXT    CHECK (length(credential) BETWEEN 1 AND 128),         -- and with whose secret
+    -- What the person reads, byte for byte. Text from the Host stands as JSON, so it cannot pose as a line. What was
+    -- signed under a lower number has the same bytes as then.
     terms          TEXT    GENERATED ALWAYS AS (
-        'bastion approval ' || iif(bounds IS NULL, 1, 2) || char(10) ||
+        'bastion approval ' || CASE WHEN reaches IS NOT NULL OR credential IS NOT NULL THEN 3
+                                    WHEN bounds IS NOT NULL THEN 2 ELSE 1 END || char(10) ||
         'machine: ' || box_name || char(10) ||
         'host: ' || host_name || char(10) ||
         'may: ' || op || char(10) ||
         'with: ' || args || char(10) ||
         iif(bounds IS NULL, '', 'within: ' || bounds || char(10) || words || char(10)) ||
+        iif(reaches IS NULL, '', 'reaches: ' || reaches || char(10)) ||
+        iif(credential IS NULL, '', 'credential: ' || json_quote(credential) || char(10)) ||
         'uses: ' || uses || char(10) ||
         'for: ' || (ttl_ms / 1000) || ' s from the approval' || char(10) ||
         'nonce: ' || nonce || char(10)) VIRTUAL,
@@ -100,7 +106,8 @@ BEGIN
         OR NEW.box_name IS NOT OLD.box_name OR NEW.pairing_id IS NOT OLD.pairing_id
         OR NEW.host_name IS NOT OLD.host_name OR NEW.op IS NOT OLD.op OR NEW.args IS NOT OLD.args
         OR NEW.uses IS NOT OLD.uses OR NEW.ttl_ms IS NOT OLD.ttl_ms
-        OR NEW.bounds IS NOT OLD.bounds OR NEW.words IS NOT OLD.words OR NEW.digest IS NOT coalesce(OLD.digest, sha256(OLD.terms))
+        OR NEW.bounds IS NOT OLD.bounds OR NEW.words IS NOT OLD.words
+        OR NEW.reaches IS NOT OLD.reaches OR NEW.credential IS NOT OLD.credential OR NEW.digest IS NOT coalesce(OLD.digest, sha256(OLD.terms))
         OR NEW.asked_at IS NOT OLD.asked_at OR NEW.expires_at IS NOT OLD.expires_at;
     SELECT RAISE(ABORT, 'approval.expired|this question ran out before it was answered')
      WHERE NEW.state IN ('approved', 'denied') AND OLD.state = 'pending' AND OLD.expires_at <= now_ms();

@@ -136,13 +136,13 @@ BEGIN
         OR (SELECT count(*) <> count(DISTINCT value)
               FROM (SELECT value FROM json_each(NEW.manifest, '$.reads')
                     UNION ALL SELECT value FROM json_each(NEW.manifest, '$.writes')));
-    SELECT RAISE(ABORT, 'manifest.verbs|an op that is its verbs has 1 to 16 of them, each a list: the op of a verb, then words or $PARAM; no other op has any')
+    SELECT RAISE(ABORT, 'manifest.verbs|an op that is its verbs has 1 to 16 of them, each a list: the op of a verb that reaches out to nothing, then words or $PARAM; no other op has any')
      WHERE CASE WHEN NEW.manifest ->> '$.interpreter' IS NOT 'none' THEN json_type(NEW.manifest, '$.verbs') IS NOT NULL
                 WHEN json_type(NEW.manifest, '$.verbs') IS NOT 'array' THEN 1
                 ELSE json_array_length(NEW.manifest, '$.verbs') NOT BETWEEN 1 AND 16
                   OR EXISTS (SELECT 1 FROM json_each(NEW.manifest, '$.verbs') AS v
                       WHERE CASE WHEN v.type <> 'array' THEN 1
-                            ELSE v.value ->> 0 NOT IN (SELECT op FROM verb) OR json_array_length(v.value) NOT BETWEEN 1 AND 3
+                            ELSE v.value ->> 0 NOT IN (SELECT op FROM verb WHERE NOT dials) OR json_array_length(v.value) NOT BETWEEN 1 AND 3
                               OR EXISTS (SELECT 1 FROM json_each(v.value) AS w WHERE w.type <> 'text'
                                     OR (w.value GLOB '$*' AND substr(w.value, 2) NOT IN
                                         (SELECT p.value ->> '$.name' FROM json_each(NEW.manifest, '$.params') AS p)))
@@ -350,18 +350,31 @@ BEGIN
      WHERE m.name = NEW.op AND m.state = 'active' AND NOT s.works;
 END;
 
+-- What an op is granted with beside its words, since its manifest says so.
+CREATE VIEW added_op_grants AS
+SELECT name AS op, iif(json_array_length(manifest, '$.destinations') > 0, manifest -> '$.destinations', NULL) AS reaches,
+       manifest ->> '$.credential' AS credential
+  FROM op_manifest WHERE state = 'active';
+
 CREATE TRIGGER approval_of_added_op BEFORE INSERT ON approval WHEN NEW.op GLOB 'run:*' AND json_valid(NEW.args)
 BEGIN
     INSERT INTO added_op_ask (op, args) VALUES (NEW.op, NEW.args);
 END;
 
--- What a person who is asked about an added op may want to know beside the terms: that was signed with the op.
+-- What a person signs is all that he grants.
+CREATE TRIGGER approval_says_what_is_lent BEFORE INSERT ON approval
+BEGIN
+    SELECT RAISE(ABORT, 'approval.terms|the terms do not name what this op reaches, and with whose secret')
+     WHERE NEW.reaches IS NOT (SELECT reaches FROM added_op_grants WHERE op = NEW.op)
+        OR NEW.credential IS NOT (SELECT credential FROM added_op_grants WHERE op = NEW.op);
+END;
+
+-- The same in words, for who is asked.
 CREATE VIEW approval_reach AS
-SELECT a.id, 'The op was added with: '
-       || coalesce('it reaches ' || (SELECT group_concat(value, ', ') FROM json_each(m.manifest, '$.destinations')), 'it reaches nothing')
-       || coalesce('; it gets the token ' || (m.manifest ->> '$.credential'), '') || '.' AS says
-  FROM approval AS a JOIN op_manifest AS m ON m.name = a.op AND m.state = 'active'
- WHERE json_array_length(m.manifest, '$.destinations') > 0 OR m.manifest ->> '$.credential' IS NOT NULL;
+SELECT id, 'The op was added with: '
+       || coalesce('it reaches ' || (SELECT group_concat(value, ', ') FROM json_each(reaches)), 'it reaches nothing')
+       || coalesce('; it gets the token ' || credential, '') || '.' AS says
+  FROM approval WHERE reaches IS NOT NULL OR credential IS NOT NULL;
 
 -- A command as root is approved in its exact words, and runs where the worker is root.
 CREATE VIEW root_ask AS SELECT '' AS args, '' AS bounds WHERE false;

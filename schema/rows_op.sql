@@ -21,6 +21,7 @@ INSERT INTO op (name, class, usage, summary) VALUES
     ('tree:checkout', 'action', 'TREE REF', 'check out a commit that a git tree of bastion''s user has already'),
     ('git:fetch', 'action', 'TREE [HOST[:PORT]]', 'fetch the branches of a git tree of bastion''s user from where it is from'),
     ('k8s:set_image', 'action', 'NAMESPACE/DEPLOYMENT/CONTAINER IMAGE', 'have a container of a cluster run another image; dry: which it runs now'),
+    ('container:pull', 'action', 'IMAGE', 'pull an image of containers into root''s storage; dry: what it is, and whether it is here'),
     ('package:install', 'action', 'PACKAGE', 'install a Debian package with what it needs'),
     ('user:lock', 'action', 'ACCOUNT', 'lock the password of an account'),
     ('observe:cert', 'observe', 'PORT [SERVER NAME]', 'the certificate that a local TLS listener presents');

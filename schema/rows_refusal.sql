@@ -8,6 +8,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('act.failed', 1, 500, 'see the reason; the rest of the machine is as it was'),
     ('act.file', 2, 422, 'name a plain file'),
     ('act.image', 2, 422, 'name it in full: REGISTRY/PATH:TAG, or REGISTRY/PATH@sha256:DIGEST'),
+    ('act.large', 2, 422, 'have a person raise the setting act.image_bytes'),
     ('act.missing', 2, 404, 'make the folder first, or mend the path'),
     ('act.own', 126, 403, 'leave what bastion keeps for itself to its own verbs'),
     ('act.package', 2, 422, 'see observe:packages for names'),

@@ -1,5 +1,6 @@
 -- rows_setting.sql: every limit, with its bounds.
 INSERT INTO setting (name, value, unit, low, high, doc) VALUES
+    ('act.image_bytes', 10737418240, 'bytes', 1048576, 1099511627776, 'what an image of containers may have, as it comes in'),
     ('act.time_ms', 900000, 'ms', 1000, 86400000, 'time for one run of an op that acts'),
     ('act.tool_ms', 600000, 'ms', 100, 86400000, 'time for one program that such a run starts'),
     ('actor.backoff_ms', 200, 'ms', 1, 60000, 'first wait before a crashed actor is started again; doubles'),

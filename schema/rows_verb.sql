@@ -8,4 +8,5 @@ INSERT INTO verb (name, op, tool) VALUES
     ('user.lock', 'user:lock', 'usermod');
 INSERT INTO verb (name, op, tool, dials, declares) VALUES
     ('git.fetch', 'git:fetch', 'git', 1, 1),
-    ('k8s.set_image', 'k8s:set_image', 'kubectl', 1, 1);
+    ('k8s.set_image', 'k8s:set_image', 'kubectl', 1, 1),
+    ('container.pull', 'container:pull', 'skopeo', 1, 0);

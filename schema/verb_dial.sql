@@ -16,8 +16,8 @@ CREATE VIEW verb_dials AS
 SELECT d.id, d.at, p.host_name AS host, r.op, d.op_run_id AS run, d.host || ':' || d.port AS what, d.addresses, r.state
   FROM verb_dial AS d JOIN op_run AS r ON r.id = d.op_run_id JOIN pairing AS p ON p.id = r.pairing_id;
 
--- What was judged; who inserts here has it judged. A network's own addresses are reached from an anchored machine
--- alone; this machine, its links and what cannot be read are never reached, and neither is what a rule of the lane
+-- What was judged; who inserts here has it judged. A network's own addresses are reached from an anchored machine, or
+-- where a rule of the lane allows that very address to this Host; this machine, its links and what cannot be read are never reached, and neither is what a rule of the lane
 -- denies to this Host or to everybody.
 CREATE VIEW judged_destination AS
 SELECT r.pairing_id, d.host, d.port, d.addresses FROM verb_dial AS d JOIN op_run AS r ON r.id = d.op_run_id;
@@ -49,7 +49,11 @@ BEGIN
            WHEN EXISTS (SELECT 1 FROM own_address WHERE a.ip BETWEEN first AND last OR a.judged BETWEEN first AND last)
            THEN RAISE(ABORT, 'egress.own|that is this machine')
            WHEN c.class = 'network' AND NOT EXISTS (SELECT 1 FROM live_anchor)
-           THEN refuse('egress.network', 'that is ' || c.why || ': only an anchored machine reaches it', 0)
+            AND NOT EXISTS (SELECT 1 FROM egress_rule
+                             WHERE state = 'active' AND verdict = 'allow' AND pairing_id = NEW.pairing_id
+                               AND address_bytes(suffix) = a.ip AND port IN (0, NEW.port))
+           THEN refuse('egress.network', 'that is ' || c.why || ': only an anchored machine reaches it, '
+                       || 'or one whose egress rules allow that address to this Host', 0)
            END
       FROM (SELECT ip, (SELECT iif(embed IS NULL, ip,
                                    CAST(x'00000000000000000000ffff' || substr(ip, embed + 1, 4) AS BLOB))

@@ -180,8 +180,8 @@ rule(struct cli *cli, const char *verdict, const char *what, const struct option
 	else
 		printf("%s. To take it back: bastion egress forget %" PRId64 "\n",
 		    asked.deny ? "Denied" : "Allowed", id);
-	if (cli->mode != CLI_JSON && !asked.deny && a.host.kind != ENDPOINT_NAME &&
-	    strcmp(a.host.text, "*") != 0)
+	if (cli->mode != CLI_JSON && !asked.deny && o->host == NULL &&
+	    a.host.kind != ENDPOINT_NAME && strcmp(a.host.text, "*") != 0)
 		explain_unreached(cli, &a.host.address);
 	if (cli->mode != CLI_JSON && o->narrow && store_setting(cli->db, "egress.inspect") == 0)
 		printf("The lane looks into no tunnels yet: bastion egress inspect rules\n");
@@ -499,7 +499,8 @@ check(struct cli *cli, const char *what, const struct options *o)
  * them. A deny wins over every allow, and what no rule allows is refused. A rule is for every user
  * of this machine, or for the one of --user. What is this machine, its networks and the metadata
  * services of clouds is reached by no rule: check says for a destination what each of its addresses
- * is and what the lane would do.
+ * is and what the lane would do. (A rule that allows a Host an address of a network lets the verbs
+ * of that Host reach it: container:pull, git:fetch.)
  *
  * A rule with --method, --path, --token or --websocket allows requests within TLS alone, and of
  * them those with that method and path (* stands for any characters); more of the same make more. A

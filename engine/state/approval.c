@@ -25,12 +25,14 @@ static const char WAITING[] =
 
 static const char ASK[] = QUESTION
     " INSERT INTO approval (nonce, kind, box_name, pairing_id, host_name, op, args, bounds, words,"
-    "    uses, ttl_ms, asked_at, expires_at)"
+    "    reaches, credential, uses, ttl_ms, asked_at, expires_at)"
     " SELECT :nonce, coalesce((SELECT iif(class IN ('observe', 'action'), 'op', class) FROM op"
     "    WHERE name = q.op), 'op'), b.name, q.pairing, p.host_name, q.op, q.args, q.bounds,"
-    "    CASE WHEN json_valid(q.bounds) THEN bounds_words(q.bounds) END, q.uses, q.ttl_ms,"
+    "    CASE WHEN json_valid(q.bounds) THEN bounds_words(q.bounds) END, g.reaches, g.credential,"
+    "    q.uses, q.ttl_ms,"
     "    now_ms(), now_ms() + (SELECT value FROM setting WHERE name = 'approval.ttl_ms')"
-    "   FROM q LEFT JOIN pairing AS p ON p.id = q.pairing LEFT JOIN box AS b";
+    "   FROM q LEFT JOIN pairing AS p ON p.id = q.pairing LEFT JOIN box AS b"
+    "   LEFT JOIN added_op_grants AS g ON g.op = q.op";
 
 static const char OPEN[] =
     "SELECT state = 'pending', expires_at > now_ms(), digest IS :digest, terms"

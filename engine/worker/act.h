@@ -19,6 +19,7 @@ extern const struct observe_op act_service_restart;
 extern const struct observe_op act_tree_checkout;
 extern const struct observe_op act_git_fetch;
 extern const struct observe_op act_k8s_set_image;
+extern const struct observe_op act_container_pull;
 extern const struct observe_op act_package_install;
 extern const struct observe_op act_user_lock;
 

@@ -1,5 +1,6 @@
 /* answer.c: rows in memory to JSON frames on a pipe. */
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -183,6 +184,24 @@ answer_rows(struct answer *a, const char *sql, const char *types, ...)
 		return -1;
 	while (sqlite3_step(q) == SQLITE_ROW)
 		continue;
+	return sqlite3_finalize(q) == SQLITE_OK ? 0 : -1;
+}
+
+int
+answer_value(struct answer *a, char *out, size_t most, const char *sql, const char *types, ...)
+{
+	const char *text = NULL;
+	sqlite3_stmt *q;
+	va_list ap;
+
+	va_start(ap, types);
+	q = prepare(a, sql, types, ap);
+	va_end(ap);
+	if (q == NULL)
+		return -1;
+	if (sqlite3_step(q) == SQLITE_ROW)
+		text = (const char *)sqlite3_column_text(q, 0);
+	snprintf(out, most, "%s", text != NULL ? text : "");
 	return sqlite3_finalize(q) == SQLITE_OK ? 0 : -1;
 }
 

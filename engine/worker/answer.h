@@ -61,6 +61,13 @@ int answer_is_text(const char *text);
 int answer_rows(struct answer *a, const char *sql, const char *types, ...);
 
 /**
+ * answer_value(a, out, most, sql, types, ...):
+ * As answer_rows, and store the text that ${sql} selects first in ${out}, cut to ${most} bytes with
+ * its NUL; "" where it selects none or NULL.  Return 0 or -1.
+ */
+int answer_value(struct answer *a, char *out, size_t most, const char *sql, const char *types, ...);
+
+/**
  * answer_text(a, text, len):
  * Write ${len} bytes of output as frames {"o":"…"}.  Return 0 or -1.
  */

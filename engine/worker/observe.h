@@ -47,6 +47,7 @@ struct observe_limits {
 	int64_t logins_ranked;     /* sources, users and accepted logins named */
 	int64_t rows_max;          /* things named in a list */
 	int64_t cert_ms;           /* time for connections and handshakes */
+	int64_t image_bytes;       /* of an image of containers, as it comes in */
 	int64_t tool_ms;           /* time for one program that a handler starts */
 	int64_t frame_max;         /* longest frame, bytes */
 	int64_t memory_max;        /* address space of a run, bytes; 0: no limit */
@@ -64,7 +65,9 @@ struct observe_env {
 	char apt_get[OBSERVE_PATH_MAX];
 	char usermod[OBSERVE_PATH_MAX];
 	char kubectl[OBSERVE_PATH_MAX];
-	char kubeconfig[OBSERVE_PATH_MAX];        /* which cluster, and as whom */
+	char kubeconfig[OBSERVE_PATH_MAX]; /* which cluster, and as whom */
+	char skopeo[OBSERVE_PATH_MAX];
+	char registries[OBSERVE_PATH_MAX];        /* as whom images are asked for; may be missing */
 	char keep[OBSERVE_KEEP][OBSERVE_ARG_MAX]; /* where verbs do not reach; "": none */
 	char root[OBSERVE_PATH_MAX];    /* before /proc and /etc; "": this machine's own */
 	char journal[OBSERVE_PATH_MAX]; /* directories of journal files, separated by ':' */

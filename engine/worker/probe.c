@@ -25,6 +25,7 @@ static const struct probe_need needs[] = {
     NEED("tree:checkout", "git", git),
     NEED("git:fetch", "git", git),
     NEED("k8s:set_image", "kubectl", kubectl),
+    NEED("container:pull", "skopeo", skopeo),
     NEED("package:install", "apt-get", apt_get),
     NEED("user:lock", "usermod", usermod),
 };

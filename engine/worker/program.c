@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -703,6 +704,15 @@ seal_files(struct program *g, struct layout *l, struct refusal *r)
 	return 0;
 }
 
+/* What "~" means: the home of whoever ops run as. */
+static const char *
+op_home(void)
+{
+	const struct passwd *pw = getpwuid(geteuid());
+
+	return pw != NULL && pw->pw_dir[0] == '/' ? pw->pw_dir : "/";
+}
+
 /* Whether the policy of this machine lets it do what the ask of ${q} says, in a decision that
  * stays. */
 static int
@@ -722,7 +732,7 @@ judge(struct program *g, struct stmt *q, struct refusal *r)
 		free(ask);
 		return -1;
 	}
-	if ((rc = policy_judge(db, "/", ask, strlen(ask), &a)) == 0)
+	if ((rc = policy_judge(db, op_home(), ask, strlen(ask), &a)) == 0)
 		rc = store_commit(db);
 	else
 		store_rollback(db);

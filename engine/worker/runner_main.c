@@ -106,6 +106,8 @@ vet(const struct runner_wire_request *q)
 	    !is_ended(q->env.usermod, OBSERVE_PATH_MAX) ||
 	    !is_ended(q->env.kubectl, OBSERVE_PATH_MAX) ||
 	    !is_ended(q->env.kubeconfig, OBSERVE_PATH_MAX) ||
+	    !is_ended(q->env.skopeo, OBSERVE_PATH_MAX) ||
+	    !is_ended(q->env.registries, OBSERVE_PATH_MAX) ||
 	    !is_ended(q->env.keep[0], OBSERVE_ARG_MAX) ||
 	    !is_ended(q->env.keep[1], OBSERVE_ARG_MAX) ||
 	    !is_ended(q->env.journal, OBSERVE_PATH_MAX) ||

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/worker/hold.h"
 #include "engine/worker/tool.h"
 
 /* git that reaches out: to one place, by HTTPS, with no password, no other configuration and no
@@ -67,6 +68,11 @@ static const char *const argvs[TOOL_COUNT][TOOL_ARGV_MAX] = {
     [TOOL_PACKAGE_INSTALL] = {"apt-get", "-q", "-y", "--no-install-recommends", "--no-remove", "-o",
 	"Dpkg::Options::=--force-confold", "install", "--", "<name>"},
     [TOOL_USER_LOCK] = {"usermod", "--lock", "--", "<name>"},
+    /* By HTTPS alone, whatever the machine's configuration says of a registry. */
+    [TOOL_IMAGE_LOOK] = {"skopeo", "inspect", "--raw", "--tls-verify=true", "<creds>", "<source>"},
+    [TOOL_IMAGE_HERE] = {"skopeo", "inspect", "--raw", "<stored>"},
+    [TOOL_IMAGE_PULL] = {"skopeo", "copy", "--quiet", "--src-tls-verify=true", "<src-creds>",
+	"<source>", "<stored>"},
 };
 
 static char *const tool_environ[] = {
@@ -79,6 +85,16 @@ static char *const tool_environ[] = {
     (char[]){"GIT_TERMINAL_PROMPT=0"},
     (char[]){"GIT_OPTIONAL_LOCKS=0"},
     (char[]){"DEBIAN_FRONTEND=noninteractive"},
+    NULL,
+};
+
+/* Of one that is held (hold.h): there is no other way out. */
+static char *const held_environ[] = {
+    (char[]){"PATH=/usr/sbin:/usr/bin:/sbin:/bin"},
+    (char[]){"LC_ALL=C.UTF-8"},
+    (char[]){"HOME=/nonexistent"},
+    (char[]){"TMPDIR=/var/tmp"},
+    (char[]){"HTTPS_PROXY=" HOLD_PROXY},
     NULL,
 };
 
@@ -113,6 +129,10 @@ tool_path(enum tool which, const struct observe_env *env)
 		return env->apt_get;
 	case TOOL_USER_LOCK:
 		return env->usermod;
+	case TOOL_IMAGE_LOOK:
+	case TOOL_IMAGE_HERE:
+	case TOOL_IMAGE_PULL:
+		return env->skopeo;
 	case TOOL_RULES:
 		return env->nft;
 	case TOOL_PACKAGES:
@@ -157,6 +177,13 @@ fill_gap(char *out, const char *word, const struct observe_env *env, const struc
 		    fill->container);
 	else if (strcmp(word, "<image>") == 0)
 		n = snprintf(out, TOOL_ARG_MAX, "%s=%s", fill->container, fill->image);
+	else if (strcmp(word, "<creds>") == 0 || strcmp(word, "<src-creds>") == 0)
+		n = snprintf(out, TOOL_ARG_MAX, "--%s%s%s", word[1] == 's' ? "src-" : "",
+		    fill->creds[0] == '\0' ? "no-creds" : "authfile=", fill->creds);
+	else if (strcmp(word, "<source>") == 0)
+		n = snprintf(out, TOOL_ARG_MAX, "docker://%s", fill->source);
+	else if (strcmp(word, "<stored>") == 0)
+		n = snprintf(out, TOOL_ARG_MAX, "containers-storage:%s", fill->stored);
 	else if (strcmp(word, "<since>") == 0)
 		n = snprintf(out, TOOL_ARG_MAX, "--since=-%lldmin", (long long)fill->since_min);
 	else if (strcmp(word, "<lines>") == 0)
@@ -192,14 +219,14 @@ tool_now_ms(void)
 
 /* The child's part: only calls that are safe between fork and exec. */
 static void __attribute__((noreturn))
-become_tool(const char *path, char *const *argv, int null, int out)
+become_tool(const char *path, char *const *argv, char *const *envp, int null, int out)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGPIPE, SIG_DFL);
 	if (dup2(null, 0) == -1 || dup2(out, 1) == -1 || dup2(null, 2) == -1)
 		_exit(127);
 	close_range(3, ~0U, 0);
-	execve(path, argv, tool_environ);
+	execve(path, argv, envp);
 	_exit(127);
 }
 
@@ -267,9 +294,9 @@ says_absent(enum tool which, int status)
 	       WEXITSTATUS(status) == 1; /* git-rev-parse(1) --quiet, git-config(1) */
 }
 
-/* Start ${path}; its output can be read from ${*fd}. */
+/* Start ${path} in ${envp}; its output can be read from ${*fd}. */
 static pid_t
-start(const char *path, char *const *argv, int *fd)
+start(const char *path, char *const *argv, char *const *envp, int *fd)
 {
 	int out[2], null;
 	pid_t pid;
@@ -283,7 +310,7 @@ start(const char *path, char *const *argv, int *fd)
 		return -1;
 	}
 	if ((pid = fork()) == 0)
-		become_tool(path, argv, null, out[1]);
+		become_tool(path, argv, envp, null, out[1]);
 	close(out[1]);
 	close(null);
 	if (pid == -1)
@@ -305,7 +332,8 @@ tool_run(enum tool which, const struct observe_env *env, const struct tool_fill 
 		snprintf(why, whylen, "this machine has no %s", argvs[which][0]);
 		return -1;
 	}
-	if ((pid = start(tool_path(which, env), call.argv, &fd)) == -1) {
+	if ((pid = start(tool_path(which, env), call.argv,
+		 tool_path(which, env) == env->skopeo ? held_environ : tool_environ, &fd)) == -1) {
 		snprintf(why, whylen, "%s cannot be started", argvs[which][0]);
 		return -1;
 	}

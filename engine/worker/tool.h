@@ -42,6 +42,9 @@ enum tool {
 	TOOL_PACKAGE_PLAN,
 	TOOL_PACKAGE_INSTALL,
 	TOOL_USER_LOCK,
+	TOOL_IMAGE_LOOK,
+	TOOL_IMAGE_HERE,
+	TOOL_IMAGE_PULL,
 	TOOL_COUNT
 };
 
@@ -57,6 +60,9 @@ struct tool_fill {
 	const char *image; /* of a container, or NULL */
 	/* Of a cluster: where it is run, and its container, or NULL. */
 	const char *space, *deployment, *container;
+	/* Of an image: where it is from, what it is called here, and what says as whom; "": nobody.
+	 */
+	const char *source, *stored, *creds;
 	const char *trust; /* file of trusted certificates; "": the system's */
 };
 

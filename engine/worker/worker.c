@@ -103,6 +103,7 @@ worker_limits(const struct actor_env *of, struct observe_limits *limits, struct 
 	limits->logins_ranked = store_setting(db, "logins.ranked");
 	limits->rows_max = store_setting(db, "observe.rows");
 	limits->cert_ms = store_setting(db, "cert.wait_ms");
+	limits->image_bytes = store_setting(db, "act.image_bytes");
 	limits->tool_ms = store_setting(db, "op.tool_ms");
 	limits->frame_max = store_setting(db, "op.frame");
 	limits->memory_max = store_setting(db, "op.memory");

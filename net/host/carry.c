@@ -398,31 +398,62 @@ ending(struct carried *c, int status, const struct refusal *failed)
 	return q;
 }
 
-static void
-carried_end(struct carried *c, int status, const struct refusal *failed)
+/* The answer as it came. */
+static int
+end_keep(struct carried *c, int status, const struct refusal *failed)
 {
 	struct store *db = c->carry->env->db;
 	struct stmt *q;
 	int bad = -1;
 
-	if (store_begin(db) == 0) {
-		if (failed == NULL && status == 200 && lines_keep(c) != 0)
-			failed = &c->refusal;
-		if ((q = ending(c, status, failed)) != NULL) {
-			stmt_int(q, ":id", c->id);
-			bad = stmt_run_one(q);
-		}
-		if (bad == 0)
-			bad = witness_keep(c);
-		if (bad == 0 && failed == NULL && (q = store_sql(db, HEARD)) != NULL) {
-			stmt_int(q, ":box", c->box);
-			bad = stmt_run(q);
-		}
-		bad = bad == 0 ? store_commit(db) : store_rollback(db);
+	if (store_begin(db) != 0)
+		return -1;
+	if (failed == NULL && status == 200 && lines_keep(c) != 0)
+		failed = &c->refusal;
+	if ((q = ending(c, status, failed)) != NULL) {
+		stmt_int(q, ":id", c->id);
+		bad = stmt_run_one(q);
 	}
-	if (bad != 0)
-		fprintf(
-		    stderr, "bastion: link: ask %" PRId64 ": %s\n", c->id, store_refusal(db)->why);
+	if (bad == 0)
+		bad = witness_keep(c);
+	if (bad == 0 && failed == NULL && (q = store_sql(db, HEARD)) != NULL) {
+		stmt_int(q, ":box", c->box);
+		bad = stmt_run(q);
+	}
+	return bad == 0 ? store_commit(db) : store_rollback(db);
+}
+
+/* The database did not take the answer: that, ${r}, is how the ask ends, or whoever waits for it
+ * would wait until the next start. */
+static int
+end_refused(struct carried *c, const struct refusal *r)
+{
+	struct store *db = c->carry->env->db;
+	struct stmt *q;
+
+	if (store_begin(db) != 0)
+		return -1;
+	if ((q = store_sql(db, FAILED)) == NULL)
+		return store_rollback(db);
+	stmt_int(q, ":id", c->id);
+	stmt_text(q, ":code", r->code[0] != '\0' ? r->code : "call.failed");
+	stmt_text(q, ":why", r->why);
+	return stmt_run_one(q) == 0 ? store_commit(db) : store_rollback(db);
+}
+
+static void
+carried_end(struct carried *c, int status, const struct refusal *failed)
+{
+	struct store *db = c->carry->env->db;
+	struct refusal r;
+
+	if (end_keep(c, status, failed) != 0) {
+		r = *store_refusal(db);
+		fprintf(stderr, "bastion: link: ask %" PRId64 ": %s\n", c->id, r.why);
+		if (end_refused(c, &r) != 0)
+			fprintf(stderr, "bastion: link: ask %" PRId64 ": %s\n", c->id,
+			    store_refusal(db)->why);
+	}
 	carried_free(c);
 }
 

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <pwd.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -116,9 +117,12 @@ begin(void **state)
 	    " git -c user.name=t -c user.email=t@e commit -qm 1 && git clone -q --bare . ../repo.git &&"
 	    " cd ../repo.git && git update-server-info",
 	    web, web);
+	/* The home of whoever ops run as is one of the test's own. */
+	shell("mkdir -p %s/home/kept %s/home/open && chmod 755 %s/home", web, web, web);
 	isolated = unshare(CLONE_NEWNS) == 0 &&
 		   mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
-		   bound("hosts", "/etc/hosts") && bound("nsswitch", "/etc/nsswitch.conf") &&
+		   bound("home", getpwuid(geteuid())->pw_dir) && bound("hosts", "/etc/hosts") &&
+		   bound("nsswitch", "/etc/nsswitch.conf") &&
 		   bound("ca.pem", "/etc/ssl/certs/ca-certificates.crt");
 	if (!isolated)
 		return 0;
@@ -262,19 +266,26 @@ sign(void)
 	shell("cd %s && ssh-keygen -q -Y sign -n bastion -f key <bytes >sig 2>log", web);
 }
 
-/* Ask for ${op} with ${word} (NULL: none), be told 77, and approve it. */
+/* Approve the newest question. */
 static void
-grant(const char *op, const char *word)
+approve(void)
 {
 	char id[24], sig[128];
 
-	driver_refused(
-	    &said, 77, "approval.needed", NULL, "on", d.box, "--uses", "9", op, word, NULL);
 	snprintf(id, sizeof(id), "%" PRId64, driver_question(&d));
 	driver_does(&said, NULL, "approvals", "show", id, "--bytes", NULL);
 	sign();
 	snprintf(sig, sizeof(sig), "%s/sig", web);
 	driver_does(&said, NULL, "approve", id, "--signature", sig, NULL);
+}
+
+/* Ask for ${op} with ${word} (NULL: none), be told 77, and approve it. */
+static void
+grant(const char *op, const char *word)
+{
+	driver_refused(
+	    &said, 77, "approval.needed", NULL, "on", d.box, "--uses", "9", op, word, NULL);
+	approve();
 }
 
 /* Add ${name}, which runs ${script} by sh, with the further ${members} of its manifest. */
@@ -384,6 +395,10 @@ a_credential_is_lent(void **state)
 	shell("grep -qx 'credential: \"deploy\"' %s/bytes", web);
 	shell("grep -qx 'reaches: \\[\"" NAME ":443\"\\]' %s/bytes", web);
 	grant("run:deploy", NULL);
+	/* And so is what each grant of it stands on. */
+	shell("head -n 1 %s/bytes | grep -qx 'bastion approval 3'", web);
+	shell("grep -qx 'credential: \"deploy\"' %s/bytes", web);
+	shell("grep -qx 'reaches: \\[\"" NAME ":443\"\\]' %s/bytes", web);
 	driver_does(&said, NULL, "on", d.box, "run:deploy", NULL);
 	says("700 ");
 	says("400 ");
@@ -471,6 +486,30 @@ what_was_built_runs(void **state)
 	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM op_built"), 0);
 }
 
+/* "~" in a policy is the home of whoever ops run as, and not the root of the machine. */
+static void
+a_policy_knows_the_home_of_ops(void **state)
+{
+	const struct passwd *pw = getpwuid(geteuid());
+	char members[256];
+
+	(void)state;
+	needs_a_network();
+	assert_non_null(pw);
+	snprintf(members, sizeof(members), "\"writes\":[\"%s/kept\"]", pw->pw_dir);
+	add("run:home", members, "true\n");
+	grant("run:home", NULL);
+	driver_does(&said, NULL, "on", d.box, "run:home", NULL);
+	driver_does(&said, NULL, "sandbox", "policy", "add", "deny_write", "~/open", NULL);
+	driver_does(&said, NULL, "on", d.box, "run:home", NULL);
+	driver_does(&said, NULL, "sandbox", "policy", "add", "deny_write", "~/kept", NULL);
+	assert_int_equal(driver_run(&said, NULL, "on", d.box, "run:home", "--json", NULL), 126);
+	says("policy.held");
+	driver_does(&said, NULL, "sandbox", "policy", "remove", "deny_write", "~/kept", NULL);
+	driver_does(&said, NULL, "sandbox", "policy", "remove", "deny_write", "~/open", NULL);
+	driver_until(&d, DRIVER_BOX, 0, "SELECT count(*) FROM live_sandboxes");
+}
+
 /* A registry in the other network, with one image of one file, whose digest is in "digest". */
 static void
 serve_image(void)
@@ -540,6 +579,92 @@ an_image_is_pulled(void **state)
 	assert_true(driver_value(&d, DRIVER_BOX,
 			"SELECT count(*) FROM program_flows WHERE op = 'run:pull'"
 			" AND what = '" NAME ":5000' AND state = 'done'") > 0);
+}
+
+/* Storage of the test's own, in the place of root's. */
+static void
+store_elsewhere(void)
+{
+	static const char script[] =
+	    "cp -r /etc/containers etc && printf '[storage]\ndriver = \"vfs\"\ngraphroot = \"%s/store\"\n"
+	    "runroot = \"%s/storerun\"\n' $PWD $PWD >etc/storage.conf";
+
+	shell_at(script);
+	assert_true(bound("etc", "/etc/containers"));
+}
+
+/* A registry that says where its passwords are asked for: on another machine. */
+static void
+serve_elsewhere(void)
+{
+	static const char registry[] =
+	    "sed 's/:5000/:5001/' registry.yml >elsewhere.yml && printf 'auth:\n  token:\n    realm: https://" TWO
+	    "/token\n"
+	    "    service: s\n    issuer: i\n    rootcertbundle: %s/ca.pem\n' $PWD >>elsewhere.yml";
+	char config[128];
+
+	shell_at(registry);
+	snprintf(config, sizeof(config), "%s/elsewhere.yml", web);
+	if (netns_fork() == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), 2);
+		execlp("docker-registry", "docker-registry", "serve", config, (char *)NULL);
+		_exit(1);
+	}
+	shell("for i in 1 2 3 4 5 6 7 8 9; do curl -so /dev/null https://" NAME
+	      ":5001/ && exit 0; sleep 1; done; exit 1");
+}
+
+/* An image comes from the registry that was judged, by the digest that the dry run told,
+ * and from nowhere that the registry leads to. */
+static void
+an_image_is_pulled_by_a_verb(void **state)
+{
+	char digest[80], path[128], id[24];
+	int64_t before;
+	FILE *f;
+
+	(void)state;
+	needs_a_network();
+	snprintf(path, sizeof(path), "%s/digest", web);
+	if ((f = fopen(path, "r")) == NULL) {
+		print_message("skipped: there is no skopeo, or no docker-registry\n");
+		skip();
+	}
+	assert_int_equal(fscanf(f, "%79s", digest), 1);
+	fclose(f);
+	store_elsewhere();
+	before = dials();
+	driver_refused(&said, 2, "act.image", NULL, "on", d.box, "container:pull", "app:1", NULL);
+	driver_refused(&said, 77, "approval.needed", NULL, "on", d.box, "container:pull",
+	    NAME ":5000/app:1", "--uses", "3", NULL);
+	snprintf(id, sizeof(id), "%" PRId64, driver_question(&d));
+	driver_does(&said, NULL, "approvals", "dry", id, NULL);
+	says("\"destination\":{\"host\":\"" NAME "\",\"port\":5000,");
+	approve();
+	driver_does(&said, NULL, "on", d.box, "container:pull", NAME ":5000/app:1", "--dry-run",
+	    "--json", NULL);
+	says(digest);
+	says("\"layers\":1,\"here\":false}");
+	shell("! grep -rqs " NAME " %s/store", web);
+	driver_does(&said, NULL, "on", d.box, "container:pull", NAME ":5000/app:1", "--json", NULL);
+	says("\"dry\":false");
+	shell("test $(skopeo inspect --format '{{.Digest}}' containers-storage:" NAME
+	      ":5000/app:1) = %s",
+	    digest);
+	driver_does(&said, NULL, "on", d.box, "container:pull", NAME ":5000/app:1", "--dry-run",
+	    "--json", NULL);
+	says("\"here\":true}");
+	assert_int_equal(dials(), before + 3);
+	serve_elsewhere();
+	driver_refused(&said, 77, "approval.needed", NULL, "on", d.box, "container:pull",
+	    NAME ":5001/app:1", "--anew", NULL);
+	approve();
+	assert_int_not_equal(driver_run(&said, NULL, "on", d.box, "container:pull",
+				 NAME ":5001/app:1", "--json", NULL),
+	    0);
+	says("act.remote");
+	says("leads to " TWO ":443,");
 }
 
 /* The other end of ${fd} hangs up. */
@@ -633,7 +758,9 @@ main(void)
 	    cmocka_unit_test(a_program_reaches_its_destinations),
 	    cmocka_unit_test(a_credential_is_lent),
 	    cmocka_unit_test(what_was_built_runs),
+	    cmocka_unit_test(a_policy_knows_the_home_of_ops),
 	    cmocka_unit_test(an_image_is_pulled),
+	    cmocka_unit_test(an_image_is_pulled_by_a_verb),
 	    cmocka_unit_test(the_lane_takes_runs_alone),
 	    cmocka_unit_test(what_cannot_start_leaves_nothing),
 	};

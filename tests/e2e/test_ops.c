@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,6 +156,51 @@ the_policy_holds_a_program(void **state)
 			     " AND action = 'deny' AND gate = 'paths'"),
 	    1);
 	driver_does(&said, NULL, "sandbox", "policy", "remove", "deny_write", site, NULL);
+	driver_does(
+	    &said, NULL, "on", d.box, "run:site", "one", notes, "--dry-run", "--json", NULL);
+}
+
+/* What another tool does to the Host's database while it is served. */
+static void
+spoil(const char *sql)
+{
+	char path[128];
+	sqlite3 *db;
+
+	snprintf(path, sizeof(path), "%s/bastion.db", d.state[DRIVER_HOST]);
+	assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_busy_timeout(db, DRIVER_WAIT_MS), SQLITE_OK);
+	if (sqlite3_exec(db, sql, NULL, NULL, NULL) != SQLITE_OK)
+		fail_msg("%s", sqlite3_errmsg(db));
+	sqlite3_close(db);
+}
+
+/* An answer that the Host's database does not take, by whatever error of a trigger, is the end of
+ * the ask all the same, and whoever waits is told. */
+static void
+an_answer_that_is_not_taken_ends_the_ask(void **state)
+{
+	const char *const words[] = {
+	    "on", d.box, "run:site", "one", notes, "--dry-run", "--json", NULL};
+	pid_t worker = driver_actor(&d, DRIVER_BOX, "worker");
+	struct job job;
+
+	(void)state;
+	assert_int_equal(kill(worker, SIGSTOP), 0);
+	driver_start(&job, NULL, words);
+	driver_until(&d, DRIVER_HOST, 1, "SELECT count(*) FROM call WHERE state = 'sent'");
+	spoil("CREATE TRIGGER spoiled AFTER UPDATE OF state ON call WHEN NEW.state = 'done'"
+	      " BEGIN SELECT abs(-9223372036854775807 - 1); END");
+	assert_int_equal(kill(worker, SIGCONT), 0);
+	assert_int_not_equal(driver_finish(&job, &said), 0);
+	spoil("DROP TRIGGER spoiled");
+	assert_int_equal(driver_value(&d, DRIVER_HOST,
+			     "SELECT count(*) FROM call WHERE state = 'failed' AND code IS NOT NULL"
+			     " AND why LIKE '%%integer overflow%%'"),
+	    1);
+	assert_int_equal(
+	    driver_value(&d, DRIVER_HOST, "SELECT count(*) FROM call WHERE finished_at IS NULL"),
+	    0);
 	driver_does(
 	    &said, NULL, "on", d.box, "run:site", "one", notes, "--dry-run", "--json", NULL);
 }
@@ -357,6 +403,7 @@ main(void)
 	    cmocka_unit_test(a_program_is_looked_at_and_applied),
 	    cmocka_unit_test(what_fails_is_not_applied),
 	    cmocka_unit_test(the_policy_holds_a_program),
+	    cmocka_unit_test(an_answer_that_is_not_taken_ends_the_ask),
 	    cmocka_unit_test(only_what_was_signed_runs),
 	    cmocka_unit_test(an_op_is_its_verbs),
 	    cmocka_unit_test(a_host_knows_what_was_added),

@@ -234,6 +234,57 @@ an_anchored_machine_reaches_its_network(void **state)
 }
 
 static void
+rule(const char *verdict, const char *suffix, int port)
+{
+	char sql[256];
+
+	snprintf(sql, sizeof(sql),
+	    "INSERT INTO egress_rule (verdict, suffix, port, pairing_id, made_at, made_by_uid)"
+	    " VALUES ('%s', '%s', %d, %d, now_ms(), 0)",
+	    verdict, suffix, port, (int)pairing);
+	assert_int_equal(scratch_sql(&s, sql), 0);
+}
+
+/* Without an anchor a network's own address is reached where a rule allows that address to this
+ * Host, and no other: not by a name, not for everybody, and never this machine or its links. */
+static void
+a_rule_opens_one_address_of_a_network(void **state)
+{
+	struct person p;
+
+	(void)state;
+	person_enrol(&s, &p, "phone");
+	running(&p, "[\"/srv/t\",\"git.example:443\"]");
+	rule("allow", "git.example", 0);
+	rule("allow", "*", 0);
+	assert_int_equal(
+	    scratch_sql(&s, "INSERT INTO egress_rule (verdict, suffix, made_at, made_by_uid)"
+			    " VALUES ('allow', '192.168.1.5', now_ms(), 0)"),
+	    0);
+	rule("allow", "192.168.1.5", 5000);
+	rule("allow", "203.0.113.7", 0);
+	rule("allow", "127.0.0.1", 0);
+	rule("allow", "169.254.169.254", 0);
+	scratch_refused(&s, "egress.network", DIAL("git.example", "[\"192.168.1.5\"]"));
+	held_of("container:pull", "[\"192.168.1.5/i:1\"]", "egress.network");
+	held_of("container:pull", "[\"192.168.1.6:5000/i:1\"]", "egress.network");
+	held_of("container:pull", "[\"203.0.113.7/i:1\"]", "egress.own");
+	held_of("container:pull", "[\"127.0.0.1:5000/i:1\"]", "egress.this_machine");
+	held_of("container:pull", "[\"169.254.169.254/i:1\"]", "egress.link");
+	assert_int_not_equal(question("container:pull", "[\"192.168.1.5:5000/i:1\"]"), -1);
+	rule("allow", "192.168.1.7", 0);
+	scratch_refused(
+	    &s, "egress.network", DIAL("git.example", "[\"192.168.1.7\",\"192.168.1.8\"]"));
+	rule("deny", "git.example", 0);
+	scratch_refused(&s, "egress.denied", DIAL("git.example", "[\"192.168.1.7\"]"));
+	assert_int_equal(
+	    scratch_sql(&s, "UPDATE egress_rule SET state = 'dropped', dropped_at = now_ms()"
+			    " WHERE verdict = 'deny'"),
+	    0);
+	assert_int_equal(scratch_sql(&s, DIAL("git.example", "[\"192.168.1.7\"]")), 0);
+}
+
+static void
 destinations_are_read_in_one_way(void **state)
 {
 	static const struct {
@@ -272,6 +323,7 @@ main(void)
 	    CASE(one_bad_address_refuses_all),
 	    CASE(unknown_own_addresses_hold),
 	    CASE(only_what_was_declared_is_reached),
+	    CASE(a_rule_opens_one_address_of_a_network),
 	    cmocka_unit_test_setup_teardown(
 		an_anchored_machine_reaches_its_network, anchored_morning, evening),
 	    cmocka_unit_test(destinations_are_read_in_one_way),

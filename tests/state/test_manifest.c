@@ -21,7 +21,14 @@
 #define SITE "{\"name\":\"run:site\",\"summary\":\"build\",\"program\":\"/srv/build\"}"
 #define NONE "{\"name\":\"run:x\",\"summary\":\"x\",\"interpreter\":\"none\""
 #define PROG "{\"name\":\"run:x\",\"summary\":\"x\",\"program\":\"/x\""
-#define MOVE ",\"verbs\":[[\"file:move\",\"/a\",\"/b\"]]}"
+/* The question about run:x once more, which says ${reaches} and ${credential} of it. */
+#define OTHER(reaches, credential)                                                                     \
+	"INSERT INTO approval (nonce, box_name, pairing_id, host_name, op, args, reaches, credential," \
+	" uses, ttl_ms, asked_at, expires_at) SELECT '" NONCE                                          \
+	"', box_name, pairing_id, host_name, op, args, " reaches ", " credential                       \
+	", 1, 60000, now_ms(), now_ms() + 1000 FROM approval WHERE op = 'run:x'"
+#define NONCE "0123456789abcdef0123456789abcdef"
+#define MOVE  ",\"verbs\":[[\"file:move\",\"/a\",\"/b\"]]}"
 
 struct world {
 	struct scratch s;
@@ -128,6 +135,7 @@ what_is_no_manifest_is_refused(void **state)
 	    {"manifest.destination", PROG ",\"destinations\":[\"192.168.1.5:443\"]}", true},
 	    {"manifest.destination", PROG ",\"destinations\":[\"169.254.169.254:80\"]}", true},
 	    {"manifest.destination", PROG ",\"destinations\":[\"[64:ff9b::c0a8:105]:443\"]}", true},
+	    {"manifest.verbs", NONE ",\"verbs\":[[\"git:fetch\",\"/srv/t\"]]}", false},
 	    {"manifest.credential", PROG ",\"credential\":7}", true},
 	    {"manifest.credential", PROG ",\"credential\":\"nobody\"}", true},
 	    {"manifest.time", PROG ",\"time_ms\":999}", true},
@@ -459,6 +467,52 @@ token(struct world *w, const char *host)
 	    0);
 }
 
+/* What is signed for a question names what the op reaches and whose secret it gets, and a row that
+ * leaves that out, or says something else, is no question. */
+static void
+a_question_names_what_is_lent(void **state)
+{
+	struct world w;
+	char terms[1024];
+	int64_t id;
+
+	(void)state;
+	world_make(&w);
+	token(&w, "api.example.org");
+	assert_int_equal(
+	    add(&w, PROG ",\"credential\":\"deploy\",\"destinations\":[\"api.example.org:443\"]}",
+		true),
+	    0);
+	assert_int_equal(add(&w, SITE, true), 0);
+	assert_int_not_equal(id = asks(&w, "run:x", "[]"), -1);
+	assert_int_not_equal(asks(&w, "run:site", "[]"), -1);
+	scratch_text(&w.s, "SELECT terms FROM approval WHERE op = 'run:x'", terms, sizeof(terms));
+	assert_int_equal(strncmp(terms, "bastion approval 3\n", 19), 0);
+	assert_non_null(
+	    strstr(terms, "\nreaches: [\"api.example.org:443\"]\ncredential: \"deploy\"\n"));
+	scratch_text(
+	    &w.s, "SELECT terms FROM approval WHERE op = 'run:site'", terms, sizeof(terms));
+	assert_int_equal(strncmp(terms, "bastion approval 1\n", 19), 0);
+	assert_null(strstr(terms, "reaches"));
+	scratch_refused(&w.s, "approval.terms", OTHER("NULL", "NULL"));
+	scratch_refused(&w.s, "approval.terms", OTHER("reaches", "NULL"));
+	scratch_refused(&w.s, "approval.terms", OTHER("NULL", "credential"));
+	scratch_refused(&w.s, "approval.terms", OTHER("reaches", "'release'"));
+	scratch_refused(&w.s, "approval.terms", OTHER("'[]'", "credential"));
+	assert_int_equal(scratch_sql(&w.s, OTHER("reaches", "credential")), 0);
+	scratch_refused(
+	    &w.s, "approval.decided", "UPDATE approval SET credential = NULL WHERE op = 'run:x'");
+	/* What it was asked for is what is granted: with another manifest the question is none. */
+	assert_int_equal(add(&w, PROG ",\"destinations\":[\"api.example.org:443\"]}", true), 0);
+	assert_int_equal(
+	    scratch_value(
+		&w.s, "SELECT count(*) FROM approval WHERE op = 'run:x' AND state = 'expired'"),
+	    2);
+	assert_true(id > 0);
+	clock_fix(0);
+	scratch_drop(&w.s);
+}
+
 /* A program gets a token that reaches no further than the token is for; one that is gone is the
  * machine's matter: it costs no use, and is no strike. */
 static void
@@ -618,6 +672,7 @@ main(void)
 	    cmocka_unit_test(choices_are_the_words),
 	    cmocka_unit_test(a_missing_tool_spends_nothing),
 	    cmocka_unit_test(a_run_is_taken_back),
+	    cmocka_unit_test(a_question_names_what_is_lent),
 	    cmocka_unit_test(a_token_is_for_its_hosts),
 	    cmocka_unit_test(runs_are_of_their_hosts),
 	};

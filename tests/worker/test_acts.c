@@ -12,6 +12,7 @@
 #include <linux/seccomp.h>
 #include <sched.h>
 
+#include "engine/worker/hold.h"
 #include "engine/worker/probe.h"
 
 /* Nothing is left behind by a verb. */
@@ -386,6 +387,119 @@ a_container_gets_another_image(void **state)
 	acting_pin = "";
 }
 
+/* An image is named in full: its registry, and a tag or a digest. Each spelling has one form. */
+static void
+images_have_one_form(void **state)
+{
+#define DIGEST "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	static const char *const bad[] = {"app", "app:1", "library/app:1", "r.example/app",
+	    "r.example/:1", "r.example/app:", "r.example/App:1", "r.example//app:1",
+	    "r.example/app/:1", "r.example/-app:1", "r.example/app_:1", "r.example/a___b:1",
+	    "r.example/a..b:1", "r.example/a._b:1", "r.example/app:-1", "r.example/app:1/2",
+	    "r.example/app:1@" DIGEST, "r.example/app@" DIGEST "0", "r.example/app@sha256:00",
+	    "r.example/app@md5:0123456789abcdef0123456789abcdef", "r.example/app@SHA256:00",
+	    "r_x.example/app:1", "-e:5000/app:1", "a-.example/app:1", "a.-b.example/app:1",
+	    "r./app:1", "u@r.example/app:1", "r.example:0/app:1", "r.example:65536/app:1",
+	    "docker://r.example/app:1", "--all", "r.example/app:1 x", "127.1/app:1",
+	    "[::ffff:127.0.0.1]/app:1", "r.example/app:1\n"};
+	static const char *const good[][2] = {{"r.example/app:1", "r.example/app:1"},
+	    {"R.Example:443/a/b__c.d-e---f/g_h:V1.0-rc_2",
+		"r.example/a/b__c.d-e---f/g_h:V1.0-rc_2"},
+	    {"r.example:5000/app@" DIGEST, "r.example:5000/app@" DIGEST},
+	    {"198.51.100.8:5000/0:_", "198.51.100.8:5000/0:_"},
+	    {"reg:5000/app:1", "reg:5000/app:1"}, {"reg.:443/app:1", "reg:443/app:1"},
+	    {"[2001:DB8::0]:1/a:b", "[2001:db8::]:1/a:b"}};
+	struct observe_args canon;
+	struct refusal r;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		const char *const words[] = {bad[i], NULL};
+
+		if (ask_check("container:pull", words, &canon, &r) == 0)
+			fail_msg("passes: %s", bad[i]);
+		assert_string_equal(r.code, "act.image");
+	}
+	for (i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		const char *const words[] = {good[i][0], NULL};
+
+		if (ask_check("container:pull", words, &canon, &r) != 0)
+			fail_msg("%s: %s", good[i][0], r.why);
+		assert_string_equal(canon.v[0], good[i][1]);
+	}
+#undef DIGEST
+}
+
+/* Who pulls, and as whom, is root's word: a file of passwords that others read is not used. */
+static void
+passwords_of_registries_are_roots(void **state)
+{
+	static struct ask a;
+
+	(void)state;
+	snprintf(env.skopeo, sizeof(env.skopeo), "/nonexistent");
+	refused(&a, "container:pull", "198.51.100.8/app:2", NULL, "act.tool", OBSERVE_MISSING);
+	recorded_stand_in(env.skopeo, "exit 1");
+	if (geteuid() != 0) {
+		refused(
+		    &a, "container:pull", "198.51.100.8/app:2", NULL, "act.tool", OBSERVE_MISSING);
+		return;
+	}
+	act(&a, "container:pull", "198.51.100.8/app:2", NULL, 0, 0);
+	assert_string_equal(a.result,
+	    "{\"destination\":{\"host\":\"198.51.100.8\",\"port\":443,\"addresses\":[\"198.51.100.8\"]}}");
+	acting_pin = "198.51.100.9:443:198.51.100.9";
+	refused(&a, "container:pull", "198.51.100.8/app:2", NULL, "act.changed", OBSERVE_WRONG);
+	acting_pin = "198.51.100.8:443:198.51.100.8";
+	snprintf(env.registries, sizeof(env.registries), "%s", at("registries.json"));
+	ask_write(at("registries.json"), "{}", 0640);
+	assert_int_equal(chmod(at("registries.json"), 0640), 0);
+	refused(&a, "container:pull", "198.51.100.8/app:2", NULL, "act.tool", OBSERVE_MISSING);
+	assert_int_equal(chmod(at("registries.json"), 0600), 0);
+	assert_int_equal(chown(at("registries.json"), 1, 1), 0);
+	refused(&a, "container:pull", "198.51.100.8/app:2", NULL, "act.tool", OBSERVE_MISSING);
+	acting_pin = "";
+}
+
+/* Nothing but the places of a pin is found in it, and only by a request to connect. */
+static void
+a_pin_has_its_places_alone(void **state)
+{
+	static const char pin[] =
+	    "r.example:443:198.51.100.8,[2001:db8::8] 2001:db8::9:5000:[2001:db8::9]";
+	static const struct {
+		const char *head;
+		int port, count; /* 0: none */
+	} cases[] = {{"CONNECT r.example:443 HTTP/1.1\r\nHost: x\r\n\r\n", 443, 2},
+	    {"CONNECT R.EXAMPLE:443 HTTP/1.0\r\n\r\n", 443, 2},
+	    {"CONNECT [2001:db8::9]:5000 HTTP/1.1\r\n\r\n", 5000, 1},
+	    {"CONNECT r.example:80 HTTP/1.1\r\n\r\n", 0, 0},
+	    {"CONNECT example:443 HTTP/1.1\r\n\r\n", 0, 0},
+	    {"CONNECT 198.51.100.8:443 HTTP/1.1\r\n\r\n", 0, 0},
+	    {"CONNECT r.example:443/x HTTP/1.1\r\n\r\n", 0, 0},
+	    {"CONNECT r.example:443 x HTTP/1.1\r\n\r\n", 0, 0},
+	    {"GET http://r.example/ HTTP/1.1\r\n\r\n", 0, 0}, {"CONNECT  HTTP/1.1\r\n\r\n", 0, 0},
+	    {"\r\n\r\n", 0, 0}, {"CONNECT", 0, 0}};
+	struct hold_place place;
+	const char *target;
+	size_t i, len;
+	int rc;
+
+	(void)state;
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		rc = hold_target(cases[i].head, strlen(cases[i].head), &target, &len);
+		if (rc == 0)
+			rc = hold_find(pin, target, len, &place);
+		if ((rc == 0) != (cases[i].count > 0))
+			fail_msg("%zu: %d", i, rc);
+		if (rc == 0) {
+			assert_int_equal(place.port, cases[i].port);
+			assert_int_equal(place.count, cases[i].count);
+		}
+	}
+}
+
 /* ENF-2: each verb is probed, and one whose tool is missing says which. */
 static void
 verbs_are_probed(void **state)
@@ -455,6 +569,9 @@ main(void)
 	    CASE(a_package_is_planned_then_installed),
 	    CASE(an_account_is_locked),
 	    CASE(a_container_gets_another_image),
+	    cmocka_unit_test(images_have_one_form),
+	    CASE(passwords_of_registries_are_roots),
+	    cmocka_unit_test(a_pin_has_its_places_alone),
 	    CASE(verbs_are_probed),
 	    CASE(verbs_need_no_overlay),
 	};

@@ -282,10 +282,14 @@ programs_are_fixed(void **state)
 	    "apt-get -q -y --no-install-recommends --no-remove -o Dpkg::Options::=--force-confold install "
 	    "-- name ",
 	    "usermod --lock -- name ",
+	    "skopeo inspect --raw --tls-verify=true --no-creds docker://r.example/i@sha256:0 ",
+	    "skopeo inspect --raw containers-storage:r.example/i:1 ",
+	    "skopeo copy --quiet --src-tls-verify=true --src-no-creds docker://r.example/i@sha256:0 "
+	    "containers-storage:r.example/i:1 ",
 	};
 	const struct tool_fill fill = {"ssh.service", 15, 5000, "name", "/tree",
 	    "https://a.example/r", "a.example:443:198.51.100.8", "r.example/i:1", "default", "web",
-	    "app", ""};
+	    "app", "r.example/i@sha256:0", "r.example/i:1", "", ""};
 	struct observe_limits limits;
 	struct observe_env env;
 	struct tool_call call;
