@@ -5,7 +5,7 @@
 #   make demo       install what is missing, build, play the main job once
 #   make asan       the whole suite under the address and undefined-behaviour sanitizers
 #   make tsan       the same under the thread sanitizer
-#   make peers      MCP implementations by others, from npm, for the tests that speak with them
+#   make peers      MCP implementations and a sandbox by others, from npm, for the tests and benches that need them
 #   make fuzz       ten minutes for each parser's fuzz target
 #   make check      formatting and lint;  make format mends the former
 #   make bench      the speeds that we promise, as ratios to peers in the same run
@@ -110,6 +110,7 @@ demo: deps
 	@sh tests/e2e/demo.sh $(BUILD)/bastion
 
 bench: deps-bench
+	-@$(MAKE) --no-print-directory peers
 	@$(MAKE) --no-print-directory all $(BENCHES)
 	@sh tests/bench/run.sh $(BUILD)
 

@@ -17,6 +17,7 @@
 struct word {
 	char *at;
 	size_t len;
+	bool shared; /* of base64: the character behind it has bits of it as well */
 };
 
 struct redact {
@@ -25,6 +26,7 @@ struct redact {
 	bool begins[256]; /* some word begins with it */
 	char *held;       /* room for the longest word */
 	size_t nheld;
+	bool shared; /* what comes next stands behind such a word */
 };
 
 struct redact *
@@ -55,13 +57,14 @@ redact_free(struct redact *r)
 }
 
 static int
-word_add(struct redact *r, const char *at, size_t len)
+word_add(struct redact *r, const char *at, size_t len, bool shared)
 {
 	char *held;
 	size_t i;
 
 	for (i = 0; i < r->n; i++)
-		if (r->words[i].len == len && memcmp(r->words[i].at, at, len) == 0)
+		if (r->words[i].len == len && r->words[i].shared == shared &&
+		    memcmp(r->words[i].at, at, len) == 0)
 			return 0;
 	if (len < WORD_MIN)
 		return 0;
@@ -79,7 +82,8 @@ word_add(struct redact *r, const char *at, size_t len)
 	if ((r->words[r->n].at = malloc(len)) == NULL)
 		return -1;
 	memcpy(r->words[r->n].at, at, len);
-	r->words[r->n++].len = len;
+	r->words[r->n].len = len;
+	r->words[r->n++].shared = shared;
 	r->begins[(unsigned char)*at] = true;
 	return 0;
 }
@@ -124,7 +128,8 @@ hexadecimal(const char *secret, bool lower, char *out)
 
 /*
  * In base64 a text has one of three forms, by how many bytes stand before it; of each the
- * characters that hold nothing but the text.
+ * characters that hold nothing but the text.  The one behind them may hold its last bits.  (The one
+ * before them, with two or four of its first, has been passed on when they are seen.)
  */
 static int
 base64_add(struct redact *r, const char *secret, int variant, char *copy, char *out)
@@ -138,7 +143,8 @@ base64_add(struct redact *r, const char *secret, int variant, char *copy, char *
 		    (const unsigned char *)copy, len + before, variant);
 		first = before == 0 ? 0 : before + 1;
 		whole = (len + before) * 8 / 6;
-		if (whole > first && word_add(r, out + first, whole - first) != 0)
+		if (whole > first &&
+		    word_add(r, out + first, whole - first, (len + before) % 3 != 0) != 0)
 			return -1;
 	}
 	return 0;
@@ -147,15 +153,15 @@ base64_add(struct redact *r, const char *secret, int variant, char *copy, char *
 static int
 forms_add(struct redact *r, const char *secret, char *copy, char *out)
 {
-	int rc = word_add(r, secret, strlen(secret));
+	int rc = word_add(r, secret, strlen(secret), false);
 	int lower;
 
 	for (lower = 0; rc == 0 && lower < 2; lower++) {
-		rc = word_add(r, out, percent(secret, lower, out));
+		rc = word_add(r, out, percent(secret, lower, out), false);
 		if (rc == 0)
-			rc = word_add(r, out, json(secret, lower, out));
+			rc = word_add(r, out, json(secret, lower, out), false);
 		if (rc == 0)
-			rc = word_add(r, out, hexadecimal(secret, lower, out));
+			rc = word_add(r, out, hexadecimal(secret, lower, out), false);
 	}
 	if (rc == 0)
 		rc = base64_add(r, secret, sodium_base64_VARIANT_ORIGINAL, copy, out);
@@ -181,41 +187,51 @@ redact_add(struct redact *r, const char *secret)
 	return rc;
 }
 
-/* The word that stands at ${at}; ${*part} where more bytes could make one. */
-static size_t
+/* The longest word that stands at ${at}, or NULL; ${*part} where more bytes could make one. */
+static const struct word *
 word_at(const struct redact *r, const char *at, size_t len, bool *part)
 {
-	size_t i, found = 0;
+	const struct word *found = NULL, *w;
 
 	*part = false;
 	if (!r->begins[(unsigned char)*at])
-		return 0;
-	for (i = 0; i < r->n; i++) {
-		size_t n = r->words[i].len < len ? r->words[i].len : len;
-
-		if (memcmp(r->words[i].at, at, n) != 0)
+		return NULL;
+	for (w = r->words; w < r->words + r->n; w++) {
+		if (memcmp(w->at, at, w->len < len ? w->len : len) != 0)
 			continue;
-		if (n < r->words[i].len)
+		if (len < w->len)
 			*part = true;
-		else if (n > found)
-			found = n;
+		else if (found == NULL || w->len > found->len)
+			found = w;
 	}
 	return found;
 }
 
+static bool
+is_base64(char c)
+{
+	return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+	       (c != '\0' && strchr("+/-_", c) != NULL);
+}
+
 /* Go over ${text}; return where what is to be held begins (${last}: nothing is). */
 static size_t
-strike(const struct redact *r, char *text, size_t len, bool last)
+strike(struct redact *r, char *text, size_t len, bool last)
 {
-	size_t at = 0, found;
+	const struct word *found;
+	size_t at = 0;
 	bool part;
 
 	while (at < len) {
 		found = word_at(r, text + at, len - at, &part);
 		if (part && !last)
 			break;
-		memset(text + at, '*', found);
-		at += found > 0 ? found : 1;
+		if (found != NULL)
+			memset(text + at, '*', found->len);
+		else if (r->shared && is_base64(text[at]))
+			text[at] = '*';
+		at += found != NULL ? found->len : 1;
+		r->shared = found != NULL && found->shared;
 	}
 	return at;
 }
@@ -255,5 +271,6 @@ redact_end(struct redact *r, char *out)
 		strike(r, out, len, true);
 	}
 	r->nheld = 0;
+	r->shared = false;
 	return len;
 }

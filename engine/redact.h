@@ -21,8 +21,8 @@ void redact_free(struct redact *redact);
 /**
  * redact_add(redact, secret):
  * From now on strike out ${secret} as it is, percent-encoded, as JSON has it, in hexadecimal digits
- * and in base64 at each offset; of "user:password" also the password.  Nothing shorter than eight
- * characters is struck out.  Return 0, or -1 without memory.
+ * and in base64 at each offset to the last bit; of "user:password" also the password.  Nothing
+ * shorter than eight characters is struck out.  Return 0, or -1 without memory.
  */
 int redact_add(struct redact *redact, const char *secret);
 

@@ -2,10 +2,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "engine/store/committer.h"
 
 #define SHARED_MOST 256 /* jobs of a batch; past it nothing is added */
+#define BRISK       2   /* times as long as the last commit: a brisk committer's batch */
 
 struct queue {
 	struct commit_job *first, **last;
@@ -23,7 +25,10 @@ struct committer {
 	pthread_mutex_t mutex;
 	pthread_cond_t work;
 	struct queue asked, done; /* both under the mutex */
-	struct mail *mail;        /* under way to the loop, or NULL */
+	struct queue taken; /* the thread's own: of what was asked, what is not in a batch yet */
+	bool brisk;
+	int64_t last;      /* ns that the last commit took */
+	struct mail *mail; /* under way to the loop, or NULL */
 	bool stopping;
 	size_t pending; /* the loop's own */
 };
@@ -71,41 +76,67 @@ job_run(struct committer *c, struct commit_job *job)
 		job_failed(job, c->db);
 }
 
+/* The next that is asked for, or NULL. */
 static struct commit_job *
-jobs_take(struct committer *c)
+job_take(struct committer *c)
 {
-	struct commit_job *all;
+	struct commit_job *job;
 
-	pthread_mutex_lock(&c->mutex);
-	all = queue_take(&c->asked);
-	pthread_mutex_unlock(&c->mutex);
-	return all;
+	if (c->taken.first == NULL) {
+		pthread_mutex_lock(&c->mutex);
+		if (c->asked.first != NULL) {
+			c->taken.last = c->asked.last;
+			c->taken.first = queue_take(&c->asked);
+		}
+		pthread_mutex_unlock(&c->mutex);
+	}
+	if ((job = c->taken.first) == NULL)
+		return NULL;
+	if ((c->taken.first = job->next) == NULL)
+		c->taken.last = &c->taken.first;
+	return job;
+}
+
+static int64_t
+now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
 /*
- * One transaction for all of them, and for what is asked while they run, within bounds.  If it
- * cannot be made durable, none of them was decided.
+ * One transaction for all that is asked, and for what is asked while they run, within bounds.  If
+ * it cannot be made durable, none of them was decided.
  */
-static void
-batch_run(struct committer *c, struct commit_job *batch)
+static struct commit_job *
+batch_run(struct committer *c)
 {
+	struct queue batch = {.last = &batch.first};
 	struct commit_job *job;
 	size_t n = 0;
+	int64_t began;
 	int failed;
 
 	failed = store_begin(c->db);
-	for (job = batch; job != NULL; job = job->next) {
+	began = now_ns();
+	while (n < SHARED_MOST && (job = job_take(c)) != NULL) {
+		queue_add(&batch, job);
 		if (failed)
 			job_failed(job, c->db);
 		else
 			job_run(c, job);
-		if (++n < SHARED_MOST && job->next == NULL)
-			job->next = jobs_take(c);
+		n++;
+		if (c->brisk && now_ns() - began > BRISK * c->last)
+			break;
 	}
-	if (failed || store_commit(c->db) == 0)
-		return;
-	for (job = batch; job != NULL; job = job->next)
-		job_failed(job, c->db);
+	began = now_ns();
+	if (!failed && store_commit(c->db) != 0)
+		for (job = batch.first; job != NULL; job = job->next)
+			job_failed(job, c->db);
+	c->last = now_ns() - began;
+	return batch.first;
 }
 
 /* In the loop's thread: tell whoever asked. */
@@ -170,19 +201,20 @@ static void *
 committer_thread(void *ctx)
 {
 	struct committer *c = ctx;
-	struct commit_job *batch;
+	bool over = false;
 
-	for (;;) {
-		pthread_mutex_lock(&c->mutex);
-		while (c->asked.first == NULL && !c->stopping)
-			pthread_cond_wait(&c->work, &c->mutex);
-		batch = queue_take(&c->asked);
-		pthread_mutex_unlock(&c->mutex);
-		if (batch == NULL)
-			return NULL;
-		batch_run(c, batch);
-		hand_back(c, batch);
+	while (!over) {
+		if (c->taken.first == NULL) {
+			pthread_mutex_lock(&c->mutex);
+			while (c->asked.first == NULL && !c->stopping)
+				pthread_cond_wait(&c->work, &c->mutex);
+			over = c->asked.first == NULL;
+			pthread_mutex_unlock(&c->mutex);
+		}
+		if (!over)
+			hand_back(c, batch_run(c));
 	}
+	return NULL;
 }
 
 struct committer *
@@ -198,6 +230,7 @@ committer_start(const struct home *home, enum store_role role, const struct stor
 	c->loop = loop;
 	c->asked.last = &c->asked.first;
 	c->done.last = &c->done.first;
+	c->taken.last = &c->taken.first;
 	pthread_mutex_init(&c->mutex, NULL);
 	pthread_cond_init(&c->work, NULL);
 	if ((c->db = store_open(home, role, keys, r)) != NULL) {
@@ -227,6 +260,12 @@ committer_quiet(struct committer *c)
 	store_quiet(c->db);
 }
 
+void
+committer_brisk(struct committer *c)
+{
+	c->brisk = true;
+}
+
 size_t
 committer_pending(const struct committer *c)
 {
@@ -236,8 +275,6 @@ committer_pending(const struct committer *c)
 void
 committer_stop(struct committer *c)
 {
-	struct commit_job *batch;
-
 	if (c == NULL)
 		return;
 	pthread_mutex_lock(&c->mutex);
@@ -248,10 +285,8 @@ committer_stop(struct committer *c)
 	if (c->mail != NULL)
 		c->mail->to = NULL;
 	/* Whoever is told may ask again. */
-	for (deliver(c); (batch = queue_take(&c->asked)) != NULL; deliver(c)) {
-		batch_run(c, batch);
-		hand_back(c, batch);
-	}
+	for (deliver(c); c->asked.first != NULL; deliver(c))
+		hand_back(c, batch_run(c));
 	store_close(c->db);
 	pthread_cond_destroy(&c->work);
 	pthread_mutex_destroy(&c->mutex);

@@ -40,6 +40,14 @@ struct committer *committer_start(const struct home *home, enum store_role role,
 void committer_quiet(struct committer *committer);
 
 /**
+ * committer_brisk(committer):
+ * From now on no batch runs longer than twice what the commit before it took: what was decided goes
+ * on while the next is.  That is for whoever has much to do with it; without, as many as can share
+ * a commit, which is the least work.  Call before the first job.
+ */
+void committer_brisk(struct committer *committer);
+
+/**
  * committer_submit(committer, job):
  * Have ${job} decided.  From the loop's thread.
  */

@@ -73,7 +73,7 @@ struct proxy {
 	int64_t patience[PATIENCES], total_ms, stagger_ms;
 	struct conn_list waiting[PATIENCES], all;
 	uint64_t timer, calm, gathering, ringing;
-	struct conn *ends; /* whose rows are to be ended */
+	struct conn *ends, *last_end; /* whose rows are to be ended, the oldest first */
 	int64_t gather_ms;
 	char rules[96];              /* what was applied last to what is under way */
 	int64_t now;                 /* of the events at hand, on loop_now's clock */
@@ -223,6 +223,12 @@ void proxy_look(struct proxy *proxy);
  * submitted now.
  */
 bool proxy_gather(struct conn *conn);
+
+/**
+ * proxy_ends(proxy, most):
+ * Submit the ${most} jobs that were kept longest, or all there are.
+ */
+void proxy_ends(struct proxy *proxy, size_t most);
 
 /**
  * proxy_tell(proxy):

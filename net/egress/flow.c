@@ -7,6 +7,8 @@
 #include "net/egress/conn.h"
 #include "net/egress/inspect.h"
 
+#define ENDS_ALONG 2 /* more than come to be meanwhile, so none waits long */
+
 static const char ASK[] =
     "INSERT INTO egress_flow (uid, pairing_id, surface, host, port, method, state, asked_at,"
     "  addresses, opened_at, run_id) VALUES (:uid, :pairing, :surface, :host, :port, :method,"
@@ -232,4 +234,7 @@ flow_submit(struct conn *c, enum flow_job what)
 	if (what == JOB_END && proxy_gather(c))
 		return;
 	committer_submit(c->proxy->committer, &c->job);
+	/* A few of those go along with each row that somebody waits for. */
+	if (what != JOB_END)
+		proxy_ends(c->proxy, ENDS_ALONG);
 }

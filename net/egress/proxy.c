@@ -156,19 +156,25 @@ on_tick(void *ctx)
  * Ends.
  */
 
-static void
-ends_submit(void *ctx)
+void
+proxy_ends(struct proxy *proxy, size_t most)
 {
-	struct proxy *proxy = ctx;
-	struct conn *c, *next;
+	struct conn *c;
 
-	proxy->gathering = 0;
-	c = proxy->ends;
-	proxy->ends = NULL;
-	for (; c != NULL; c = next) {
-		next = c->next_end;
+	while (most-- > 0 && (c = proxy->ends) != NULL) {
+		if ((proxy->ends = c->next_end) == NULL)
+			proxy->last_end = NULL;
 		committer_submit(proxy->committer, &c->job);
 	}
+}
+
+static void
+on_gathered(void *ctx)
+{
+	struct proxy *proxy = ctx;
+
+	proxy->gathering = 0;
+	proxy_ends(proxy, SIZE_MAX);
 }
 
 bool
@@ -180,11 +186,15 @@ proxy_gather(struct conn *c)
 		return false;
 	if (proxy->gathering == 0)
 		proxy->gathering =
-		    loop_after(proxy->config.loop, proxy->gather_ms, ends_submit, proxy);
+		    loop_after(proxy->config.loop, proxy->gather_ms, on_gathered, proxy);
 	if (proxy->gathering == 0)
 		return false;
-	c->next_end = proxy->ends;
-	proxy->ends = c;
+	c->next_end = NULL;
+	if (proxy->last_end != NULL)
+		proxy->last_end->next_end = c;
+	else
+		proxy->ends = c;
+	proxy->last_end = c;
 	return true;
 }
 
@@ -277,10 +287,13 @@ take(struct proxy *proxy, int fd, enum proxy_speaks speaks, const struct proxy_w
 		close(fd);
 		return NULL;
 	}
+	/* Nothing stays of a user for whose first connection there is no memory. */
+	user->n++;
 	conn_new(proxy, fd, speaks, user);
+	user_leave(proxy, user);
 	if ((newest = proxy->all.last) == NULL || newest->client != fd)
 		return NULL;
-	if (proxy->n <= proxy->most && user->n <= proxy->each)
+	if (proxy->n <= proxy->most && newest->user->n <= proxy->each)
 		return newest;
 	refusal_set(&why, "egress.busy", "%zu connections are served, and that is the limit",
 	    proxy->n > proxy->most ? proxy->most : proxy->each);
@@ -818,6 +831,7 @@ proxy_fill(struct proxy *proxy, struct refusal *r)
 	if (loop_add(config->loop, proxy->watch, EPOLLIN, on_own, proxy) != 0)
 		return refusal_errno(r, "socket.bind", "cannot watch this machine's addresses");
 	committer_quiet(proxy->committer);
+	committer_brisk(proxy->committer);
 	own_refresh(proxy);
 	inspector_look(proxy);
 	return 0;
@@ -848,7 +862,7 @@ all_end(struct proxy *proxy, const char *why_text)
 
 	proxy->ending = true;
 	loop_cancel(proxy->config.loop, proxy->gathering);
-	ends_submit(proxy);
+	proxy_ends(proxy, SIZE_MAX);
 	refusal_set(&why, "egress.timeout", "%s", why_text);
 	for (c = proxy->all.first; c != NULL; c = next) {
 		next = c->in_all.next;

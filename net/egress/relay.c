@@ -164,8 +164,9 @@ send_or_keep(struct half *h, const char *bytes, size_t len)
 
 	if (h->gone)
 		return 0;
+	/* Whose end is known to follow is sent with it, in one packet: the end pushes it. */
 	if (h->len == 0 && h->writable && len > 0 &&
-	    (n = send(h->to, bytes, len, MSG_NOSIGNAL)) == -1) {
+	    (n = send(h->to, bytes, len, MSG_NOSIGNAL | (h->last ? MSG_MORE : 0))) == -1) {
 		if (errno != EAGAIN && errno != EINTR) {
 			h->gone = true;
 			return 0;

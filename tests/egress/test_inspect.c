@@ -1107,6 +1107,57 @@ cuts_change_nothing(void **state)
 	redact_free(r);
 }
 
+/* However ${text} is cut in two, ${clean} comes out. */
+static void
+comes_out_as(const char *text, const char *clean)
+{
+	const size_t len = strlen(text);
+	struct redact *r;
+	char got[256];
+	size_t a, n;
+
+	assert_non_null(r = redact_new());
+	assert_int_equal(redact_add(r, SECRET), 0);
+	for (a = 0; a <= len; a++) {
+		n = redact_feed(r, text, a, got);
+		n += redact_feed(r, text + a, len - a, got + n);
+		n += redact_end(r, got + n);
+		assert_int_equal(n, len);
+		got[n] = '\0';
+		assert_string_equal(got, clean);
+	}
+	redact_free(r);
+}
+
+/* Of base64 the last bits go as well, which stand in a character with bits of what follows. */
+static void
+base64_goes_to_the_last_bit(void **state)
+{
+	char plain[64], text[128], clean[128];
+	size_t before, first, over;
+
+	(void)state;
+	for (before = 0; before < 3; before++) {
+		snprintf(plain, sizeof(plain), "%.*s" SECRET "and more", (int)before, "xy");
+		sodium_bin2base64(text, sizeof(text), (const unsigned char *)plain, strlen(plain),
+		    sodium_base64_VARIANT_ORIGINAL_NO_PADDING);
+		first = before == 0 ? 0 : before + 1;
+		over = ((before + strlen(SECRET)) * 8 + 5) / 6;
+		strcpy(clean, text);
+		memset(clean + first, '*', over - first);
+		comes_out_as(text, clean);
+		/* What is no base64 stays; and a secret may stand there itself. */
+		text[over] = clean[over] = '\0';
+		strcat(text, "= " SECRET);
+		strcat(clean, "= ************************");
+		comes_out_as(text, clean);
+		strcpy(text + over, SECRET "!");
+		memset(clean + over, '*', strlen(SECRET));
+		strcpy(clean + over + strlen(SECRET), "!");
+		comes_out_as(text, clean);
+	}
+}
+
 int
 main(void)
 {
@@ -1130,6 +1181,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(renewed_and_dropped_tokens, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(the_secret_is_in_no_row, set_up, tear_down),
 	    cmocka_unit_test(cuts_change_nothing),
+	    cmocka_unit_test(base64_goes_to_the_last_bit),
 	};
 
 	signal(SIGPIPE, SIG_IGN);

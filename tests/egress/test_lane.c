@@ -175,6 +175,31 @@ the_row_comes_before_the_first_byte(void **state)
 	rig_stop(&s);
 }
 
+/* The row of an end waits for others, and goes along with the next that is opened. */
+static void
+ends_go_along_with_openings(void **state)
+{
+	int client, server, i;
+
+	(void)state;
+	begin("UPDATE setting SET value = 10000 WHERE name = 'egress.gather_ms'");
+	/* (What is opened before the lane has seen the end takes it not along: the next does.) */
+	for (i = 0; i < 200 &&
+		    scratch_value(&s, "SELECT count(*) FROM egress_flow WHERE state = 'done'") == 0;
+	     i++) {
+		client = say_to(rig_http, "CONNECT " NETNS_SITE ":%u HTTP/1.1\r\n\r\n");
+		server = rig_accept(site);
+		rig_say(server, "all");
+		close(server);
+		assert_int_equal(rig_hear_until(client, "all", out, sizeof(out)), 0);
+		close(client);
+	}
+	assert_in_range(i, 2, 199);
+	/* Nor does one that waits still when the lane closes stay open. */
+	rig_stop(&s);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM live_flows"), 0);
+}
+
 /* EG-86: what a server receives, byte for byte; and one that Host does not mislead (SEG-04). */
 static void
 a_plain_request_is_written_anew(void **state)
@@ -1093,6 +1118,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(what_is_no_request_is_closed, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(broken_answers_are_not_passed_on, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(ends_come_through, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(ends_go_along_with_openings, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(socks_tunnels, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(socks_by_ipv6, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(socks_speaks_little, set_up, tear_down),

@@ -146,6 +146,29 @@ a_batch_shares_a_commit(void **state)
 	finish(&h);
 }
 
+/* DESIGN §3: where others wait for what was decided, a batch is no longer than its commit is worth:
+ * the first, before which there was none, is of one. */
+static void
+a_brisk_one_commits_sooner(void **state)
+{
+	struct harness h;
+	int i;
+
+	(void)state;
+	start(&h);
+	committer_brisk(h.c);
+	assert_int_equal(gate_enter(h.gate, 1000), 0);
+	for (i = 0; i < 40; i++)
+		committer_submit(h.c, &ask_for(&h, i == 20 ? BAD : GOOD)->job);
+	gate_leave(h.gate);
+	all_told(&h, 40);
+	for (i = 0; i < 40; i++)
+		assert_int_equal(h.asks[i].job.result, i == 20 ? -1 : 0);
+	assert_in_range(h.commits, 2, 40);
+	assert_int_equal(scratch_value(&h.s, "SELECT count(*) FROM refused"), 39);
+	finish(&h);
+}
+
 /* The first of a batch, which runs until the others were asked for. */
 static atomic_bool others_asked;
 
@@ -386,6 +409,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_batch_shares_a_commit),
+	    cmocka_unit_test(a_brisk_one_commits_sooner),
 	    cmocka_unit_test(what_comes_meanwhile_shares_it),
 	    cmocka_unit_test(a_quiet_one_rings_no_bell),
 	    cmocka_unit_test(one_fails_alone),
