@@ -21,8 +21,12 @@ DROP TRIGGER op_cancel_no_update;
 DROP TRIGGER host_order_stays;
 DROP TRIGGER directive_is_the_hosts;
 DROP TRIGGER directive_stays;
+DROP TRIGGER instance_closes;
 DROP TRIGGER actor_run_closes;
 DROP TRIGGER actor_run_closes_directives;
+DROP TRIGGER actor_run_closes_calls;
+DROP TRIGGER actor_run_closes_flows;
+DROP TRIGGER actor_run_closes_lines;
 DROP TRIGGER quarantine_stays;
 DROP TRIGGER remote_session_no_update;
 DROP TRIGGER audit_base_audit;
@@ -53,6 +57,7 @@ DROP TRIGGER attempt_over;
 DROP TRIGGER attempt_stays;
 DROP TRIGGER attempt_audit;
 DROP TRIGGER attempt_ends_with_worker;
+DROP TRIGGER attempt_ends_with_instance;
 DROP TRIGGER session_output_in_order;
 DROP TRIGGER session_output_counts;
 DROP TRIGGER session_output_no_update;
@@ -72,6 +77,7 @@ DROP TRIGGER session_leaves_afar;
 DROP TRIGGER session_cancelled_from_afar;
 DROP TRIGGER session_input_from_afar;
 DROP TRIGGER host_terms_stay;
+DROP TRIGGER host_terms_end_with_link;
 DROP TRIGGER restore_takes_back;
 DROP TRIGGER host_beat_no_update;
 DROP TRIGGER host_beat_does;
@@ -1589,7 +1595,21 @@ SELECT d.id, d.at, d.session, d.tool, d.side_effect, d.autonomy, d.risk_level, d
        d.violation_path AS path
   FROM decision AS d JOIN decision_gate AS g ON g.decision_id = d.id AND g.action IS NOT NULL;
 
-CREATE TRIGGER actor_run_closes AFTER UPDATE OF state ON actor_run
+CREATE TRIGGER instance_closes AFTER UPDATE OF ended_at ON instance
+WHEN NEW.state IN ('ended', 'lost') AND OLD.state NOT IN ('ended', 'lost')
+BEGIN
+    UPDATE actor_run SET state = 'lost', ended_at = NEW.ended_at
+     WHERE instance_id = NEW.id AND state IN ('starting', 'running');
+    UPDATE op_run SET state = 'lost', finished_at = NEW.ended_at
+     WHERE finished_at IS NULL;
+    UPDATE folder_walk SET state = 'done' WHERE state IN ('reading', 'stuck');
+    UPDATE call SET state = 'lost', finished_at = NEW.ended_at WHERE state IN ('asked', 'sent');
+    UPDATE lease SET process_id = NULL, expires_at = NULL
+     WHERE process_id IN (SELECT process_id FROM actor_run WHERE instance_id = NEW.id
+                          UNION SELECT NEW.process_id);
+END;
+
+CREATE TRIGGER actor_run_closes AFTER UPDATE OF ended_at ON actor_run
 WHEN NEW.actor = 'worker' AND NEW.state IN ('ended', 'failed', 'lost')
  AND OLD.state IN ('starting', 'running')
 BEGIN
@@ -1597,13 +1617,34 @@ BEGIN
     UPDATE folder_walk SET state = 'done' WHERE state IN ('reading', 'stuck');
 END;
 
-CREATE TRIGGER actor_run_closes_directives AFTER UPDATE OF state ON actor_run
+CREATE TRIGGER actor_run_closes_directives AFTER UPDATE OF ended_at ON actor_run
 WHEN NEW.actor = 'worker' AND NEW.state IN ('ended', 'failed', 'lost')
  AND OLD.state IN ('starting', 'running')
 BEGIN
     UPDATE directive SET state = 'lost', ended_at = NEW.ended_at,
            result = json_object('code', 'directive.lost', 'why', 'the worker ended before the order did')
      WHERE state = 'running';
+END;
+
+CREATE TRIGGER actor_run_closes_calls AFTER UPDATE OF ended_at ON actor_run
+WHEN NEW.actor = 'link' AND NEW.state IN ('ended', 'failed', 'lost')
+ AND OLD.state IN ('starting', 'running')
+BEGIN
+    UPDATE call SET state = 'lost', finished_at = NEW.ended_at WHERE state = 'sent';
+END;
+
+CREATE TRIGGER actor_run_closes_flows AFTER UPDATE OF ended_at ON actor_run
+WHEN NEW.actor = 'egress' AND NEW.state IN ('ended', 'failed', 'lost')
+ AND OLD.state IN ('starting', 'running')
+BEGIN
+    UPDATE egress_flow SET state = 'lost', ended_at = NEW.ended_at WHERE ended_at IS NULL AND run_id IS NULL;
+END;
+
+CREATE TRIGGER actor_run_closes_lines AFTER UPDATE OF ended_at ON actor_run
+WHEN NEW.actor = 'net' AND NEW.state IN ('ended', 'failed', 'lost')
+ AND OLD.state IN ('starting', 'running')
+BEGIN
+    UPDATE box_line SET up = 0, changed_at = NEW.ended_at WHERE up > 0;
 END;
 
 CREATE TRIGGER quarantine_stays BEFORE DELETE ON quarantine
@@ -1828,7 +1869,7 @@ BEGIN
     SELECT RAISE(ABORT, 'agents.transition|a look begins as reading') WHERE NEW.state <> 'reading';
 END;
 
-CREATE TRIGGER agent_scan_ends_with_worker AFTER UPDATE OF state ON actor_run
+CREATE TRIGGER agent_scan_ends_with_worker AFTER UPDATE OF ended_at ON actor_run
 WHEN NEW.actor = 'worker' AND NEW.state IN ('ended', 'failed', 'lost')
  AND OLD.state IN ('starting', 'running')
 BEGIN
@@ -2278,9 +2319,16 @@ BEGIN
                         'exit', NEW.exit_code, 'signal', NEW.term_signal));
 END;
 
-CREATE TRIGGER attempt_ends_with_worker AFTER UPDATE OF state ON actor_run
+CREATE TRIGGER attempt_ends_with_worker AFTER UPDATE OF ended_at ON actor_run
 WHEN NEW.actor = 'worker' AND NEW.state IN ('ended', 'failed', 'lost')
  AND OLD.state IN ('starting', 'running')
+BEGIN
+    UPDATE attempt SET state = 'lost', outcome = 'lost', ended_at = NEW.ended_at
+     WHERE state IN ('launching', 'running');
+END;
+
+CREATE TRIGGER attempt_ends_with_instance AFTER UPDATE OF ended_at ON instance
+WHEN NEW.state IN ('ended', 'lost') AND OLD.state NOT IN ('ended', 'lost')
 BEGIN
     UPDATE attempt SET state = 'lost', outcome = 'lost', ended_at = NEW.ended_at
      WHERE state IN ('launching', 'running');
@@ -2656,6 +2704,15 @@ BEGIN
     SELECT RAISE(ABORT, 'terms.kept|what a Host signed is history')
      WHERE (OLD.terms IS NOT NULL OR OLD.finished_at IS NULL)
        AND OLD.id NOT IN (SELECT id FROM over_row WHERE entity = 'host_terms');
+END;
+
+CREATE TRIGGER host_terms_end_with_link AFTER UPDATE OF ended_at ON actor_run
+WHEN NEW.actor = 'link' AND NEW.state IN ('ended', 'failed', 'lost')
+ AND OLD.state NOT IN ('ended', 'failed', 'lost')
+BEGIN
+    UPDATE host_terms SET state = 'failed', finished_at = NEW.ended_at, code = 'terms.lost',
+                          why = 'the Host stopped while the box had not answered yet'
+     WHERE state = 'sent';
 END;
 
 CREATE TRIGGER listen_is_one BEFORE INSERT ON listen
