@@ -5,6 +5,7 @@ DROP TRIGGER audit_dropped;
 DROP TRIGGER audit_sink_forward;
 DROP TRIGGER audit_sink_sent;
 DROP TRIGGER audit_base_moves;
+DROP TRIGGER approval_moves;
 DROP TRIGGER host_beat_born;
 DROP TRIGGER contain_process_no_delete;
 DROP TRIGGER egress_flow_host_may;
@@ -21,8 +22,12 @@ DROP TRIGGER op_cancel_no_update;
 DROP TRIGGER host_order_stays;
 DROP TRIGGER directive_is_the_hosts;
 DROP TRIGGER directive_stays;
+DROP TRIGGER instance_closes;
 DROP TRIGGER actor_run_closes;
 DROP TRIGGER actor_run_closes_directives;
+DROP TRIGGER actor_run_closes_calls;
+DROP TRIGGER actor_run_closes_flows;
+DROP TRIGGER actor_run_closes_lines;
 DROP TRIGGER quarantine_stays;
 DROP TRIGGER remote_session_no_update;
 DROP TRIGGER audit_base_audit;
@@ -53,6 +58,7 @@ DROP TRIGGER attempt_over;
 DROP TRIGGER attempt_stays;
 DROP TRIGGER attempt_audit;
 DROP TRIGGER attempt_ends_with_worker;
+DROP TRIGGER attempt_ends_with_instance;
 DROP TRIGGER session_output_in_order;
 DROP TRIGGER session_output_counts;
 DROP TRIGGER session_output_no_update;
@@ -72,6 +78,8 @@ DROP TRIGGER session_leaves_afar;
 DROP TRIGGER session_cancelled_from_afar;
 DROP TRIGGER session_input_from_afar;
 DROP TRIGGER host_terms_stay;
+DROP TRIGGER host_terms_end_with_link;
+DROP TRIGGER destination_is_judged;
 DROP TRIGGER restore_takes_back;
 DROP TRIGGER host_beat_no_update;
 DROP TRIGGER host_beat_does;
@@ -123,6 +131,30 @@ ALTER TABLE op_cancel ADD COLUMN pairing_id INTEGER REFERENCES pairing (id);
 ALTER TABLE worker ADD COLUMN lane         TEXT    CHECK (lane IS NULL OR (json_valid(lane) AND json_type(lane) = 'array'
                          AND json_array_length(lane) <= 64 AND length(lane) <= 16384 AND backend = 'native' AND net = 'none'));
 ALTER TABLE session ADD COLUMN lane         TEXT    CHECK (lane IS NULL OR (json_valid(lane) AND backend = 'native' AND net = 'none'));
+
+CREATE TRIGGER approval_moves BEFORE UPDATE ON approval
+BEGIN
+    SELECT RAISE(ABORT, 'approval.decided|this question is decided already')
+     WHERE NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'approval' AND from_state = OLD.state AND to_state = NEW.state);
+    SELECT RAISE(ABORT, 'approval.decided|this question is decided already')
+     WHERE NEW.state IS OLD.state AND OLD.digest IS NOT NULL;
+    SELECT RAISE(ABORT, 'approval.terms|the terms of a question never change')
+     WHERE NEW.id IS NOT OLD.id OR NEW.nonce IS NOT OLD.nonce OR NEW.kind IS NOT OLD.kind
+        OR NEW.box_name IS NOT OLD.box_name OR NEW.pairing_id IS NOT OLD.pairing_id
+        OR NEW.host_name IS NOT OLD.host_name OR NEW.op IS NOT OLD.op OR NEW.args IS NOT OLD.args
+        OR NEW.uses IS NOT OLD.uses OR NEW.ttl_ms IS NOT OLD.ttl_ms
+        OR NEW.bounds IS NOT OLD.bounds OR NEW.words IS NOT OLD.words
+        OR NEW.reaches IS NOT OLD.reaches OR NEW.credential IS NOT OLD.credential OR NEW.digest IS NOT coalesce(OLD.digest, sha256(OLD.terms))
+        OR NEW.asked_at IS NOT OLD.asked_at OR NEW.expires_at IS NOT OLD.expires_at;
+    SELECT RAISE(ABORT, 'approval.expired|this question ran out before it was answered')
+     WHERE NEW.state IN ('approved', 'denied') AND OLD.state = 'pending' AND OLD.expires_at <= now_ms();
+    SELECT RAISE(ABORT, 'approval.factor|the approving factor is not active')
+     WHERE NEW.state = 'approved'
+       AND (SELECT state FROM factor WHERE id = NEW.factor_id) IS NOT 'active';
+    SELECT RAISE(ABORT, 'approval.terms|what was approved is not what was asked')
+     WHERE NEW.state = 'approved' AND sha256(OLD.terms) IS NOT NEW.decided_digest;
+END;
 
 CREATE VIEW audit_edge AS
 SELECT max(s.sent + (SELECT value FROM setting WHERE name = 'audit.outbox')
@@ -963,13 +995,13 @@ BEGIN
         OR (SELECT count(*) <> count(DISTINCT value)
               FROM (SELECT value FROM json_each(NEW.manifest, '$.reads')
                     UNION ALL SELECT value FROM json_each(NEW.manifest, '$.writes')));
-    SELECT RAISE(ABORT, 'manifest.verbs|an op that is its verbs has 1 to 16 of them, each a list: the op of a verb, then words or $PARAM; no other op has any')
+    SELECT RAISE(ABORT, 'manifest.verbs|an op that is its verbs has 1 to 16 of them, each a list: the op of a verb that reaches out to nothing, then words or $PARAM; no other op has any')
      WHERE CASE WHEN NEW.manifest ->> '$.interpreter' IS NOT 'none' THEN json_type(NEW.manifest, '$.verbs') IS NOT NULL
                 WHEN json_type(NEW.manifest, '$.verbs') IS NOT 'array' THEN 1
                 ELSE json_array_length(NEW.manifest, '$.verbs') NOT BETWEEN 1 AND 16
                   OR EXISTS (SELECT 1 FROM json_each(NEW.manifest, '$.verbs') AS v
                       WHERE CASE WHEN v.type <> 'array' THEN 1
-                            ELSE v.value ->> 0 NOT IN (SELECT op FROM verb) OR json_array_length(v.value) NOT BETWEEN 1 AND 3
+                            ELSE v.value ->> 0 NOT IN (SELECT op FROM verb WHERE NOT dials) OR json_array_length(v.value) NOT BETWEEN 1 AND 3
                               OR EXISTS (SELECT 1 FROM json_each(v.value) AS w WHERE w.type <> 'text'
                                     OR (w.value GLOB '$*' AND substr(w.value, 2) NOT IN
                                         (SELECT p.value ->> '$.name' FROM json_each(NEW.manifest, '$.params') AS p)))
@@ -1077,12 +1109,23 @@ BEGIN
                             ELSE bound_holds('like', p.pattern, a.value) IS NOT 1 END END);
 END;
 
+CREATE VIEW added_op_grants AS
+SELECT name AS op, iif(json_array_length(manifest, '$.destinations') > 0, manifest -> '$.destinations', NULL) AS reaches,
+       manifest ->> '$.credential' AS credential
+  FROM op_manifest WHERE state = 'active';
+
+CREATE TRIGGER approval_says_what_is_lent BEFORE INSERT ON approval
+BEGIN
+    SELECT RAISE(ABORT, 'approval.terms|the terms do not name what this op reaches, and with whose secret')
+     WHERE NEW.reaches IS NOT (SELECT reaches FROM added_op_grants WHERE op = NEW.op)
+        OR NEW.credential IS NOT (SELECT credential FROM added_op_grants WHERE op = NEW.op);
+END;
+
 CREATE VIEW approval_reach AS
-SELECT a.id, 'The op was added with: '
-       || coalesce('it reaches ' || (SELECT group_concat(value, ', ') FROM json_each(m.manifest, '$.destinations')), 'it reaches nothing')
-       || coalesce('; it gets the token ' || (m.manifest ->> '$.credential'), '') || '.' AS says
-  FROM approval AS a JOIN op_manifest AS m ON m.name = a.op AND m.state = 'active'
- WHERE json_array_length(m.manifest, '$.destinations') > 0 OR m.manifest ->> '$.credential' IS NOT NULL;
+SELECT id, 'The op was added with: '
+       || coalesce('it reaches ' || (SELECT group_concat(value, ', ') FROM json_each(reaches)), 'it reaches nothing')
+       || coalesce('; it gets the token ' || credential, '') || '.' AS says
+  FROM approval WHERE reaches IS NOT NULL OR credential IS NOT NULL;
 
 CREATE TABLE program_lend (
     op_run_id INTEGER PRIMARY KEY REFERENCES op_run (id),
@@ -1589,7 +1632,21 @@ SELECT d.id, d.at, d.session, d.tool, d.side_effect, d.autonomy, d.risk_level, d
        d.violation_path AS path
   FROM decision AS d JOIN decision_gate AS g ON g.decision_id = d.id AND g.action IS NOT NULL;
 
-CREATE TRIGGER actor_run_closes AFTER UPDATE OF state ON actor_run
+CREATE TRIGGER instance_closes AFTER UPDATE OF ended_at ON instance
+WHEN NEW.state IN ('ended', 'lost') AND OLD.state NOT IN ('ended', 'lost')
+BEGIN
+    UPDATE actor_run SET state = 'lost', ended_at = NEW.ended_at
+     WHERE instance_id = NEW.id AND state IN ('starting', 'running');
+    UPDATE op_run SET state = 'lost', finished_at = NEW.ended_at
+     WHERE finished_at IS NULL;
+    UPDATE folder_walk SET state = 'done' WHERE state IN ('reading', 'stuck');
+    UPDATE call SET state = 'lost', finished_at = NEW.ended_at WHERE state IN ('asked', 'sent');
+    UPDATE lease SET process_id = NULL, expires_at = NULL
+     WHERE process_id IN (SELECT process_id FROM actor_run WHERE instance_id = NEW.id
+                          UNION SELECT NEW.process_id);
+END;
+
+CREATE TRIGGER actor_run_closes AFTER UPDATE OF ended_at ON actor_run
 WHEN NEW.actor = 'worker' AND NEW.state IN ('ended', 'failed', 'lost')
  AND OLD.state IN ('starting', 'running')
 BEGIN
@@ -1597,13 +1654,34 @@ BEGIN
     UPDATE folder_walk SET state = 'done' WHERE state IN ('reading', 'stuck');
 END;
 
-CREATE TRIGGER actor_run_closes_directives AFTER UPDATE OF state ON actor_run
+CREATE TRIGGER actor_run_closes_directives AFTER UPDATE OF ended_at ON actor_run
 WHEN NEW.actor = 'worker' AND NEW.state IN ('ended', 'failed', 'lost')
  AND OLD.state IN ('starting', 'running')
 BEGIN
     UPDATE directive SET state = 'lost', ended_at = NEW.ended_at,
            result = json_object('code', 'directive.lost', 'why', 'the worker ended before the order did')
      WHERE state = 'running';
+END;
+
+CREATE TRIGGER actor_run_closes_calls AFTER UPDATE OF ended_at ON actor_run
+WHEN NEW.actor = 'link' AND NEW.state IN ('ended', 'failed', 'lost')
+ AND OLD.state IN ('starting', 'running')
+BEGIN
+    UPDATE call SET state = 'lost', finished_at = NEW.ended_at WHERE state = 'sent';
+END;
+
+CREATE TRIGGER actor_run_closes_flows AFTER UPDATE OF ended_at ON actor_run
+WHEN NEW.actor = 'egress' AND NEW.state IN ('ended', 'failed', 'lost')
+ AND OLD.state IN ('starting', 'running')
+BEGIN
+    UPDATE egress_flow SET state = 'lost', ended_at = NEW.ended_at WHERE ended_at IS NULL AND run_id IS NULL;
+END;
+
+CREATE TRIGGER actor_run_closes_lines AFTER UPDATE OF ended_at ON actor_run
+WHEN NEW.actor = 'net' AND NEW.state IN ('ended', 'failed', 'lost')
+ AND OLD.state IN ('starting', 'running')
+BEGIN
+    UPDATE box_line SET up = 0, changed_at = NEW.ended_at WHERE up > 0;
 END;
 
 CREATE TRIGGER quarantine_stays BEFORE DELETE ON quarantine
@@ -1828,7 +1906,7 @@ BEGIN
     SELECT RAISE(ABORT, 'agents.transition|a look begins as reading') WHERE NEW.state <> 'reading';
 END;
 
-CREATE TRIGGER agent_scan_ends_with_worker AFTER UPDATE OF state ON actor_run
+CREATE TRIGGER agent_scan_ends_with_worker AFTER UPDATE OF ended_at ON actor_run
 WHEN NEW.actor = 'worker' AND NEW.state IN ('ended', 'failed', 'lost')
  AND OLD.state IN ('starting', 'running')
 BEGIN
@@ -2278,9 +2356,16 @@ BEGIN
                         'exit', NEW.exit_code, 'signal', NEW.term_signal));
 END;
 
-CREATE TRIGGER attempt_ends_with_worker AFTER UPDATE OF state ON actor_run
+CREATE TRIGGER attempt_ends_with_worker AFTER UPDATE OF ended_at ON actor_run
 WHEN NEW.actor = 'worker' AND NEW.state IN ('ended', 'failed', 'lost')
  AND OLD.state IN ('starting', 'running')
+BEGIN
+    UPDATE attempt SET state = 'lost', outcome = 'lost', ended_at = NEW.ended_at
+     WHERE state IN ('launching', 'running');
+END;
+
+CREATE TRIGGER attempt_ends_with_instance AFTER UPDATE OF ended_at ON instance
+WHEN NEW.state IN ('ended', 'lost') AND OLD.state NOT IN ('ended', 'lost')
 BEGIN
     UPDATE attempt SET state = 'lost', outcome = 'lost', ended_at = NEW.ended_at
      WHERE state IN ('launching', 'running');
@@ -2658,6 +2743,15 @@ BEGIN
        AND OLD.id NOT IN (SELECT id FROM over_row WHERE entity = 'host_terms');
 END;
 
+CREATE TRIGGER host_terms_end_with_link AFTER UPDATE OF ended_at ON actor_run
+WHEN NEW.actor = 'link' AND NEW.state IN ('ended', 'failed', 'lost')
+ AND OLD.state NOT IN ('ended', 'failed', 'lost')
+BEGIN
+    UPDATE host_terms SET state = 'failed', finished_at = NEW.ended_at, code = 'terms.lost',
+                          why = 'the Host stopped while the box had not answered yet'
+     WHERE state = 'sent';
+END;
+
 CREATE TRIGGER listen_is_one BEFORE INSERT ON listen
 BEGIN
     SELECT RAISE(ABORT, 'listen.invalid|this is no address to listen on: * or an IP address, and a port')
@@ -2702,10 +2796,53 @@ SELECT t.id, t.name, t.state,
                              UNION ALL SELECT max(at) FROM program_lend WHERE token_id = t.id)) AS used_at
   FROM token AS t;
 
+CREATE TRIGGER destination_is_judged INSTEAD OF INSERT ON judged_destination
+BEGIN
+    SELECT CASE
+           WHEN host_text(NEW.host) IS NOT NEW.host
+           THEN RAISE(ABORT, 'egress.host|there is no name or address to reach')
+           WHEN NEW.host = 'localhost' OR NEW.host GLOB '*.localhost'
+           THEN RAISE(ABORT, 'egress.this_machine|that name is this machine')
+           WHEN EXISTS (SELECT 1 FROM egress_rule
+                         WHERE state = 'active' AND verdict = 'deny' AND uid IS NULL
+                           AND (pairing_id IS NULL OR pairing_id = NEW.pairing_id) AND port IN (0, NEW.port)
+                           AND (suffix IN ('*', NEW.host)
+                                OR substr(NEW.host, -length(suffix) - 1) = '.' || suffix))
+           THEN RAISE(ABORT, 'egress.denied|a rule denies this')
+           WHEN json_array_length(NEW.addresses)
+                NOT BETWEEN 1 AND (SELECT value FROM setting WHERE name = 'egress.addresses')
+           THEN RAISE(ABORT, 'egress.resolve|could not resolve that name to a sensible number of addresses')
+           END;
+    SELECT CASE
+           WHEN a.judged IS NULL
+           THEN RAISE(ABORT, 'egress.address|an address of that name is none')
+           WHEN c.class NOT IN ('public', 'network')
+           THEN refuse('egress.' || c.class, 'that is ' || c.why || ': no verb reaches it', 0)
+           WHEN NOT EXISTS (SELECT 1 FROM own_address)
+           THEN RAISE(ABORT, 'egress.own_unknown|cannot tell whether that is itself: the kernel does not say what this machine''s addresses are')
+           WHEN EXISTS (SELECT 1 FROM own_address WHERE a.ip BETWEEN first AND last OR a.judged BETWEEN first AND last)
+           THEN RAISE(ABORT, 'egress.own|that is this machine')
+           WHEN c.class = 'network' AND NOT EXISTS (SELECT 1 FROM live_anchor)
+            AND NOT EXISTS (SELECT 1 FROM egress_rule
+                             WHERE state = 'active' AND verdict = 'allow' AND pairing_id = NEW.pairing_id
+                               AND address_bytes(suffix) = a.ip AND port IN (0, NEW.port))
+           THEN refuse('egress.network', 'that is ' || c.why || ': only an anchored machine reaches it, '
+                       || 'or one whose egress rules allow that address to this Host', 0)
+           END
+      FROM (SELECT ip, (SELECT iif(embed IS NULL, ip,
+                                   CAST(x'00000000000000000000ffff' || substr(ip, embed + 1, 4) AS BLOB))
+                          FROM address_class WHERE ip BETWEEN first AND last ORDER BY prio LIMIT 1) AS judged
+              FROM (SELECT address_bytes(value) AS ip FROM json_each(NEW.addresses))) AS a
+      LEFT JOIN address_class AS c
+        ON c.prio = (SELECT min(prio) FROM address_class WHERE a.judged BETWEEN first AND last);
+END;
+
 INSERT INTO setting (name, value, unit, low, high, doc) VALUES
+    ('act.image_bytes', 10737418240, 'bytes', 1048576, 1099511627776, 'what an image of containers may have, as it comes in'),
     ('catalog.every_ms', 5000, 'ms', 0, 86400000, 'how often a box is asked for the ops that were added there, over time; ten asks may come together'),
     ('catalog.ops', 256, 'rows', 0, 10000, 'ops that were added at a box and that a Host takes'),
     ('catalog.retry_ms', 60000, 'ms', 0, 86400000, 'how long a box whose list was not taken is not asked for it again'),
+    ('lock.shared', 16, 'rows', 1, 1000, 'how many may share a lock at once'),
     ('manifest.built', 33554432, 'bytes', 4096, 268435456, 'longest program that the builder of an added op makes: it is kept in the database'),
     ('parked.dial_ms', 25000, 'ms', 100, 600000, 'how long one endpoint of a Host may take to be reached, to park a connection there'),
     ('parked.handshake_ms', 20000, 'ms', 100, 600000, 'how long a Host may then take for TLS, and as long again to let it park'),
@@ -2719,10 +2856,12 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('retention.host_order', 365, 'days', 0, 36500, 'how long orders of this Host are kept once they are over; 0: for ever'),
     ('retention.host_terms', 365, 'days', 0, 36500, 'how long terms that no box took, or that a box took that is gone, are kept; 0: for ever'),
     ('retention.quarantine', 365, 'days', 0, 36500, 'how long holds of Hosts are kept once they are over; the newest of each stays; 0: for ever'),
+    ('session.ask_ms', 0, 'ms', 0, 600000, 'how long what a session wants of the internet, and no rule speaks of, waits for bastion session allow; 0: it is refused at once'),
     ('session.typist_ms', 15000, 'ms', 1000, 600000, 'how long who types from elsewhere keeps the keyboard without a word');
 
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('act.credential', 3, 501, 'have a person add that token: bastion token add'),
+    ('act.large', 2, 422, 'have a person raise the setting act.image_bytes'),
     ('catalog.size', 3, 502, 'raise the setting catalog.ops, or look at what was added at the box'),
     ('egress.ungranted', 126, 403, 'ask for it on the Host: bastion on BOX egress:reach HOST PORT --anew'),
     ('manifest.build', 3, 422, 'see what the builder said; try it with bastion sandbox try'),
@@ -2766,13 +2905,19 @@ INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('egress_parked', 'waiting', 'dialling');
 
 INSERT INTO op (name, usage, summary, class) VALUES
+    ('container:pull', 'IMAGE', 'pull an image of containers into root''s storage; dry: what it is, and whether it is here', 'action'),
     ('egress:reach', 'HOST PORT', 'reach that place on the internet through this machine, one connection a use', 'egress'),
     ('op:list', '', 'the ops that were added here, with what they take', 'own');
 
 INSERT INTO op_param (op, position, name, type, needed, low, high, pattern, fallback, doc) VALUES
+    ('container:pull', 1, 'image', 'string', 1, 3, 384, NULL, NULL, 'REGISTRY/PATH:TAG, or REGISTRY/PATH@sha256:DIGEST'),
     ('egress:reach', 1, 'host', 'string', 1, 1, 253, NULL, NULL, 'the name or address of a server'),
     ('egress:reach', 2, 'port', 'integer', 1, 1, 65535, NULL, NULL, 'its TCP port');
 
 INSERT INTO op_result (op, schema) VALUES
+    ('container:pull', '{"type":"object","properties":{"image":{"type":"string"},"dry":{"type":"boolean"},"digest":{"type":"string","description":"of what the registry has under that name"},"bytes":{"type":"integer","description":"of the image, compressed"},"layers":{"type":"integer"},"here":{"type":"boolean","description":"it was here before"}},"required":["image","dry","digest","bytes","layers","here"]}'),
     ('egress:reach', '{"type":"object","properties":{"host":{"type":"string"},"port":{"type":"integer"}},"required":["host","port"]}'),
     ('op:list', '{"type":"object","properties":{"ops":{"type":"integer","description":"lines of the text beside this, a JSON object each"},"digest":{"type":"string","description":"SHA-256 of that text"}},"required":["ops","digest"]}');
+
+INSERT INTO verb (name, op, tool, dials, declares) VALUES
+    ('container.pull', 'container:pull', 'skopeo', 1, 0);

@@ -59,7 +59,7 @@ BEGIN
 END;
 
 -- Whatever an ended instance left open is closed with it: in flight reads as lost, never as done.
-CREATE TRIGGER instance_closes AFTER UPDATE OF state ON instance
+CREATE TRIGGER instance_closes AFTER UPDATE OF ended_at ON instance
 WHEN NEW.state IN ('ended', 'lost') AND OLD.state NOT IN ('ended', 'lost')
 BEGIN
     UPDATE actor_run SET state = 'lost', ended_at = NEW.ended_at
@@ -136,7 +136,7 @@ BEGIN
 END;
 
 -- A worker that died may have left runs open: they are lost with it, and a new one starts clean.
-CREATE TRIGGER actor_run_closes AFTER UPDATE OF state ON actor_run
+CREATE TRIGGER actor_run_closes AFTER UPDATE OF ended_at ON actor_run
 WHEN NEW.actor = 'worker' AND NEW.state IN ('ended', 'failed', 'lost')
  AND OLD.state IN ('starting', 'running')
 BEGIN
@@ -145,7 +145,7 @@ BEGIN
 END;
 
 -- What a worker was stopping when it died is not stopped again: part of it may be done.
-CREATE TRIGGER actor_run_closes_directives AFTER UPDATE OF state ON actor_run
+CREATE TRIGGER actor_run_closes_directives AFTER UPDATE OF ended_at ON actor_run
 WHEN NEW.actor = 'worker' AND NEW.state IN ('ended', 'failed', 'lost')
  AND OLD.state IN ('starting', 'running')
 BEGIN
@@ -154,7 +154,7 @@ BEGIN
      WHERE state = 'running';
 END;
 
-CREATE TRIGGER actor_run_closes_calls AFTER UPDATE OF state ON actor_run
+CREATE TRIGGER actor_run_closes_calls AFTER UPDATE OF ended_at ON actor_run
 WHEN NEW.actor = 'link' AND NEW.state IN ('ended', 'failed', 'lost')
  AND OLD.state IN ('starting', 'running')
 BEGIN
@@ -162,14 +162,14 @@ BEGIN
 END;
 
 -- An actor that died took its connections with it.
-CREATE TRIGGER actor_run_closes_flows AFTER UPDATE OF state ON actor_run
+CREATE TRIGGER actor_run_closes_flows AFTER UPDATE OF ended_at ON actor_run
 WHEN NEW.actor = 'egress' AND NEW.state IN ('ended', 'failed', 'lost')
  AND OLD.state IN ('starting', 'running')
 BEGIN
     UPDATE egress_flow SET state = 'lost', ended_at = NEW.ended_at WHERE ended_at IS NULL AND run_id IS NULL;
 END;
 
-CREATE TRIGGER actor_run_closes_lines AFTER UPDATE OF state ON actor_run
+CREATE TRIGGER actor_run_closes_lines AFTER UPDATE OF ended_at ON actor_run
 WHEN NEW.actor = 'net' AND NEW.state IN ('ended', 'failed', 'lost')
  AND OLD.state IN ('starting', 'running')
 BEGIN

@@ -95,7 +95,7 @@ BEGIN
 END;
 
 -- A worker's looks end with it.
-CREATE TRIGGER agent_scan_ends_with_worker AFTER UPDATE OF state ON actor_run
+CREATE TRIGGER agent_scan_ends_with_worker AFTER UPDATE OF ended_at ON actor_run
 WHEN NEW.actor = 'worker' AND NEW.state IN ('ended', 'failed', 'lost')
  AND OLD.state IN ('starting', 'running')
 BEGIN

@@ -360,7 +360,7 @@ BEGIN
 END;
 
 -- With the worker die its children; what they were at is lost, and said so.
-CREATE TRIGGER attempt_ends_with_worker AFTER UPDATE OF state ON actor_run
+CREATE TRIGGER attempt_ends_with_worker AFTER UPDATE OF ended_at ON actor_run
 WHEN NEW.actor = 'worker' AND NEW.state IN ('ended', 'failed', 'lost')
  AND OLD.state IN ('starting', 'running')
 BEGIN
@@ -368,7 +368,7 @@ BEGIN
      WHERE state IN ('launching', 'running');
 END;
 
-CREATE TRIGGER attempt_ends_with_instance AFTER UPDATE OF state ON instance
+CREATE TRIGGER attempt_ends_with_instance AFTER UPDATE OF ended_at ON instance
 WHEN NEW.state IN ('ended', 'lost') AND OLD.state NOT IN ('ended', 'lost')
 BEGIN
     UPDATE attempt SET state = 'lost', outcome = 'lost', ended_at = NEW.ended_at

@@ -113,7 +113,7 @@ BEGIN
 END;
 
 -- What was under way when the actor that carries it ended may have been heard.
-CREATE TRIGGER host_terms_end_with_link AFTER UPDATE OF state ON actor_run
+CREATE TRIGGER host_terms_end_with_link AFTER UPDATE OF ended_at ON actor_run
 WHEN NEW.actor = 'link' AND NEW.state IN ('ended', 'failed', 'lost')
  AND OLD.state NOT IN ('ended', 'failed', 'lost')
 BEGIN

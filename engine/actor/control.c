@@ -7,6 +7,7 @@
 #include "engine/actor/control.h"
 
 #define ORDER_MAGIC  0x62616f31 /* "bao1" */
+#define WORD_MAGIC   0x62617731 /* "baw1" */
 #define REPORT_MAGIC 0x62617231 /* "bar1" */
 
 int
@@ -45,6 +46,14 @@ control_order(int fd, struct control_order *order)
 }
 
 int
+control_go(int fd, int64_t instance_id)
+{
+	struct control_word word = {.magic = WORD_MAGIC, .instance_id = instance_id};
+
+	return control_send(fd, &word, sizeof(word));
+}
+
+int
 control_report(int fd, struct control_report *report)
 {
 	report->magic = REPORT_MAGIC;
@@ -59,6 +68,17 @@ control_take_order(int fd, struct control_order *order)
 	order->state[sizeof(order->state) - 1] = '\0';
 	order->run[sizeof(order->run) - 1] = '\0';
 	return order->role == HOME_BOX || order->role == HOME_HOST ? 0 : -1;
+}
+
+int
+control_take_go(int fd, int64_t *instance_id)
+{
+	struct control_word word;
+
+	if (control_take(fd, &word, sizeof(word), 0) == -1 || word.magic != WORD_MAGIC)
+		return -1;
+	*instance_id = word.instance_id;
+	return 0;
 }
 
 int

@@ -1,4 +1,4 @@
-/* control.h: what supervisor and actor say to each other: an order, and a report. */
+/* control.h: what supervisor and actor say to each other: an order, the word to begin, a report. */
 #ifndef ENGINE_ACTOR_CONTROL_H
 #define ENGINE_ACTOR_CONTROL_H
 
@@ -16,13 +16,18 @@
  */
 struct control_order {
 	uint32_t magic;
-	uint32_t role;      /* enum home_role */
-	int64_t supervisor; /* its pid */
-	int64_t instance_id;
+	uint32_t role;                   /* enum home_role */
+	int64_t supervisor;              /* its pid */
 	uint8_t identity[32], grant[32]; /* public keys */
 	struct privilege who;
 	char state[sizeof(((struct home *)0)->state)];
 	char run[sizeof(((struct home *)0)->run)];
+};
+
+/* The rows of the instance and of this actor's run are there: it may do what it is for. */
+struct control_word {
+	uint32_t magic;
+	int64_t instance_id;
 };
 
 enum control_kind { CONTROL_READY = 1, CONTROL_REFUSED = 2 };
@@ -40,18 +45,20 @@ struct control_report {
 int control_pair(int fds[2]);
 
 /**
- * control_order(fd, order), control_report(fd, report):
+ * control_order(fd, order), control_go(fd, instance_id), control_report(fd, report):
  * Send; the magic number is filled in.  Return 0 or -1.
  */
 int control_order(int fd, struct control_order *order);
+int control_go(int fd, int64_t instance_id);
 int control_report(int fd, struct control_report *report);
 
 /**
- * control_take_order(fd, order), control_take_report(fd, report):
- * Receive, the latter without waiting.  Return 0; or -1 where there is none, the other end is gone,
+ * control_take_order(fd, order), control_take_go(fd, instance_id), control_take_report(fd, report):
+ * Receive, the last without waiting.  Return 0; or -1 where there is none, the other end is gone,
  * or what came is not of this program's build.
  */
 int control_take_order(int fd, struct control_order *order);
+int control_take_go(int fd, int64_t *instance_id);
 int control_take_report(int fd, struct control_report *report);
 
 #endif

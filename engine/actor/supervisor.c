@@ -324,7 +324,6 @@ child_order(const struct supervisor *sup, struct control_order *order)
 	memset(order, 0, sizeof(*order));
 	order->role = sup->home.role;
 	order->supervisor = getpid();
-	order->instance_id = sup->instance_id;
 	memcpy(order->identity, sup->keys.identity, sizeof(order->identity));
 	memcpy(order->grant, sup->keys.grant, sizeof(order->grant));
 	order->who = sup->who;
@@ -332,29 +331,54 @@ child_order(const struct supervisor *sup, struct control_order *order)
 	snprintf(order->run, sizeof(order->run), "%s", sup->home.run);
 }
 
+/* Have its process, where it is not there yet. */
 static int
 child_spawn(struct child *child, struct refusal *r)
 {
-	struct supervisor *sup = child->sup;
 	struct control_order order;
-	struct identity who;
 
-	child_order(sup, &order);
+	if (child->process.pid != 0)
+		return 0;
+	child_order(child->sup, &order);
 	if (spawn_actor(child->actor->name, &order, &child->process, r) == -1)
 		return -1;
 	child->since = loop_now();
+	return 0;
+}
+
+/* Of a process that was never told to begin: there is no row of it. */
+static void
+child_kill(struct child *child)
+{
+	if (child->process.pid != 0)
+		spawn_kill(&child->process);
+}
+
+/* A process that is there, and has its row, may begin. */
+static int
+child_go(struct child *child, struct refusal *r)
+{
+	struct supervisor *sup = child->sup;
+	struct identity who;
+
 	if (identity_of(child->process.pid, &who) == 0)
 		note(sup, instance_run_process(sup->db, child->run, &who, sup->who.uid));
 	if (loop_add(sup->loop, child->process.pidfd, EPOLLIN, on_exit_of_child, child) == 0 &&
-	    loop_add(sup->loop, child->process.control, EPOLLIN, on_control, child) == 0)
+	    loop_add(sup->loop, child->process.control, EPOLLIN, on_control, child) == 0) {
+		/* One that has ended already is told nothing; the loop hears of its end. */
+		(void)control_go(child->process.control, sup->instance_id);
 		return 0;
+	}
 	refusal_errno(r, "actor.start", "cannot watch an actor");
 	loop_del(sup->loop, child->process.pidfd);
 	spawn_kill(&child->process);
 	return -1;
 }
 
-/* First the row that authorises it, then the process. */
+/*
+ * First the row that authorises it, then the word to begin.  The process may be there before: until
+ * the word it only gets itself ready.
+ */
 static void
 child_start(void *ctx)
 {
@@ -365,14 +389,19 @@ child_start(void *ctx)
 	int attempt;
 
 	child->timer = 0;
-	if (sup->draining)
+	if (sup->draining) {
+		child_kill(child);
+		if (!anyone_alive(sup))
+			loop_stop(sup->loop);
 		return;
+	}
 	if (instance_run_begin(
 		sup->db, sup->instance_id, child->actor->name, &child->run, &attempt) == -1) {
 		child->run = 0;
 		r = *store_refusal(sup->db);
+		child_kill(child);
 		child_ended(child, &how, &r);
-	} else if (child_spawn(child, &r) == -1)
+	} else if (child_spawn(child, &r) == -1 || child_go(child, &r) == -1)
 		child_ended(child, &how, &r);
 }
 
@@ -468,10 +497,15 @@ take_keys(struct supervisor *sup, struct refusal *r)
 	return privilege_lend(&sup->who, r) == -1 ? -1 : rc;
 }
 
+/* From here on the place is ours: who serves, where, under the lock, and with which key. */
 static int
 supervisor_prepare(
     struct supervisor *sup, const struct supervisor_options *options, struct refusal *r)
 {
+	/* A reader of our messages that went away is no reason to die. */
+	signal(SIGPIPE, SIG_IGN);
+	/* Whoever started us may have ignored it; then the kernel would reap for us. */
+	signal(SIGCHLD, SIG_DFL);
 	if (privilege_find(options->user, &sup->who, r) == -1)
 		return -1;
 	if (sup->who.uid == 0)
@@ -485,13 +519,7 @@ supervisor_prepare(
 	if ((sup->lock = instance_lock(&sup->home, r)) == -1)
 		return -1;
 	restore_tidy(&sup->home);
-	if (take_keys(sup, r) == -1 ||
-	    birth_database(&sup->home, NULL, &sup->keys, options->migrate, r) == -1)
-		return -1;
-	if ((sup->db = store_open(&sup->home, ROLE_SUPERVISOR, &sup->keys, r)) == NULL)
-		return -1;
-	store_acting(sup->db, "actor:supervisor");
-	return 0;
+	return take_keys(sup, r);
 }
 
 static int
@@ -511,16 +539,47 @@ make_children(struct supervisor *sup, struct refusal *r)
 	return 0;
 }
 
+/*
+ * A database that is there is mostly the right one.  Then the actors' processes are made at once,
+ * and get ready beside us; else they would meet one that is being made or migrated.
+ */
+static int
+spawn_early(struct supervisor *sup, bool migrate, struct refusal *r)
+{
+	size_t i;
+
+	if (migrate || !birth_began(&sup->home))
+		return 0;
+	for (i = 0; i < sup->children; i++)
+		if (child_spawn(&sup->child[i], r) == -1)
+			return -1;
+	return 0;
+}
+
+static void
+kill_early(struct supervisor *sup)
+{
+	size_t i;
+
+	for (i = 0; i < sup->children; i++)
+		child_kill(&sup->child[i]);
+}
+
+static int
+open_database(struct supervisor *sup, bool migrate, struct refusal *r)
+{
+	if ((sup->db = birth_open(&sup->home, ROLE_SUPERVISOR, &sup->keys, migrate, r)) == NULL)
+		return -1;
+	store_acting(sup->db, "actor:supervisor");
+	return 0;
+}
+
 static int
 make_loop(struct supervisor *sup, struct refusal *r)
 {
 	static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
 	size_t i;
 
-	/* A reader of our messages that went away is no reason to die. */
-	signal(SIGPIPE, SIG_IGN);
-	/* Whoever started us may have ignored it; then the kernel would reap for us. */
-	signal(SIGCHLD, SIG_DFL);
 	if ((sup->loop = loop_new()) == NULL)
 		return refusal_errno(r, "actor.start", "cannot make a loop");
 	for (i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
@@ -570,6 +629,7 @@ supervisor_live(struct supervisor *sup, struct refusal *r)
 
 	if (instance_begin(sup->db, sup->home.role, sup->home.run, &sup->instance_id) == -1) {
 		*r = *store_refusal(sup->db);
+		kill_early(sup);
 		return -1;
 	}
 	for (i = 0; i < sup->children; i++)
@@ -592,8 +652,11 @@ supervisor_run(const struct home *home, const struct supervisor_options *options
 	int rc = -1;
 
 	if (supervisor_prepare(&sup, options, r) == 0 && make_children(&sup, r) == 0 &&
-	    make_loop(&sup, r) == 0)
+	    spawn_early(&sup, options->migrate, r) == 0 &&
+	    open_database(&sup, options->migrate, r) == 0 && make_loop(&sup, r) == 0)
 		rc = supervisor_live(&sup, r);
+	else
+		kill_early(&sup);
 	loop_free(sup.loop);
 	store_close(sup.db);
 	free(sup.child);

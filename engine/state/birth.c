@@ -58,6 +58,12 @@ is_there(const struct home *home, const char *file)
 	return faccessat(home->fd, file, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+bool
+birth_began(const struct home *home)
+{
+	return is_there(home, "bastion.db");
+}
+
 /*
  * The key comes before the database, so a birth that is cut short leaves a key alone, which the
  * next start takes up; never a database without one.
@@ -70,7 +76,7 @@ birth_key(const struct home *home, struct store_keys *keys, struct refusal *r)
 
 	home_path(home, "bastion.key", path);
 	if (!is_there(home, "bastion.key")) {
-		if (is_there(home, "bastion.db"))
+		if (birth_began(home))
 			return refusal_set(r, "key.missing",
 			    "there is a database in %s, but its key is gone", home->state);
 		if (key_create(path, r) == -1)
@@ -139,22 +145,39 @@ box_is_ours(
 	return rc;
 }
 
+/* 1: it is this machine's; 0: it has no box yet; -1: refused. */
+static int
+box_find(
+    const struct home *home, struct store *db, const struct store_keys *keys, struct refusal *r)
+{
+	struct stmt *q;
+	int n = -1;
+
+	if ((q = store_sql(db, BOX_FIND)) != NULL && (n = stmt_step(q)) == 1)
+		n = box_is_ours(home, db, q, keys) == -1 ? -1 : 1;
+	if (n == -1)
+		*r = *store_refusal(db);
+	return n;
+}
+
 /* A machine that was born is only looked at: its disk may be full or read-only. */
 static int
 box_known(const struct home *home, const struct store_keys *keys, struct refusal *r)
 {
 	struct store *db;
-	struct stmt *q;
-	int n = -1;
+	int n;
 
 	if ((db = store_open(home, ROLE_READER, keys, r)) == NULL)
 		return -1;
-	if ((q = store_sql(db, BOX_FIND)) != NULL && (n = stmt_step(q)) == 1)
-		n = box_is_ours(home, db, q, keys) == -1 ? -1 : 1;
-	if (n == -1)
-		*r = *store_refusal(db);
+	n = box_find(home, db, keys, r);
 	store_close(db);
 	return n;
+}
+
+static bool
+can_be_made(const struct refusal *r)
+{
+	return strcmp(r->code, "store.missing") == 0 || strcmp(r->code, "store.older") == 0;
 }
 
 int
@@ -168,7 +191,7 @@ birth_database(const struct home *home, const char *name, const struct store_key
 		return refusal_set(r, "box.name", "a machine cannot have this name");
 	/* A machine of this version, which is the rule, is opened once. */
 	if ((rc = box_known(home, keys, r)) == -1) {
-		if (strcmp(r->code, "store.missing") != 0 && strcmp(r->code, "store.older") != 0)
+		if (!can_be_made(r))
 			return -1;
 		if (bring_up(home, migrate, r) == -1 || (rc = box_known(home, keys, r)) == -1)
 			return -1;
@@ -182,6 +205,26 @@ birth_database(const struct home *home, const char *name, const struct store_key
 		*r = *store_refusal(db);
 	store_close(db);
 	return rc;
+}
+
+struct store *
+birth_open(const struct home *home, enum store_role role, const struct store_keys *keys,
+    bool migrate, struct refusal *r)
+{
+	struct store *db;
+	int rc;
+
+	if ((db = store_open(home, role, keys, r)) != NULL) {
+		if ((rc = box_find(home, db, keys, r)) == 1)
+			return db;
+		store_close(db);
+		if (rc == -1)
+			return NULL;
+	} else if (!can_be_made(r))
+		return NULL;
+	if (birth_database(home, NULL, keys, migrate, r) == -1)
+		return NULL;
+	return store_open(home, role, keys, r);
 }
 
 int

@@ -18,6 +18,12 @@
 int birth_key(const struct home *home, struct store_keys *keys, struct refusal *r);
 
 /**
+ * birth_began(home):
+ * Return whether ${home} has a database, be it of which version it may.
+ */
+bool birth_began(const struct home *home);
+
+/**
  * birth_database(home, name, keys, migrate, r):
  * Make the database where there is none, or with ${migrate} bring an older one up to date, and make
  * sure that its box is this machine: the row is born with ${name} (NULL: the system's) and the
@@ -29,6 +35,15 @@ int birth_key(const struct home *home, struct store_keys *keys, struct refusal *
  */
 int birth_database(const struct home *home, const char *name, const struct store_keys *keys,
     bool migrate, struct refusal *r);
+
+/**
+ * birth_open(home, role, keys, migrate, r):
+ * Do what birth_database does, with the system's name, and open the database in ${role}.  A machine
+ * of this version, which is the rule, is opened once.  Return the store, or NULL with ${r} as
+ * there.
+ */
+struct store *birth_open(const struct home *home, enum store_role role,
+    const struct store_keys *keys, bool migrate, struct refusal *r);
 
 /**
  * birth_create(home, name, r):

@@ -7,12 +7,13 @@
 #include "engine/state/instance.h"
 #include "engine/state/process.h"
 
+static const char INSTANCE_DEAD[] =
+    "SELECT i.id FROM instance AS i JOIN process AS p ON p.id = i.process_id"
+    " WHERE i.state IN ('starting', 'ready', 'draining')"
+    "   AND NOT process_alive(p.boot_id, p.pid, p.start_ticks)";
 static const char INSTANCE_LOST[] =
     "UPDATE instance SET state = 'lost', ended_at = now_ms(),"
-    " end_reason = 'the daemon ended without saying so'"
-    " WHERE state IN ('starting', 'ready', 'draining')"
-    "   AND NOT (SELECT process_alive(boot_id, pid, start_ticks) FROM process"
-    "             WHERE id = instance.process_id)";
+    " end_reason = 'the daemon ended without saying so' WHERE id = :id";
 static const char INSTANCE_HOLDER[] = "SELECT pid FROM live_instance";
 static const char INSTANCE_BEGIN[] =
     "INSERT INTO instance (epoch, role, process_id, version, run_dir, started_at)"
@@ -75,6 +76,21 @@ change_one(struct store *db, const char *sql, int64_t id)
 	return stmt_run_one(q) == -1 ? store_rollback(db) : store_commit(db);
 }
 
+/* Its rules reach far, so the statement is only made where there is something to close. */
+static int
+close_dead(struct store *db)
+{
+	struct stmt *q;
+	int64_t id;
+
+	if ((id = stmt_value(store_sql(db, INSTANCE_DEAD), -1)) == -1)
+		return 0;
+	if ((q = store_sql(db, INSTANCE_LOST)) == NULL)
+		return -1;
+	stmt_int(q, ":id", id);
+	return stmt_run_one(q);
+}
+
 static int
 insert_instance(struct store *db, enum home_role role, const char *run_dir)
 {
@@ -97,7 +113,7 @@ instance_begin(struct store *db, enum home_role role, const char *run_dir, int64
 
 	if (store_begin(db) == -1)
 		return -1;
-	if (stmt_run(store_sql(db, INSTANCE_LOST)) == -1)
+	if (close_dead(db) == -1)
 		return store_rollback(db);
 	if ((holder = stmt_value(store_sql(db, INSTANCE_HOLDER), -1)) != -1) {
 		refusal_set(store_refusal(db), "instance.running",

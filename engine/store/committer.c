@@ -19,7 +19,11 @@ struct mail {
 };
 
 struct committer {
-	struct store *db;
+	struct store *db; /* the thread's; NULL until something is to be decided */
+	const struct home *home;
+	enum store_role role;
+	const struct store_keys *keys;
+	char acting[64];
 	struct loop *loop;
 	pthread_t thread;
 	pthread_mutex_t mutex;
@@ -29,7 +33,7 @@ struct committer {
 	bool brisk;
 	int64_t last;      /* ns that the last commit took */
 	struct mail *mail; /* under way to the loop, or NULL */
-	bool stopping;
+	bool stopping, quiet;
 	size_t pending; /* the loop's own */
 };
 
@@ -107,6 +111,38 @@ now_ns(void)
 }
 
 /*
+ * Reading the schema takes longer than all else that an actor does before it is ready, and many
+ * never decide anything: so the connection is made for the first job.
+ */
+static int
+store_there(struct committer *c, struct refusal *r)
+{
+	if (c->db != NULL)
+		return 0;
+	if ((c->db = store_open(c->home, c->role, c->keys, r)) == NULL)
+		return -1;
+	store_acting(c->db, "%s", c->acting);
+	if (c->quiet)
+		store_quiet(c->db);
+	return 0;
+}
+
+/* Without a database none of them is decided. */
+static struct commit_job *
+batch_refused(struct committer *c, const struct refusal *r)
+{
+	struct queue batch = {.last = &batch.first};
+	struct commit_job *job;
+
+	while ((job = job_take(c)) != NULL) {
+		job->result = -1;
+		job->refusal = *r;
+		queue_add(&batch, job);
+	}
+	return batch.first;
+}
+
+/*
  * One transaction for all that is asked, and for what is asked while they run, within bounds.  If
  * it cannot be made durable, none of them was decided.
  */
@@ -114,11 +150,14 @@ static struct commit_job *
 batch_run(struct committer *c)
 {
 	struct queue batch = {.last = &batch.first};
+	struct refusal r = {0};
 	struct commit_job *job;
 	size_t n = 0;
 	int64_t began;
 	int failed;
 
+	if (store_there(c, &r) == -1)
+		return batch_refused(c, &r);
 	failed = store_begin(c->db);
 	began = now_ns();
 	while (n < SHARED_MOST && (job = job_take(c)) != NULL) {
@@ -227,19 +266,19 @@ committer_start(const struct home *home, enum store_role role, const struct stor
 		refusal_set(r, "store.failed", "out of memory");
 		return NULL;
 	}
+	c->home = home;
+	c->role = role;
+	c->keys = keys;
+	snprintf(c->acting, sizeof(c->acting), "%s", acting);
 	c->loop = loop;
 	c->asked.last = &c->asked.first;
 	c->done.last = &c->done.first;
 	c->taken.last = &c->taken.first;
 	pthread_mutex_init(&c->mutex, NULL);
 	pthread_cond_init(&c->work, NULL);
-	if ((c->db = store_open(home, role, keys, r)) != NULL) {
-		store_acting(c->db, "%s", acting);
-		if (pthread_create(&c->thread, NULL, committer_thread, c) == 0)
-			return c;
-		refusal_set(r, "store.failed", "no thread could be started");
-	}
-	store_close(c->db);
+	if (pthread_create(&c->thread, NULL, committer_thread, c) == 0)
+		return c;
+	refusal_set(r, "store.failed", "no thread could be started");
 	free(c);
 	return NULL;
 }
@@ -257,7 +296,7 @@ committer_submit(struct committer *c, struct commit_job *job)
 void
 committer_quiet(struct committer *c)
 {
-	store_quiet(c->db);
+	c->quiet = true;
 }
 
 void

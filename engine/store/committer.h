@@ -28,7 +28,9 @@ struct commit_job {
 
 /**
  * committer_start(home, role, keys, acting, loop, r):
- * Start the thread with a connection of its own in ${role}.  Return it, or NULL with ${r}.
+ * Start the thread; with its first job it makes a connection of its own in ${role}.  Where that
+ * cannot be made the job fails, and the next one tries again.  ${home} and ${keys} are the
+ * caller's until committer_stop; ${acting} is copied.  Return it, or NULL with ${r}.
  */
 struct committer *committer_start(const struct home *home, enum store_role role,
     const struct store_keys *keys, const char *acting, struct loop *loop, struct refusal *r);

@@ -75,6 +75,8 @@ static const char TRIM[] =
 static const char TRIMMED[] = "DELETE FROM session_output WHERE session_id = :session"
 			      " AND seq < (SELECT first_seq FROM session WHERE id = :session)";
 static const char SURVIVORS[] = "SELECT pid FROM session_survivors LIMIT 1";
+static const char IS_OPEN[] =
+    "SELECT EXISTS (SELECT 1 FROM attempt WHERE state IN ('launching', 'running'))";
 static const char LEFT_OPEN[] =
     "UPDATE attempt SET state = 'lost', outcome = 'lost', ended_at = now_ms()"
     " WHERE state IN ('launching', 'running')";
@@ -1557,13 +1559,18 @@ is_left_over(void *ctx, const struct kin *kin)
 	return stmt_value(q, 0) > 0;
 }
 
-/* What the rows say that runs cannot: nothing of it is ours.  Mostly it was said already. */
+/*
+ * What the rows say that runs cannot: nothing of it is ours.  Mostly it was said already, and the
+ * statement, whose rules reach far, need not be made.
+ */
 static int
 close_left_open(struct pool *pool)
 {
 	struct store *db = pool->env->db;
 	struct stmt *q;
 
+	if (stmt_value(store_sql(db, IS_OPEN), 1) == 0)
+		return 0;
 	if (store_begin(db) != 0)
 		return -1;
 	if ((q = store_sql(db, LEFT_OPEN)) == NULL || stmt_run(q) != 0)

@@ -21,6 +21,9 @@
 static const char FORGET[] = "DELETE FROM own_address";
 static const char ADD[] = "INSERT OR IGNORE INTO own_address (first, last, source, ifname)"
 			  " VALUES (:first, :last, :source, :ifname)";
+static const char COUNT[] = "SELECT count(*) FROM own_address";
+static const char HAS[] = "SELECT 1 FROM own_address WHERE first = :first AND last = :last"
+			  " AND source = :source AND ifname = :ifname";
 
 static const char *const sources[] = {"nic", "local_route", "container", "bridge"};
 
@@ -448,6 +451,33 @@ own_changed(int fd)
 	return any;
 }
 
+static struct stmt *
+range_sql(struct store *db, const char *sql, const struct own_range *range)
+{
+	struct stmt *q;
+
+	if ((q = store_sql(db, sql)) == NULL)
+		return NULL;
+	stmt_blob(q, ":first", range->first.b, 16);
+	stmt_blob(q, ":last", range->last.b, 16);
+	stmt_text(q, ":source", sources[range->source]);
+	stmt_text(q, ":ifname", range->ifname);
+	return q;
+}
+
+bool
+own_is_stored(struct store *db, const struct own *own)
+{
+	size_t i, n = own->known ? own->n : 0;
+
+	if (stmt_value(store_sql(db, COUNT), -1) != (int64_t)n)
+		return false;
+	for (i = 0; i < n; i++)
+		if (stmt_value(range_sql(db, HAS, &own->ranges[i]), 0) != 1)
+			return false;
+	return true;
+}
+
 int
 own_store(struct store *db, const struct own *own)
 {
@@ -456,18 +486,9 @@ own_store(struct store *db, const struct own *own)
 
 	if ((q = store_sql(db, FORGET)) == NULL || stmt_run(q) != 0)
 		return -1;
-	for (i = 0; own->known && i < own->n; i++) {
-		const struct own_range *range = &own->ranges[i];
-
-		if ((q = store_sql(db, ADD)) == NULL)
+	for (i = 0; own->known && i < own->n; i++)
+		if ((q = range_sql(db, ADD, &own->ranges[i])) == NULL || stmt_run(q) != 0)
 			return -1;
-		stmt_blob(q, ":first", range->first.b, 16);
-		stmt_blob(q, ":last", range->last.b, 16);
-		stmt_text(q, ":source", sources[range->source]);
-		stmt_text(q, ":ifname", range->ifname);
-		if (stmt_run(q) != 0)
-			return -1;
-	}
 	return 0;
 }
 

@@ -53,6 +53,12 @@ int own_watch(struct refusal *r);
 bool own_changed(int fd);
 
 /**
+ * own_is_stored(db, own):
+ * Whether the rows of own_address say that already.
+ */
+bool own_is_stored(struct store *db, const struct own *own);
+
+/**
  * own_store(db, own):
  * Make the rows of own_address say what ${own} says.  A step of the caller's transaction.  Return 0
  * or -1.

@@ -545,7 +545,8 @@ own_refresh(struct proxy *proxy)
 	if (own_read(&proxy->own, &why) != 0)
 		fprintf(stderr, "egress: %s: %s\n", why.code, why.why);
 	proxy->own_again = proxy->own_pending;
-	if (proxy->own_pending)
+	/* Mostly it is what it was, also across a start. */
+	if (proxy->own_pending || own_is_stored(proxy->config.db, &proxy->own))
 		return;
 	if ((o = calloc(1, sizeof(*o))) == NULL)
 		abort(); /* the rows would tell of another machine */

@@ -27,14 +27,15 @@
 #include "engine/actor/supervisor.h"
 #include "engine/crypto/key.h"
 #include "engine/state/lease.h"
+#include "engine/store/gate.h"
 #include "tests/scratch.h"
 
 #define PATIENCE_MS 30000
 #define NOBODY      65534
 
 /*
- * The toys.  A file NAME.WHAT in the state directory tells one to misbehave; each wake appends a
- * byte to NAME.wakes.
+ * The toys.  A file NAME.WHAT in the state directory tells one to misbehave; each start and each
+ * wake appends a byte to NAME.began or NAME.wakes.
  */
 
 static bool
@@ -46,6 +47,19 @@ told_to(const struct actor_env *env, const char *name, const char *what)
 	return faccessat(env->home->fd, file, F_OK, 0) == 0;
 }
 
+static void
+leave_mark(const struct actor_env *env, const char *what)
+{
+	char file[64];
+	int fd;
+
+	snprintf(file, sizeof(file), "%s.%s", (const char *)env->ctx, what);
+	fd = openat(env->home->fd, file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	if (fd == -1 || write(fd, "w", 1) != 1)
+		abort();
+	close(fd);
+}
+
 static int
 toy_start(struct actor_env *env, struct refusal *r, const char *name)
 {
@@ -53,6 +67,7 @@ toy_start(struct actor_env *env, struct refusal *r, const char *name)
 	int64_t fence;
 
 	env->ctx = strdup(name);
+	leave_mark(env, "began");
 	if (told_to(env, name, "refuse"))
 		return refusal_set(r, "toy.rule", "the toy %s may not run", name);
 	while (told_to(env, name, "slow"))
@@ -88,14 +103,7 @@ start_keeper(struct actor_env *env, struct refusal *r)
 static void
 toy_wake(struct actor_env *env)
 {
-	char file[64];
-	int fd;
-
-	snprintf(file, sizeof(file), "%s.wakes", (const char *)env->ctx);
-	fd = openat(env->home->fd, file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-	if (fd == -1 || write(fd, "w", 1) != 1)
-		abort();
-	close(fd);
+	leave_mark(env, "wakes");
 }
 
 static void
@@ -538,6 +546,98 @@ killed_supervisor(void **state)
 	scratch_drop(&s);
 }
 
+/* How many actors ${pid} has started that wait for something. */
+static int
+children_waiting(pid_t pid)
+{
+	char path[64], name[32], state;
+	int child, n = 0;
+	FILE *all, *one;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
+	if ((all = fopen(path, "re")) == NULL)
+		return 0;
+	while (fscanf(all, "%d", &child) == 1) {
+		snprintf(path, sizeof(path), "/proc/%d/stat", child);
+		if ((one = fopen(path, "re")) == NULL)
+			continue;
+		if (fscanf(one, "%*d (%31[a-z]) %c", name, &state) == 2)
+			n += state == 'S' && strcmp(name, "bastion") != 0 &&
+			     strcmp(name, "exe") != 0;
+		fclose(one);
+	}
+	fclose(all);
+	return n;
+}
+
+static void
+wait_children(const struct daemon *d, int n)
+{
+	int64_t end = loop_now() + PATIENCE_MS;
+
+	while (children_waiting(d->pid) != n) {
+		if (loop_now() > end)
+			fail_msg("the daemon never has %d actors", n);
+		poll(NULL, 0, 5);
+	}
+}
+
+/* Start a daemon that cannot write its instance: the gate is shut.  Its actors are there. */
+static int
+daemon_held(struct daemon *d, const struct scratch *s)
+{
+	struct refusal r = {0};
+	int gate;
+
+	assert_true((gate = home_file(&s->home, "bastion.gate", &r)) >= 0);
+	assert_int_equal(gate_enter(gate, 1000), 0);
+	daemon_start_as(d, s, NULL);
+	wait_children(d, 3);
+	return gate;
+}
+
+static void
+nobody_has_begun(struct scratch *s)
+{
+	assert_int_equal(scratch_value(s, "SELECT count(*) FROM instance"), 0);
+	assert_int_equal(scratch_value(s, "SELECT count(*) FROM actor_run"), 0);
+	assert_int_equal(scratch_value(s, "SELECT count(*) FROM lease"), 0);
+	assert_int_equal(size_of(s, "net.began"), 0);
+	assert_int_equal(size_of(s, "worker.began"), 0);
+	assert_int_equal(size_of(s, "keeper.began"), 0);
+}
+
+/*
+ * Actors get ready beside the supervisor, and begin with its word alone: without the instance's row
+ * none of them does anything, and they die with a supervisor that never wrote it.
+ */
+static void
+no_actor_before_the_instance(void **state)
+{
+	struct daemon d;
+	struct scratch s;
+	int gate;
+
+	(void)state;
+	scratch_make(&s, HOME_BOX);
+	gate = daemon_held(&d, &s);
+	nobody_has_begun(&s);
+	assert_int_equal(kill(d.pid, SIGKILL), 0);
+	assert_int_equal(daemon_ends(&d), 128 + SIGKILL);
+	close(gate);
+	gate = daemon_held(&d, &s);
+	nobody_has_begun(&s);
+	close(gate);
+	assert_true(daemon_says(&d));
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM actor_run AS a"
+					   " JOIN live_instance AS i ON i.id = a.instance_id"
+					   " WHERE a.state = 'running'"),
+	    3);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM lease WHERE fence = 1"), 3);
+	assert_int_equal(daemon_stop(&d), 0);
+	scratch_drop(&s);
+}
+
 /* RF-26: actors that do not drain are killed after one grace for all of them. */
 static void
 stubborn_is_killed(void **state)
@@ -957,6 +1057,7 @@ main(int argc, char **argv)
 	    cmocka_unit_test(crash_is_mended),
 	    cmocka_unit_test(bell_wakes),
 	    cmocka_unit_test(killed_supervisor),
+	    cmocka_unit_test(no_actor_before_the_instance),
 	    cmocka_unit_test(stubborn_is_killed),
 	    cmocka_unit_test(second_term_is_at_once),
 	    cmocka_unit_test(slow_start_does_not_hang),

@@ -167,9 +167,11 @@ rows_follow(void **state)
 	scratch_make(&s, HOME_BOX);
 	scratch_open(&s, ROLE_EGRESS);
 	assert_int_equal(own_read(&own, &r), 0);
+	assert_false(own_is_stored(s.db, &own));
 	assert_int_equal(store_begin(s.db), 0);
 	assert_int_equal(own_store(s.db, &own), 0);
 	assert_int_equal(store_commit(s.db), 0);
+	assert_true(own_is_stored(s.db, &own));
 	assert_int_equal(
 	    scratch_value(&s,
 		"SELECT count(*) > 0 FROM own_address WHERE ifname = 'bst0'"
@@ -177,6 +179,7 @@ rows_follow(void **state)
 	    1);
 	own_free(&own);
 	scratch_open(&s, ROLE_EGRESS);
+	assert_false(own_is_stored(s.db, &own));
 	assert_int_equal(store_begin(s.db), 0);
 	assert_int_equal(own_store(s.db, &own), 0);
 	assert_int_equal(store_commit(s.db), 0);

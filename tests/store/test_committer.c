@@ -385,23 +385,28 @@ stop_finishes(void **state)
 	finish(&h);
 }
 
-/* A committer that cannot open its database says so. */
+/* A committer that cannot open its database says so to who asks, and tries again with the next. */
 static void
-start_is_refused(void **state)
+what_cannot_be_opened_is_said(void **state)
 {
-	struct refusal r = {0};
-	struct scratch s;
-	struct loop *loop;
+	struct harness h;
+	struct ask *first, *second;
 
 	(void)state;
-	scratch_make(&s, HOME_BOX);
-	assert_non_null(loop = loop_new());
-	assert_int_equal(renameat(s.home.fd, "bastion.db", s.home.fd, "kept"), 0);
-	assert_null(committer_start(&s.home, ROLE_NET, NULL, "x", loop, &r));
-	assert_string_equal(r.code, "store.missing");
-	assert_int_equal(renameat(s.home.fd, "kept", s.home.fd, "bastion.db"), 0);
-	loop_free(loop);
-	scratch_drop(&s);
+	start(&h);
+	assert_int_equal(renameat(h.s.home.fd, "bastion.db", h.s.home.fd, "kept"), 0);
+	first = ask_for(&h, GOOD);
+	committer_submit(h.c, &first->job);
+	all_told(&h, 1);
+	assert_int_equal(first->job.result, -1);
+	assert_string_equal(first->job.refusal.code, "store.missing");
+	assert_int_equal(renameat(h.s.home.fd, "kept", h.s.home.fd, "bastion.db"), 0);
+	second = ask_for(&h, GOOD);
+	committer_submit(h.c, &second->job);
+	all_told(&h, 1);
+	assert_int_equal(second->job.result, 0);
+	assert_int_equal(scratch_value(&h.s, "SELECT count(*) FROM refused"), 1);
+	finish(&h);
 }
 
 int
@@ -417,7 +422,7 @@ main(void)
 	    cmocka_unit_test(a_failed_commit_fails_all),
 	    cmocka_unit_test(done_is_in_the_loop),
 	    cmocka_unit_test(stop_finishes),
-	    cmocka_unit_test(start_is_refused),
+	    cmocka_unit_test(what_cannot_be_opened_is_said),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
