@@ -5,16 +5,33 @@ DROP TRIGGER audit_dropped;
 DROP TRIGGER audit_sink_forward;
 DROP TRIGGER audit_sink_sent;
 DROP TRIGGER audit_base_moves;
+DROP TRIGGER amendment_moves;
+DROP TRIGGER approval_born;
 DROP TRIGGER approval_moves;
+DROP TRIGGER approval_stays;
+DROP TRIGGER approval_audit_birth;
+DROP TRIGGER approval_audit_move;
+DROP TRIGGER restore_takes_back;
 DROP TRIGGER host_beat_born;
+DROP TRIGGER approval_within;
+DROP TRIGGER pairing_born;
+DROP TRIGGER pairing_moves;
+DROP TRIGGER pairing_revoked;
 DROP TRIGGER contain_process_no_delete;
+DROP TRIGGER context_ask_moves;
 DROP TRIGGER egress_flow_host_may;
 DROP TRIGGER egress_flow_ruled;
 DROP TRIGGER egress_flow_vetted;
+DROP TRIGGER grant_on_a_persons_word;
+DROP TRIGGER grant_burns_its_approval;
 DROP TRIGGER grant_use_within_uses;
+DROP TRIGGER op_run_is_allowed;
 DROP TRIGGER own_ask_is_answered;
 DROP TRIGGER op_manifest_form;
+DROP TRIGGER op_manifest_ends;
 DROP TRIGGER added_op_ask_is_held_to_its_params;
+DROP TRIGGER approval_of_added_op;
+DROP TRIGGER approval_of_root;
 DROP TRIGGER op_cancel_is_of_a_live_run;
 DROP TRIGGER op_cancel_takes_back;
 DROP TRIGGER op_cancel_stays;
@@ -29,6 +46,7 @@ DROP TRIGGER actor_run_closes_calls;
 DROP TRIGGER actor_run_closes_flows;
 DROP TRIGGER actor_run_closes_lines;
 DROP TRIGGER quarantine_stays;
+DROP TRIGGER approval_not_held;
 DROP TRIGGER remote_session_no_update;
 DROP TRIGGER audit_base_audit;
 DROP TRIGGER audit_sink_exported;
@@ -80,30 +98,35 @@ DROP TRIGGER session_input_from_afar;
 DROP TRIGGER host_terms_stay;
 DROP TRIGGER host_terms_end_with_link;
 DROP TRIGGER destination_is_judged;
-DROP TRIGGER restore_takes_back;
+DROP TRIGGER approval_destination;
 DROP TRIGGER host_beat_no_update;
 DROP TRIGGER host_beat_does;
 DROP TRIGGER enforces_fixed;
 DROP TRIGGER enforces_stays;
 DROP TRIGGER egress_request_ruled;
 DROP TRIGGER box_line_beats_onwards;
+DROP TRIGGER host_order_born;
 DROP TRIGGER decision_passes_gates;
 DROP TRIGGER remote_listen_is_one;
 DROP TRIGGER remote_credential_born;
 DROP TRIGGER remote_bundle_is_allowed;
 DROP TRIGGER remote_bundle_grows;
+DROP TRIGGER host_terms_hold;
+DROP TRIGGER host_terms_end_with_box;
 DROP TRIGGER listen_is_one;
 DROP TRIGGER token_born;
 DROP TRIGGER agent_scan_born;
 DROP VIEW audit_outbox;
 DROP VIEW audit_drop;
 DROP VIEW audit_base_due;
+DROP VIEW open_approvals;
 DROP VIEW beat;
 DROP VIEW egress_ruling;
 DROP VIEW boxes;
 DROP VIEW egress_request_ruling;
 DROP VIEW op_input;
 DROP VIEW mcp_tool;
+DROP VIEW run_history;
 DROP VIEW added_op_param;
 DROP VIEW gate_says;
 DROP VIEW decision_made;
@@ -115,6 +138,10 @@ DROP VIEW sessions;
 DROP VIEW remote_bundle_run;
 DROP VIEW remote_bundles;
 DROP VIEW tokens;
+DROP VIEW host_may;
+DROP VIEW waiting;
+DROP VIEW expiring;
+DROP VIEW run_origin;
 DROP VIEW audit_log_line;
 DROP VIEW box_beats;
 DROP VIEW box_lines;
@@ -124,6 +151,7 @@ DROP VIEW agent_scan_due;
 DROP VIEW agent_beat;
 DROP VIEW box_agents;
 DROP VIEW box_tool_servers;
+DROP VIEW recent_runs;
 
 ALTER TABLE audit_sink ADD COLUMN kept INTEGER NOT NULL DEFAULT 0 CHECK (kept >= 0);
 UPDATE audit_sink SET kept = (SELECT coalesce(max(seq), 0) FROM audit) WHERE name = 'system-log';
@@ -131,6 +159,96 @@ ALTER TABLE op_cancel ADD COLUMN pairing_id INTEGER REFERENCES pairing (id);
 ALTER TABLE worker ADD COLUMN lane         TEXT    CHECK (lane IS NULL OR (json_valid(lane) AND json_type(lane) = 'array'
                          AND json_array_length(lane) <= 64 AND length(lane) <= 16384 AND backend = 'native' AND net = 'none'));
 ALTER TABLE session ADD COLUMN lane         TEXT    CHECK (lane IS NULL OR (json_valid(lane) AND backend = 'native' AND net = 'none'));
+ALTER TABLE approval DROP COLUMN terms;
+ALTER TABLE approval ADD COLUMN reaches        TEXT    CHECK (reaches IS NULL OR json_valid(reaches));
+ALTER TABLE approval ADD COLUMN credential     TEXT    CHECK (length(credential) BETWEEN 1 AND 128);
+ALTER TABLE approval ADD COLUMN terms          TEXT    GENERATED ALWAYS AS (
+        'bastion approval ' || CASE WHEN reaches IS NOT NULL OR credential IS NOT NULL THEN 3
+                                    WHEN bounds IS NOT NULL THEN 2 ELSE 1 END || char(10) ||
+        'machine: ' || box_name || char(10) ||
+        'host: ' || host_name || char(10) ||
+        'may: ' || op || char(10) ||
+        'with: ' || args || char(10) ||
+        iif(bounds IS NULL, '', 'within: ' || bounds || char(10) || words || char(10)) ||
+        iif(reaches IS NULL, '', 'reaches: ' || reaches || char(10)) ||
+        iif(credential IS NULL, '', 'credential: ' || json_quote(credential) || char(10)) ||
+        'uses: ' || uses || char(10) ||
+        'for: ' || (ttl_ms / 1000) || ' s from the approval' || char(10) ||
+        'nonce: ' || nonce || char(10)) VIRTUAL;
+
+CREATE TRIGGER amendment_moves BEFORE UPDATE ON amendment
+BEGIN
+    SELECT RAISE(ABORT, 'amendment.decided|this amendment was made or given up')
+     WHERE NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'amendment' AND from_state = OLD.state AND to_state = NEW.state);
+    SELECT RAISE(ABORT, 'amendment.terms|the terms of an amendment never change')
+     WHERE NEW.id IS NOT OLD.id OR NEW.nonce IS NOT OLD.nonce OR NEW.box_name IS NOT OLD.box_name
+        OR NEW.reason IS NOT OLD.reason OR NEW.statement IS NOT OLD.statement
+        OR NEW.asked_at IS NOT OLD.asked_at OR NEW.expires_at IS NOT OLD.expires_at;
+    SELECT RAISE(ABORT, 'amendment.expired|this amendment ran out before it was approved')
+     WHERE NEW.state = 'running' AND OLD.expires_at <= now_ms();
+    SELECT RAISE(ABORT, 'approval.factor|the approving factor is not active')
+     WHERE NEW.state = 'running'
+       AND (SELECT state FROM factor WHERE id = NEW.factor_id) IS NOT 'active';
+    SELECT RAISE(ABORT, 'amendment.terms|what was approved is not what is asked')
+     WHERE NEW.state = 'running' AND sha256(OLD.terms) IS NOT NEW.decided_digest;
+    SELECT RAISE(ABORT, 'amendment.transition|the changes of an amendment begin where the audit ends')
+     WHERE NEW.state = 'running'
+       AND NEW.after_seq IS NOT (SELECT coalesce(max(seq), 0) FROM audit);
+    SELECT RAISE(ABORT, 'amendment.terms|an amendment keeps who decided it')
+     WHERE OLD.state = 'running'
+       AND (NEW.factor_id IS NOT OLD.factor_id OR NEW.decided_digest IS NOT OLD.decided_digest
+            OR NEW.decided_by_uid IS NOT OLD.decided_by_uid OR NEW.decided_by IS NOT OLD.decided_by
+            OR NEW.after_seq IS NOT OLD.after_seq);
+    -- Whatever the statement was dressed as: the audit says what came of it.
+    SELECT RAISE(ABORT, 'amendment.gives|an amendment sets limits and takes away: it cannot pair, approve, grant or run')
+     WHERE NEW.state = 'done' AND EXISTS (SELECT 1 FROM audit WHERE seq > OLD.after_seq
+       AND (entity, action) IN (VALUES
+           ('pairing', 'active'), ('pairing', 'pending'), ('invitation', 'open'),
+           ('invitation', 'redeemed'), ('host_box', 'active'), ('factor', 'active'),
+           ('approval', 'pending'), ('approval', 'approved'), ('approval', 'burned'),
+           ('grant', 'active'), ('grant', 'spent'), ('op_run', 'queued'), ('op_run', 'running'),
+           ('op_run', 'done'), ('op_run', 'failed'), ('call', 'asked'), ('call', 'done')));
+END;
+
+CREATE TRIGGER approval_born BEFORE INSERT ON approval
+BEGIN
+    -- A question that ran out does not stand in the way of the next, nor does it count.
+    UPDATE approval SET state = 'expired', decided_at = now_ms()
+     WHERE pairing_id = NEW.pairing_id AND state = 'pending' AND expires_at <= now_ms();
+    SELECT RAISE(ABORT, 'anchor.none|this machine is on a network and no Host is its anchor')
+     WHERE (SELECT mode FROM box) = 'networked' AND NOT EXISTS (SELECT 1 FROM live_anchor);
+    SELECT RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
+     WHERE (SELECT state FROM pairing WHERE id = NEW.pairing_id) IS NOT 'active';
+    SELECT RAISE(ABORT, 'pairing.invalid|this pairing is not served')
+     WHERE EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id);
+    SELECT RAISE(ABORT, 'approval.transition|an approval begins as pending')
+     WHERE NEW.state <> 'pending';
+    SELECT RAISE(ABORT, 'op.unknown|there is no op of this name')
+     WHERE NOT EXISTS (SELECT 1 FROM op WHERE name = NEW.op);
+    SELECT RAISE(ABORT, 'approval.kind|no grant of this kind is for this op')
+     WHERE NEW.kind IS NOT (SELECT iif(class IN ('observe', 'action'), 'op', nullif(class, 'own'))
+                              FROM op WHERE name = NEW.op);
+    SELECT RAISE(ABORT, 'anchor.caps|the anchor has not approved ops of this kind for this Host')
+     WHERE NOT EXISTS (SELECT 1 FROM pairing_may WHERE pairing_id = NEW.pairing_id AND op = NEW.op);
+    SELECT RAISE(ABORT, 'op.args|arguments are a JSON array of at most 16384 characters')
+     WHERE CASE WHEN json_valid(NEW.args) THEN json_type(NEW.args) <> 'array' ELSE 1 END
+        OR length(NEW.args) > 16384;
+    SELECT RAISE(ABORT, 'approval.uses|at least one use, and no more than the setting grant.uses allows')
+     WHERE NEW.uses NOT BETWEEN 1 AND (SELECT value FROM setting WHERE name = 'grant.uses');
+    SELECT RAISE(ABORT, 'approval.ttl|whole seconds, and no longer than the setting grant.ttl_ms allows')
+     WHERE NEW.ttl_ms NOT BETWEEN 1000 AND (SELECT value FROM setting WHERE name = 'grant.ttl_ms')
+        OR NEW.ttl_ms % 1000 <> 0;
+    SELECT RAISE(ABORT, 'approval.root|what runs as root is granted for at most 30 days, and no longer than the setting grant.root_ttl_ms allows')
+     WHERE NEW.kind = 'root' AND NEW.ttl_ms > (SELECT value FROM setting WHERE name = 'grant.root_ttl_ms');
+    SELECT RAISE(ABORT, 'approval.terms|the terms name another machine, Host or text')
+     WHERE NEW.box_name IS NOT (SELECT name FROM box)
+        OR NEW.host_name IS NOT (SELECT host_name FROM pairing WHERE id = NEW.pairing_id)
+        OR (NEW.digest IS NOT NULL AND NEW.digest IS NOT sha256(NEW.terms));
+    SELECT RAISE(ABORT, 'approval.busy|too many questions of this Host wait for a person')
+     WHERE (SELECT count(*) FROM approval WHERE pairing_id = NEW.pairing_id AND state = 'pending')
+        >= (SELECT value FROM setting WHERE name = 'approval.pending');
+END;
 
 CREATE TRIGGER approval_moves BEFORE UPDATE ON approval
 BEGIN
@@ -155,6 +273,35 @@ BEGIN
     SELECT RAISE(ABORT, 'approval.terms|what was approved is not what was asked')
      WHERE NEW.state = 'approved' AND sha256(OLD.terms) IS NOT NEW.decided_digest;
 END;
+
+CREATE TRIGGER approval_stays BEFORE DELETE ON approval
+BEGIN
+    SELECT RAISE(ABORT, 'approval.kept|a question and its answer are history');
+END;
+
+CREATE TRIGGER approval_audit_birth AFTER INSERT ON approval
+BEGIN
+    UPDATE approval SET digest = sha256(terms) WHERE id = NEW.id AND digest IS NULL;
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'approval', NEW.id, NEW.state, NEW.host_name,
+            json_patch(json_object('op', NEW.op, 'args', json(NEW.args), 'uses', NEW.uses,
+                                   'ttl_ms', NEW.ttl_ms,
+                                   'digest', (SELECT lower(hex(digest)) FROM approval WHERE id = NEW.id)),
+                       json_object('bounds', json(NEW.bounds))));
+END;
+
+CREATE TRIGGER approval_audit_move AFTER UPDATE OF state ON approval WHEN NEW.state IS NOT OLD.state
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'approval', NEW.id, NEW.state, NEW.host_name,
+            json_object('from', OLD.state, 'by', NEW.decided_by, 'uid', NEW.decided_by_uid,
+                        'factor', NEW.factor_id, 'digest', lower(hex(NEW.digest))));
+END;
+
+CREATE VIEW open_approvals AS
+SELECT id, host_name AS host, op, args, uses, ttl_ms, asked_at, expires_at, lower(hex(digest)) AS digest,
+       kind, bounds, words
+  FROM approval WHERE state = 'pending' AND expires_at > now_ms();
 
 CREATE VIEW audit_edge AS
 SELECT max(s.sent + (SELECT value FROM setting WHERE name = 'audit.outbox')
@@ -373,10 +520,204 @@ SELECT b.id AS box_id, b.name, h.at AS beat_at, h.beat ->> '$.version' AS versio
             THEN 'beating' ELSE 'silent' END AS state
   FROM host_box AS b LEFT JOIN host_beat AS h ON h.box_id = b.id;
 
+CREATE TRIGGER approval_within BEFORE INSERT ON approval
+WHEN NEW.bounds IS NOT NULL AND json_valid(NEW.args)
+BEGIN
+    SELECT RAISE(ABORT, 'grant.bounds|bounds are a JSON object of at most 4096 bytes with something in it')
+     WHERE CASE WHEN json_valid(NEW.bounds)
+                THEN json_type(NEW.bounds) <> 'object' OR NEW.bounds = '{}' OR NEW.bounds <> json(NEW.bounds)
+                  OR length(CAST(NEW.bounds AS BLOB)) > 4096
+                ELSE 1 END;
+    SELECT RAISE(ABORT, 'grant.bounds|a bound names no parameter of this op, or names it twice')
+     WHERE EXISTS (SELECT 1 FROM json_each(NEW.bounds) AS b
+            WHERE b.key NOT IN ('_window', '_rate')
+              AND b.key NOT IN (SELECT name FROM op_param WHERE op = NEW.op))
+        OR (SELECT count(*) <> count(DISTINCT key) FROM json_each(NEW.bounds));
+    SELECT RAISE(ABORT, 'grant.bounds|a bound is an object with something in it, nothing of it twice')
+     WHERE EXISTS (SELECT 1 FROM json_each(NEW.bounds) AS b
+            WHERE CASE WHEN b.type = 'object'
+                       THEN (SELECT count(*) = 0 OR count(*) <> count(DISTINCT key) FROM json_each(b.value))
+                       ELSE 1 END);
+    -- (CROSS JOIN: in this order, so that what is no parameter is not taken apart.)
+    SELECT RAISE(ABORT, 'grant.bounds|a parameter is bound by in, a number by min and max, a text by prefix, like and beneath')
+     WHERE EXISTS (SELECT 1 FROM json_each(NEW.bounds) AS b
+             CROSS JOIN op_param AS p ON p.op = NEW.op AND p.name = b.key
+             CROSS JOIN json_each(b.value) AS r
+            WHERE NOT CASE r.key
+                  WHEN 'in' THEN CASE WHEN r.type = 'array'
+                       THEN json_array_length(r.value) BETWEEN 1 AND 64
+                        AND NOT EXISTS (SELECT 1 FROM json_each(r.value) AS e
+                                         WHERE e.type <> iif(p.type = 'integer', 'integer', 'text'))
+                       ELSE 0 END
+                  WHEN 'min' THEN p.type = 'integer' AND r.type = 'integer' AND r.value >= p.low
+                  WHEN 'max' THEN p.type = 'integer' AND r.type = 'integer' AND r.value <= p.high
+                  WHEN 'prefix' THEN p.type = 'string' AND r.type = 'text' AND r.value <> ''
+                  WHEN 'like' THEN p.type = 'string' AND r.type = 'text' AND glob_valid(r.value)
+                  WHEN 'beneath' THEN p.type = 'string' AND r.type = 'text' AND bound_holds('beneath', '/', r.value)
+                  ELSE 0 END);
+    SELECT RAISE(ABORT, 'grant.bounds|a window has days of mon to sun, from and to as HH:MM with time between them, and a zone that is known')
+     WHERE json_type(NEW.bounds, '$._window') = 'object'
+       AND CASE WHEN json_type(NEW.bounds, '$._window.days') IS NOT 'array' THEN 1
+                ELSE EXISTS (SELECT 1 FROM json_each(NEW.bounds, '$._window')
+                              WHERE key NOT IN ('days', 'from', 'to', 'zone') OR (key <> 'days' AND type <> 'text'))
+                  OR EXISTS (SELECT 1 FROM json_each(NEW.bounds, '$._window.days')
+                              WHERE type <> 'text' OR value NOT IN ('mon', 'tue', 'wed', 'thu', 'fri', 'sat', 'sun'))
+                  OR window_opens(NEW.bounds -> '$._window.days', NEW.bounds ->> '$._window.from',
+                                  NEW.bounds ->> '$._window.to', NEW.bounds ->> '$._window.zone', now_ms()) IS NULL
+                END;
+    SELECT RAISE(ABORT, 'grant.bounds|a rate has max with per_ms, or apart_ms, or both: whole numbers within the settings grant.uses and grant.rate_ms')
+     WHERE json_type(NEW.bounds, '$._rate') = 'object'
+       AND (EXISTS (SELECT 1 FROM json_each(NEW.bounds, '$._rate')
+                     WHERE type <> 'integer' OR NOT CASE key
+                           WHEN 'max' THEN value BETWEEN 1 AND (SELECT value FROM setting WHERE name = 'grant.uses')
+                           WHEN 'per_ms' THEN value BETWEEN 1000 AND (SELECT value FROM setting WHERE name = 'grant.rate_ms')
+                           WHEN 'apart_ms' THEN value BETWEEN 1000 AND (SELECT value FROM setting WHERE name = 'grant.rate_ms')
+                           ELSE 0 END)
+            OR (json_type(NEW.bounds, '$._rate.max') IS NULL) <> (json_type(NEW.bounds, '$._rate.per_ms') IS NULL));
+    SELECT RAISE(ABORT, 'grant.bounds|what is asked for now does not keep within the bounds')
+     WHERE EXISTS (SELECT 1 FROM json_each(NEW.bounds) AS b
+             CROSS JOIN op_param AS p ON p.op = NEW.op AND p.name = b.key
+             CROSS JOIN json_each(b.value) AS r
+            WHERE NOT CASE r.key
+                  WHEN 'in' THEN coalesce((NEW.args ->> (p.position - 1)) IN
+                       (SELECT CAST(value AS TEXT) FROM json_each(r.value)), 0)
+                  ELSE bound_holds(r.key, r.value, NEW.args ->> (p.position - 1)) END);
+    SELECT RAISE(ABORT, 'approval.terms|the bounds are not put into words as this machine does')
+     WHERE NEW.words IS NOT bounds_words(NEW.bounds);
+    -- Deciding looks at each of them.
+    SELECT RAISE(ABORT, 'grant.many|this Host holds or asks for as many grants with bounds for this op as the setting grant.bounded allows')
+     WHERE (SELECT count(*) FROM grant WHERE pairing_id = NEW.pairing_id AND op = NEW.op
+               AND state = 'active' AND bounds IS NOT NULL AND expires_at > now_ms())
+         + (SELECT count(*) FROM approval WHERE pairing_id = NEW.pairing_id AND op = NEW.op
+               AND state = 'pending' AND bounds IS NOT NULL AND expires_at > now_ms())
+        >= (SELECT value FROM setting WHERE name = 'grant.bounded');
+END;
+
+CREATE TRIGGER pairing_born BEFORE INSERT ON pairing
+BEGIN
+    SELECT RAISE(ABORT, 'pairing.key|a Host of this name is paired here with another key')
+     WHERE EXISTS (SELECT 1 FROM pairing WHERE host_name = NEW.host_name AND state <> 'revoked'
+                      AND host_key <> NEW.host_key);
+    SELECT RAISE(ABORT, 'pairing.exists|this Host is already paired here')
+     WHERE EXISTS (SELECT 1 FROM pairing WHERE host_name = NEW.host_name);
+    SELECT RAISE(ABORT, 'pairing.second|a local machine has one Host, and it has one already')
+     WHERE (SELECT mode FROM box) = 'local'
+       AND EXISTS (SELECT 1 FROM pairing WHERE state <> 'revoked')
+       AND NOT EXISTS (SELECT 1 FROM pairing_consent WHERE host_name = NEW.host_name
+                          AND host_key = NEW.host_key AND used = 0 AND at = now_ms());
+    SELECT RAISE(ABORT, 'pairing.key|a Host of another name is paired here with this key')
+     WHERE EXISTS (SELECT 1 FROM pairing WHERE host_key = NEW.host_key AND state <> 'revoked');
+    SELECT RAISE(ABORT, 'pairing.transition|a pairing cannot begin in this state')
+     WHERE NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'pairing' AND from_state = '' AND to_state = NEW.state);
+    SELECT RAISE(ABORT, 'anchor.approval|the anchor has not approved this Host')
+     WHERE NEW.state = 'active' AND EXISTS (SELECT 1 FROM anchor);
+    SELECT RAISE(ABORT, 'pairing.fixed|a pairing begins without an approval')
+     WHERE NEW.terms_id IS NOT NULL OR NEW.renewed_at IS NOT NULL;
+END;
+
+CREATE TRIGGER pairing_moves BEFORE UPDATE ON pairing
+BEGIN
+    SELECT RAISE(ABORT, 'pairing.transition|a pairing cannot make this move')
+     WHERE NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'pairing' AND from_state = OLD.state AND to_state = NEW.state);
+    SELECT RAISE(ABORT, 'pairing.fixed|a pairing keeps its Host')
+     WHERE NEW.id IS NOT OLD.id OR NEW.host_name IS NOT OLD.host_name;
+    SELECT RAISE(ABORT, 'pairing.fixed|a pairing keeps its key until it is paired anew')
+     WHERE OLD.state <> 'revoked'
+       AND (NEW.host_key IS NOT OLD.host_key OR NEW.since IS NOT OLD.since
+            OR ((NEW.peer_uid IS NOT OLD.peer_uid OR NEW.transport IS NOT OLD.transport)
+                AND NEW.renewed_at IS NOT now_ms()));
+    SELECT RAISE(ABORT, 'pairing.fixed|a revoked pairing changes when it is paired anew')
+     WHERE OLD.state = 'revoked' AND NEW.state IS OLD.state;
+    SELECT RAISE(ABORT, 'pairing.fixed|a pairing is renewed while it stands, at the present time')
+     WHERE NEW.renewed_at IS NOT OLD.renewed_at AND NEW.renewed_at IS NOT NULL
+       AND (NEW.renewed_at <> now_ms() OR OLD.state = 'revoked' OR NEW.state IS NOT OLD.state);
+    SELECT RAISE(ABORT, 'pairing.second|a local machine has one Host, and it has one already')
+     WHERE OLD.state = 'revoked' AND NEW.state <> 'revoked' AND (SELECT mode FROM box) = 'local'
+       AND EXISTS (SELECT 1 FROM pairing WHERE state <> 'revoked')
+       AND NOT EXISTS (SELECT 1 FROM pairing_consent WHERE host_name = NEW.host_name
+                          AND host_key = NEW.host_key AND used = 0 AND at = now_ms());
+    SELECT RAISE(ABORT, 'pairing.key|a Host of another name is paired here with this key')
+     WHERE OLD.state = 'revoked' AND NEW.state <> 'revoked'
+       AND EXISTS (SELECT 1 FROM pairing WHERE host_key = NEW.host_key AND state <> 'revoked');
+    -- What the anchor signed is newer than what the pairing stood on, and about this very Host.
+    SELECT RAISE(ABORT, 'pairing.fixed|a pairing stands on a newer approval of its own')
+     WHERE NEW.terms_id IS NOT OLD.terms_id
+       AND NOT (NEW.terms_id IS NULL AND OLD.state = 'revoked')
+       AND NOT EXISTS (SELECT 1 FROM anchor_terms AS t WHERE t.id = NEW.terms_id
+                          AND t.kind = 'pairing_grant' AND t.pairing_id = NEW.id
+                          AND t.terms ->> '$.subject_key' = lower(hex(NEW.host_key))
+                          AND t.taken_at = now_ms() AND t.id > coalesce(OLD.terms_id, 0));
+    SELECT RAISE(ABORT, 'anchor.approval|the anchor has not approved this Host')
+     WHERE OLD.state = 'pending' AND NEW.state = 'active' AND EXISTS (SELECT 1 FROM anchor)
+       AND NEW.terms_id IS OLD.terms_id
+       AND NOT EXISTS (SELECT 1 FROM anchor WHERE pairing_id = NEW.id AND host_key = NEW.host_key
+                          AND claimed_at >= NEW.since);
+    SELECT RAISE(ABORT, 'pairing.invalid|this pairing is not served')
+     WHERE OLD.state <> 'active' AND NEW.state = 'active'
+       AND EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.id);
+    SELECT RAISE(ABORT, 'anchor.approval|a pairing waits again where its approval ran out')
+     WHERE OLD.state = 'active' AND NEW.state = 'pending'
+       AND (OLD.id IS (SELECT pairing_id FROM anchor)
+            OR NOT EXISTS (SELECT 1 FROM anchor_terms
+                            WHERE id = OLD.terms_id AND expires_at <= now_ms()));
+END;
+
+CREATE TRIGGER pairing_revoked AFTER UPDATE OF state ON pairing
+WHEN NEW.state = 'revoked' AND OLD.state <> 'revoked'
+BEGIN
+    UPDATE grant SET state = 'dropped', ended_at = NEW.ended_at, end_reason = 'pairing revoked'
+     WHERE pairing_id = NEW.id AND state = 'active';
+    UPDATE approval SET state = 'expired', decided_at = NEW.ended_at
+     WHERE pairing_id = NEW.id AND state = 'pending';
+    UPDATE op_run SET state = 'cancelled', finished_at = NEW.ended_at
+     WHERE pairing_id = NEW.id AND state = 'queued' AND finished_at IS NULL;
+END;
+
 CREATE TRIGGER contain_process_no_delete BEFORE DELETE ON contain_process
 WHEN OLD.directive_id NOT IN (SELECT id FROM over_row WHERE entity = 'directive')
 BEGIN
     SELECT RAISE(ABORT, 'contain.order|what was stopped is history');
+END;
+
+CREATE TRIGGER context_ask_moves BEFORE UPDATE ON context_ask
+BEGIN
+    SELECT RAISE(ABORT, 'context.decided|this ask is decided already')
+     WHERE NEW.state IS NOT OLD.state AND NOT EXISTS (SELECT 1 FROM state_rule
+           WHERE entity = 'context_ask' AND from_state = OLD.state AND to_state = NEW.state);
+    SELECT RAISE(ABORT, 'context.decided|this ask is decided already')
+     WHERE NEW.state IS OLD.state AND OLD.digest IS NOT NULL;
+    SELECT RAISE(ABORT, 'context.terms|the terms of an ask never change')
+     WHERE NEW.id IS NOT OLD.id OR NEW.nonce IS NOT OLD.nonce OR NEW.uid IS NOT OLD.uid
+        OR NEW.box_name IS NOT OLD.box_name OR NEW.pairing_id IS NOT OLD.pairing_id
+        OR NEW.host_name IS NOT OLD.host_name OR NEW.root IS NOT OLD.root OR NEW.name IS NOT OLD.name
+        OR NEW.digest IS NOT coalesce(OLD.digest, sha256(OLD.terms))
+        OR NEW.asked_at IS NOT OLD.asked_at OR NEW.expires_at IS NOT OLD.expires_at;
+    SELECT RAISE(ABORT, 'context.terms|a decision never changes')
+     WHERE (OLD.state <> 'pending' OR NEW.state NOT IN ('allowed', 'denied'))
+       AND (NEW.factor_id IS NOT OLD.factor_id OR NEW.decided_digest IS NOT OLD.decided_digest
+            OR NEW.decided_by_uid IS NOT OLD.decided_by_uid OR NEW.decided_by IS NOT OLD.decided_by
+            OR NEW.decided_at IS NOT OLD.decided_at OR NEW.folder_dev IS NOT OLD.folder_dev
+            OR NEW.folder_ino IS NOT OLD.folder_ino OR NEW.folder_uid IS NOT OLD.folder_uid
+            OR NEW.seal IS NOT OLD.seal);
+    SELECT RAISE(ABORT, 'context.expired|this ask ran out before it was answered')
+     WHERE NEW.state IN ('allowed', 'denied') AND OLD.expires_at <= now_ms();
+    SELECT CASE
+           WHEN (SELECT active FROM pairing_status WHERE id = OLD.pairing_id) IS NOT 1
+           THEN RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
+           WHEN (SELECT state FROM factor WHERE id = NEW.factor_id) IS NOT 'active'
+           THEN RAISE(ABORT, 'approval.factor|the approving factor is not active')
+           WHEN sha256(OLD.terms) IS NOT NEW.decided_digest
+           THEN RAISE(ABORT, 'context.terms|what was allowed is not what was asked')
+           WHEN NEW.folder_uid IS NOT OLD.uid
+           THEN RAISE(ABORT, 'context.owner|the folder is not one of the user who asks')
+           WHEN seal_ok('folder', json_array('folder', OLD.id, OLD.pairing_id, OLD.uid, OLD.root,
+                    OLD.name, NEW.folder_dev, NEW.folder_ino, NEW.factor_id, NEW.decided_at), NEW.seal)
+                IS NOT 1
+           THEN RAISE(ABORT, 'context.seal|the seal of this answer is not of this machine')
+           END
+     WHERE NEW.state = 'allowed';
 END;
 
 CREATE VIEW egress_ruling AS
@@ -623,6 +964,33 @@ SELECT p.host_name AS host, w.slot, iif(EXISTS (SELECT 1 FROM lines_lost), 'lost
 
 CREATE INDEX grant_of_egress ON grant (pairing_id, ended_at) WHERE op = 'egress:reach';
 
+CREATE TRIGGER grant_on_a_persons_word BEFORE INSERT ON grant
+BEGIN
+    SELECT RAISE(ABORT, 'pairing.invalid|this pairing is not served')
+     WHERE EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id);
+    SELECT RAISE(ABORT, 'grant.approval|a grant repeats an approval that was given and not used')
+     WHERE NOT EXISTS (SELECT 1 FROM approval AS a
+           WHERE a.id = NEW.approval_id AND a.state = 'approved' AND a.kind = NEW.kind
+             AND a.pairing_id = NEW.pairing_id AND a.op = NEW.op AND a.args = NEW.args
+             AND a.bounds IS NEW.bounds AND a.uses = NEW.uses AND a.factor_id = NEW.factor_id
+             AND a.decided_at = NEW.created_at AND NEW.expires_at = a.decided_at + a.ttl_ms);
+    SELECT RAISE(ABORT, 'grant.seal|the seal of this grant is not of this machine')
+     WHERE seal_ok('grant', NEW.seal_text, NEW.seal) IS NOT 1;
+    SELECT RAISE(ABORT, 'grant.transition|a grant begins as active') WHERE NEW.state <> 'active';
+END;
+
+CREATE TRIGGER grant_burns_its_approval AFTER INSERT ON grant
+BEGIN
+    UPDATE approval SET state = 'burned' WHERE id = NEW.approval_id;
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('op', 'grant', NEW.id, NEW.state,
+            (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
+            json_patch(json_object('op', NEW.op, 'args', json(NEW.args), 'uses', NEW.uses,
+                                   'expires_at', NEW.expires_at, 'approval', NEW.approval_id,
+                                   'factor', NEW.factor_id),
+                       json_object('bounds', json(NEW.bounds))));
+END;
+
 CREATE TRIGGER grant_use_within_uses BEFORE INSERT ON grant_use
 BEGIN
     SELECT CASE
@@ -859,6 +1227,93 @@ SELECT t.box || '.' || replace(t.op, ':', '_') AS name, t.box, t.op, t.of,
   FROM box_ops AS t
  WHERE t.op <> 'op:list';
 
+CREATE TRIGGER op_run_is_allowed BEFORE INSERT ON op_run
+BEGIN
+    SELECT CASE
+           WHEN b.mode IS NOT 'local' AND NOT EXISTS (SELECT 1 FROM live_anchor)
+           THEN RAISE(ABORT, 'anchor.none|this machine is on a network and no Host is its anchor')
+           WHEN p.state IS NOT 'active'
+           THEN RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
+           WHEN EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id)
+           THEN RAISE(ABORT, 'pairing.invalid|this pairing is not served')
+           WHEN o.name IS NULL
+           THEN RAISE(ABORT, 'op.unknown|there is no op of this name')
+           WHEN EXISTS (SELECT 1 FROM op_run WHERE pairing_id = NEW.pairing_id AND nonce = NEW.nonce)
+           THEN RAISE(ABORT, 'op.replayed|this ask was made before')
+           WHEN NEW.state <> 'queued'
+           THEN RAISE(ABORT, 'op.transition|a run begins as queued')
+           -- Live runs lie between the oldest of them and the newest run: mostly that is few enough.
+           WHEN (SELECT max(id) FROM op_run)
+              - (SELECT min(id) FROM op_run WHERE finished_at IS NULL) + 1
+             >= min((SELECT value FROM setting WHERE name = 'op.live'),
+                    (SELECT value FROM setting WHERE name = 'op.live_per_host'))
+            AND (SELECT CASE
+                        WHEN count(*) >= (SELECT value FROM setting WHERE name = 'op.live')
+                        THEN RAISE(ABORT, 'op.busy|too many runs wait or run already')
+                        WHEN count(*) FILTER (WHERE pairing_id = NEW.pairing_id)
+                          >= (SELECT value FROM setting WHERE name = 'op.live_per_host')
+                        THEN RAISE(ABORT, 'op.share|too many runs of this Host wait or run already')
+                        END
+                   FROM op_run WHERE finished_at IS NULL)
+           THEN NULL
+           WHEN NEW.op = 'observe:folders'
+            AND (SELECT count(*) FROM folder_walk WHERE state = 'stuck')
+             >= (SELECT value FROM setting WHERE name = 'folders.stuck')
+           THEN RAISE(ABORT, 'observe.stuck|earlier walks still wait for a file system that does not answer')
+           WHEN NEW.grant_id IS NULL AND o.class = 'own' AND NOT NEW.dry
+           THEN NULL
+           WHEN NEW.grant_id IS NULL AND EXISTS (SELECT 1 FROM grant
+                 WHERE pairing_id = NEW.pairing_id AND op = NEW.op AND args <> NEW.args
+                   AND state = 'active' AND expires_at > now_ms())
+           THEN RAISE(ABORT, 'grant.args|a grant for this op is held, but not with these arguments')
+           WHEN NEW.grant_id IS NULL
+           THEN RAISE(ABORT, 'approval.needed|a person has to approve this first')
+           WHEN b.mode IS NOT 'local' AND NEW.pairing_id IS NOT (SELECT pairing_id FROM anchor)
+            AND NOT EXISTS (SELECT 1 FROM approved_kinds
+                             WHERE pairing_id = NEW.pairing_id AND class = o.class)
+           THEN RAISE(ABORT, 'anchor.caps|the anchor has not approved ops of this kind for this Host')
+           WHEN g.state IS NOT 'active'
+           THEN RAISE(ABORT, 'grant.gone|the grant was taken back or is used up')
+           WHEN g.pairing_id <> NEW.pairing_id OR g.op <> NEW.op
+           THEN RAISE(ABORT, 'grant.other|the grant is for another Host or op')
+           -- The arguments themselves, or what the bounds let take their place.
+           WHEN g.args <> NEW.args
+            AND (g.bounds IS NULL OR instr(NEW.args, '\u0000') > 0
+                 OR json_array_length(NEW.args) > (SELECT count(*) FROM op_param WHERE op = NEW.op)
+                 OR EXISTS (SELECT 1 FROM grant_bound AS b WHERE b.grant_id = g.id
+                       AND NOT CASE b.rule
+                           WHEN 'in' THEN coalesce((NEW.args ->> b.at) IN
+                                (SELECT CAST(value AS TEXT) FROM json_each(b.bound)), 0)
+                           ELSE bound_holds(b.rule, b.bound, NEW.args ->> b.at) END))
+           THEN RAISE(ABORT, 'grant.args|a grant for this op is held, but not with these arguments')
+           WHEN g.expires_at <= now_ms()
+           THEN RAISE(ABORT, 'grant.expired|the grant ran out')
+           WHEN g.kind = 'root'
+            AND g.created_at + (SELECT value FROM setting WHERE name = 'grant.root_ttl_ms') <= now_ms()
+           THEN RAISE(ABORT, 'grant.expired|the grant ran out')
+           WHEN f.state IS NOT 'active'
+           THEN RAISE(ABORT, 'grant.approver|whoever approved this grant is no longer trusted here')
+           WHEN seal_ok('grant', g.seal_text, g.seal) IS NOT 1
+           THEN RAISE(ABORT, 'grant.seal|the record of this grant was changed by another tool')
+           WHEN NEW.dry AND o.class <> 'action'
+           THEN RAISE(ABORT, 'op.dry|this op changes nothing, so it is not run dry')
+           WHEN o.class = 'action'
+            AND EXISTS (SELECT 1 FROM op_probe WHERE op = NEW.op AND NOT works)
+           THEN (SELECT refuse('act.tool', why, 0) FROM op_probe WHERE op = NEW.op)
+           WHEN NEW.dry OR g.bounds IS NULL
+           THEN NULL
+           -- Not now: nothing is spent.
+           ELSE (SELECT CASE WHEN n.at IS NOT now_ms() THEN refuse(n.code, n.why, nullif(n.at, n.ends)) END
+                   FROM grant_not_now AS n WHERE n.id = g.id)
+           END
+      FROM (SELECT 1) AS asked
+      LEFT JOIN box AS b ON b.id = 1
+      LEFT JOIN pairing AS p ON p.id = NEW.pairing_id
+      LEFT JOIN op AS o ON o.name = NEW.op
+      LEFT JOIN grant AS g ON g.id = NEW.grant_id
+      LEFT JOIN factor AS f ON f.id = g.factor_id;
+END;
+
 CREATE TRIGGER own_ask_is_answered INSTEAD OF INSERT ON own_ask
 BEGIN
     UPDATE op_run SET state = 'running', started_at = now_ms() WHERE id = NEW.op_run_id;
@@ -886,6 +1341,15 @@ BEGIN
       FROM op_catalog_digest WHERE NEW.op = 'op:list';
     UPDATE op_run SET state = 'done', exit_code = 0, finished_at = now_ms() WHERE id = NEW.op_run_id;
 END;
+
+CREATE VIEW run_history AS
+SELECT r.id, p.host_name AS host, r.op, r.args, r.state, r.exit_code, r.queued_at, r.finished_at,
+       r.grant_id, a.decided_by AS approved_by, f.label AS approved_with
+  FROM op_run AS r
+  JOIN pairing AS p ON p.id = r.pairing_id
+  LEFT JOIN grant AS g ON g.id = r.grant_id
+  LEFT JOIN approval AS a ON a.id = g.approval_id
+  LEFT JOIN factor AS f ON f.id = g.factor_id;
 
 CREATE TRIGGER op_manifest_form BEFORE INSERT ON op_manifest
 BEGIN
@@ -1074,6 +1538,16 @@ BEGIN
     DELETE FROM op_built WHERE manifest_id = NEW.id;
 END;
 
+CREATE TRIGGER op_manifest_ends AFTER UPDATE OF state ON op_manifest
+BEGIN
+    UPDATE grant SET state = 'dropped', ended_at = now_ms(), end_reason = 'the op was ' || NEW.state
+     WHERE op = NEW.name AND state = 'active';
+    UPDATE approval SET state = 'expired', decided_at = now_ms() WHERE op = NEW.name AND state = 'pending';
+    UPDATE op_probe SET works = 0, why = 'it was ' || NEW.state, probed_at = now_ms() WHERE op = NEW.name;
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'op_manifest', NEW.id, NEW.state, '', json_object('op', NEW.name, 'reason', NEW.end_reason));
+END;
+
 CREATE VIEW added_op_param AS
 SELECT m.name AS op, p.key AS at, p.value ->> '$.type' AS type, coalesce(p.value ->> '$.needed', 1) AS needed,
        coalesce(p.value ->> '$.min', 1) AS low, coalesce(p.value ->> '$.max', 4095) AS high, p.value ->> '$.like' AS pattern,
@@ -1114,6 +1588,11 @@ SELECT name AS op, iif(json_array_length(manifest, '$.destinations') > 0, manife
        manifest ->> '$.credential' AS credential
   FROM op_manifest WHERE state = 'active';
 
+CREATE TRIGGER approval_of_added_op BEFORE INSERT ON approval WHEN NEW.op GLOB 'run:*' AND json_valid(NEW.args)
+BEGIN
+    INSERT INTO added_op_ask (op, args) VALUES (NEW.op, NEW.args);
+END;
+
 CREATE TRIGGER approval_says_what_is_lent BEFORE INSERT ON approval
 BEGIN
     SELECT RAISE(ABORT, 'approval.terms|the terms do not name what this op reaches, and with whose secret')
@@ -1126,6 +1605,11 @@ SELECT id, 'The op was added with: '
        || coalesce('it reaches ' || (SELECT group_concat(value, ', ') FROM json_each(reaches)), 'it reaches nothing')
        || coalesce('; it gets the token ' || credential, '') || '.' AS says
   FROM approval WHERE reaches IS NOT NULL OR credential IS NOT NULL;
+
+CREATE TRIGGER approval_of_root BEFORE INSERT ON approval WHEN NEW.op = 'root:exec' AND json_valid(NEW.args)
+BEGIN
+    INSERT INTO root_ask (args, bounds) VALUES (NEW.args, iif(json_valid(NEW.bounds), NEW.bounds, NULL));
+END;
 
 CREATE TABLE program_lend (
     op_run_id INTEGER PRIMARY KEY REFERENCES op_run (id),
@@ -1441,6 +1925,35 @@ SELECT b.id, b.name, o.op, (SELECT coalesce(group_concat(iif(p.value ->> '$.need
   FROM host_box AS b JOIN box_op AS o ON o.box_id = b.id
  WHERE b.state = 'active';
 
+CREATE TRIGGER host_order_born BEFORE INSERT ON host_order
+BEGIN
+    SELECT RAISE(ABORT, 'order.transition|an order begins as waiting') WHERE NEW.state <> 'waiting';
+    SELECT RAISE(ABORT, 'box.gone|no box of this name is paired with this Host')
+     WHERE (SELECT state FROM host_box WHERE id = NEW.box_id) IS NOT 'active';
+    SELECT RAISE(ABORT, 'order.endpoint|an endpoint of this list is not a host:port')
+     WHERE NEW.kind = 'rotate'
+       AND EXISTS (SELECT 1 FROM json_each(NEW.terms, '$.endpoints')
+                    WHERE type <> 'text' OR endpoint_text(value) IS NOT value);
+    SELECT RAISE(ABORT, 'endpoint.many|more endpoints than the setting pairing.endpoints allows')
+     WHERE NEW.kind = 'rotate' AND json_array_length(NEW.terms, '$.endpoints')
+         NOT BETWEEN 1 AND (SELECT value FROM setting WHERE name = 'pairing.endpoints');
+    SELECT RAISE(ABORT, 'order.process|a process to contain has a number from 2 on')
+     WHERE NEW.kind = 'contain' AND NOT (NEW.terms ->> '$.pid' BETWEEN 2 AND 2147483647);
+    SELECT RAISE(ABORT, 'order.ttl|an order cannot be open for that long')
+     WHERE NEW.expires_at - NEW.created_at > (SELECT high FROM setting WHERE name = 'order.ttl_ms');
+    SELECT RAISE(ABORT, 'order.busy|more orders wait for this box than the setting order.waiting allows')
+     WHERE (SELECT count(*) FROM host_order WHERE box_id = NEW.box_id AND ended_at IS NULL)
+        >= (SELECT value FROM setting WHERE name = 'order.waiting');
+    SELECT RAISE(ABORT, 'order.signature|an order is what this Host signed, for this box')
+     WHERE signed_by('bastion-order-1', (SELECT identity_key FROM box WHERE role = 'host'), NEW.terms,
+                     NEW.signature) IS NOT 1
+        OR (NEW.terms ->> '$.order') IS NOT NEW.nonce OR (NEW.terms ->> '$.kind') IS NOT NEW.kind
+        OR (NEW.terms ->> '$.issued_at') IS NOT NEW.created_at
+        OR (NEW.terms ->> '$.expires_at') IS NOT NEW.expires_at
+        OR (NEW.terms ->> '$.box_key')
+           IS NOT (SELECT lower(hex(box_key)) FROM host_box WHERE id = NEW.box_id);
+END;
+
 CREATE TRIGGER host_order_stays BEFORE DELETE ON host_order
 WHEN OLD.id NOT IN (SELECT id FROM over_row WHERE entity = 'host_order')
 BEGIN
@@ -1688,6 +2201,13 @@ CREATE TRIGGER quarantine_stays BEFORE DELETE ON quarantine
 WHEN OLD.id NOT IN (SELECT id FROM over_row WHERE entity = 'quarantine')
 BEGIN
     SELECT RAISE(ABORT, 'quarantine.kept|a hold is lifted, not deleted');
+END;
+
+CREATE TRIGGER approval_not_held BEFORE INSERT ON approval
+WHEN EXISTS (SELECT 1 FROM quarantine WHERE pairing_id = NEW.pairing_id AND state = 'held'
+                AND until_at > now_ms())
+BEGIN
+    SELECT RAISE(ABORT, 'pairing.held|this Host asked too often for what it may not, and is held');
 END;
 
 CREATE TRIGGER remote_listen_is_one BEFORE INSERT ON remote_listen
@@ -2736,6 +3256,28 @@ BEGIN
     DELETE FROM session_typist WHERE session_id = NEW.id;
 END;
 
+CREATE TRIGGER host_terms_hold BEFORE INSERT ON host_terms
+BEGIN
+    SELECT RAISE(ABORT, 'terms.transition|terms begin by waiting to be carried')
+     WHERE NEW.state <> 'waiting' OR NEW.tries <> 0;
+    SELECT RAISE(ABORT, 'box.gone|no box of this name is paired with this Host')
+     WHERE (SELECT state FROM host_box WHERE id = NEW.box_id) IS NOT 'active';
+    SELECT RAISE(ABORT, 'call.offline|the Host is not serving, so nobody would carry this')
+     WHERE NOT EXISTS (SELECT 1 FROM live_instance WHERE state = 'ready');
+    SELECT RAISE(ABORT, 'terms.busy|too many terms and looks wait to be carried')
+     WHERE (SELECT count(*) FROM host_terms WHERE state IN ('waiting', 'sent'))
+        >= (SELECT value FROM setting WHERE name = 'terms.live');
+    SELECT RAISE(ABORT, 'terms.signature|what leaves this Host as its word is signed with its key')
+     WHERE NEW.terms IS NOT NULL
+       AND signed_by('bastion-anchor-1', (SELECT identity_key FROM box), NEW.terms, NEW.signature) IS NOT 1;
+    SELECT RAISE(ABORT, 'terms.other|terms name the box that they are carried to, and this Host')
+     WHERE NEW.terms IS NOT NULL
+       AND ((NEW.terms ->> '$.server') IS NOT (SELECT name FROM host_box WHERE id = NEW.box_id)
+         OR (NEW.terms ->> '$.server_key')
+            IS NOT (SELECT lower(hex(box_key)) FROM host_box WHERE id = NEW.box_id)
+         OR (NEW.terms ->> '$.anchor') IS NOT (SELECT name FROM box));
+END;
+
 CREATE TRIGGER host_terms_stay BEFORE DELETE ON host_terms
 BEGIN
     SELECT RAISE(ABORT, 'terms.kept|what a Host signed is history')
@@ -2750,6 +3292,14 @@ BEGIN
     UPDATE host_terms SET state = 'failed', finished_at = NEW.ended_at, code = 'terms.lost',
                           why = 'the Host stopped while the box had not answered yet'
      WHERE state = 'sent';
+END;
+
+CREATE TRIGGER host_terms_end_with_box AFTER UPDATE OF state ON host_box
+WHEN NEW.state = 'gone' AND OLD.state = 'active'
+BEGIN
+    UPDATE host_terms SET state = 'failed', finished_at = NEW.gone_at, code = 'box.gone',
+                          why = 'the box is no longer paired with this Host'
+     WHERE box_id = NEW.id AND state = 'waiting';
 END;
 
 CREATE TRIGGER listen_is_one BEFORE INSERT ON listen
@@ -2836,6 +3386,80 @@ BEGIN
       LEFT JOIN address_class AS c
         ON c.prio = (SELECT min(prio) FROM address_class WHERE a.judged BETWEEN first AND last);
 END;
+
+CREATE TRIGGER approval_destination BEFORE INSERT ON approval
+WHEN (SELECT NEW.args ->> declares FROM verb WHERE op = NEW.op) IS NOT NULL
+BEGIN
+    INSERT INTO declared_destination
+    VALUES (NEW.pairing_id, NEW.op, (SELECT NEW.args ->> declares FROM verb WHERE op = NEW.op));
+END;
+
+CREATE VIEW host_may AS
+SELECT g.host, g.op, g.args, g.uses - g.used AS uses_left, g.expires_at,
+       a.decided_by AS approved_by, g.approver AS approved_with, g.id AS grant_id, g.approval_id
+  FROM live_grants AS g
+  JOIN approval AS a ON a.id = g.approval_id
+  JOIN pairing_may AS m ON m.pairing_id = a.pairing_id AND m.op = g.op
+ WHERE NOT EXISTS (SELECT 1 FROM pairing_invalid WHERE id = a.pairing_id);
+
+CREATE VIEW waiting AS
+SELECT 'approval' AS kind, id, host, op || ' ' || args AS what, asked_at, expires_at,
+       'bastion approve ' || id AS answer
+  FROM open_approvals
+UNION ALL
+SELECT 'pairing', id, host, 'the word of the anchor', since, NULL, 'bastion pairings show ' || host
+  FROM pairing_status WHERE state = 'pending'
+UNION ALL
+SELECT 'folder', id, host, 'uid ' || uid || ' shares ' || root, asked_at, expires_at,
+       'bastion context allow ' || id
+  FROM open_context_asks
+UNION ALL
+SELECT 'invitation', id, NULL, 'the box ' || box_name || ' has not come yet', created_at, expires_at,
+       'on the box: bastion pair CODE'
+  FROM invitation WHERE state = 'open' AND expires_at > now_ms()
+UNION ALL
+SELECT 'amendment', id, NULL, reason, asked_at, expires_at,
+       'bastion sql -w --amendment ' || id || ' --signature FILE'
+  FROM amendment WHERE state = 'pending' AND expires_at > now_ms();
+
+CREATE VIEW recent_runs AS
+SELECT r.id, r.queued_at, r.host, r.op, r.args, r.state, r.exit_code,
+       r.finished_at - r.queued_at AS took_ms, r.approved_by, r.approved_with, r.grant_id
+  FROM run_history AS r WHERE r.queued_at > now_ms() - 3600000;
+
+CREATE VIEW expiring AS
+SELECT 'grant' AS kind, id, host AS name, op || ' ' || args AS what, expires_at FROM live_grants
+UNION ALL
+SELECT 'approval', id, host, op || ' ' || args, expires_at FROM open_approvals
+UNION ALL
+SELECT 'folder', id, host, 'uid ' || uid || ' shares ' || root, expires_at FROM open_context_asks
+UNION ALL
+SELECT 'pairing', a.pairing_id, p.host_name, 'the word of the anchor', a.approved_until
+  FROM approved_pairings AS a JOIN pairing AS p ON p.id = a.pairing_id
+UNION ALL
+SELECT 'invitation', id, box_name, 'a pairing code', expires_at
+  FROM invitation WHERE state = 'open' AND expires_at > now_ms()
+UNION ALL
+SELECT 'amendment', id, NULL, reason, expires_at
+  FROM amendment WHERE state = 'pending' AND expires_at > now_ms()
+UNION ALL
+SELECT 'remote', id, name, 'a secret of another machine', expires_at
+  FROM remote_credential WHERE state = 'active' AND expires_at > now_ms()
+UNION ALL
+SELECT 'lease', NULL, name, 'held', expires_at
+  FROM lease WHERE process_id IS NOT NULL AND expires_at > now_ms();
+
+CREATE VIEW run_origin AS
+SELECT r.id, r.op, r.args, r.queued_at, p.host_name AS asked_by, r.grant_id, u.n AS use_of_grant,
+       g.approval_id, a.asked_at AS question_at, a.decided_by AS approved_by, a.decided_by_uid,
+       a.decided_at AS approved_at, f.kind AS factor, f.label AS approved_with,
+       f.enrolled_at AS factor_enrolled_at, p.since AS host_paired_at
+  FROM op_run AS r
+  JOIN pairing AS p ON p.id = r.pairing_id
+  LEFT JOIN grant AS g ON g.id = r.grant_id
+  LEFT JOIN grant_use AS u ON u.grant_id = r.grant_id AND u.op_run_id = r.id
+  LEFT JOIN approval AS a ON a.id = g.approval_id
+  LEFT JOIN factor AS f ON f.id = g.factor_id;
 
 INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('act.image_bytes', 10737418240, 'bytes', 1048576, 1099511627776, 'what an image of containers may have, as it comes in'),
