@@ -7,6 +7,8 @@
 #include "net/host/sessions.h"
 #include "net/host/typing.h"
 
+#define PIECES_MAX 999999999999999 /* exact wherever JSON is read */
+
 static const char SITS[] =
     "SELECT json_object('terminal', json(iif(s.terminal, 'true', 'false')), 'n', t.n,"
     "  'ms', (SELECT value FROM setting WHERE name = 'session.typist_ms'))"
@@ -71,7 +73,7 @@ typing_keys(struct http_exchange *x, void *ctx)
 	size_t len;
 	const char *body = http_body(x, &len);
 
-	if (typist == NULL || strlen(typist) != 32 || n < 0)
+	if (typist == NULL || strlen(typist) != 32 || n < 0 || n > PIECES_MAX)
 		return change_refuse(net, x, "session.typist",
 		    "a typist is 32 hex digits, and its pieces are numbered");
 	if ((size != NULL && (len > 0 || !is_size(size))) ||

@@ -372,6 +372,25 @@ garbage_is_told_nothing(void **state)
 	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM remote_try"), rows + 1);
 }
 
+/* RB-03: what is of another version of the protocol is refused, with the right secret as well, and
+ * nothing is done; with a wrong one it is told no more than that. */
+static void
+another_version(void **state)
+{
+	static const char body[] = "{\"name\":\"v\",\"cwd\":\"/\",\"argv\":[\"true\"]}";
+	char wrong[REMOTE_TOKEN_LEN + 1];
+
+	(void)state;
+	refused(token, "POST", "/v2/sessions", body, 404, "http.route");
+	refused(token, "POST", "/v0/sessions", body, 404, "http.route");
+	refused(token, "POST", "/sessions", body, 404, "http.route");
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM session WHERE name = 'v'"), 0);
+	memcpy(wrong, token, sizeof(wrong));
+	wrong[REMOTE_TOKEN_LEN - 1] = wrong[REMOTE_TOKEN_LEN - 1] == '0' ? '1' : '0';
+	refused(wrong, "POST", "/v2/sessions", body, 401, "remote.token");
+}
+
 /* RA-01, RB-02, RF-52: what is not the secret is refused, whatever it is, and before the body. */
 static void
 wrong_secrets(void **state)
@@ -894,6 +913,7 @@ main(void)
 	    cmocka_unit_test(fed_and_ended),
 	    cmocka_unit_test(typed_in_pieces),
 	    cmocka_unit_test(garbage_is_told_nothing),
+	    cmocka_unit_test(another_version),
 	    cmocka_unit_test(wrong_secrets),
 	    cmocka_unit_test(one_credential_a_connection),
 	    cmocka_unit_test(a_flood_is_held),

@@ -150,6 +150,33 @@ a_pid_is_not_an_attempt(void **state)
 	is("a", "done");
 }
 
+/* PO-17: nothing is made that could start nothing, be it a worker or a session. */
+static void
+nothing_without_a_program(void **state)
+{
+	static const char *const none[] = {"[]", "{}", "\"true\"", "[\"\"]", "[1]", "[null]"};
+	char worker[256], session[256];
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+		snprintf(worker, sizeof(worker),
+		    "INSERT INTO worker (name, argv, max_attempts, by_uid, added_at)"
+		    " VALUES ('w', '%s', 5, 0, now_ms())",
+		    none[i]);
+		snprintf(session, sizeof(session),
+		    "INSERT INTO session (name, argv, cwd, by_uid, max_attempts, queued_at,"
+		    " not_before) VALUES ('s', '%s', '/', 0, 1, now_ms(), now_ms())",
+		    none[i]);
+		assert_int_not_equal(scratch_sql(&s, worker), 0);
+		assert_non_null(strstr(s.error, i < 3 ? "json_type(argv)" : "worker.argv"));
+		assert_int_not_equal(scratch_sql(&s, session), 0);
+		assert_non_null(strstr(s.error, i < 3 ? "json_type(argv)" : "worker.argv"));
+	}
+	assert_int_equal(
+	    value("SELECT (SELECT count(*) FROM worker) + (SELECT count(*) FROM session)"), 0);
+}
+
 /* PO-01, PO-03, PO-04, PO-05: what each exit code makes of a session. */
 static void
 exits_decide(void **state)
@@ -627,6 +654,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(nothing_without_a_program, make, drop),
 	    cmocka_unit_test_setup_teardown(exits_decide, make, drop),
 	    cmocka_unit_test_setup_teardown(crashes_are_counted, make, drop),
 	    cmocka_unit_test_setup_teardown(waits_double_and_spread, make, drop),
