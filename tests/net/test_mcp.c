@@ -406,7 +406,7 @@ static void
 parameters_are_those_of_the_ops(void **state)
 {
 	static const char *const given[] = {
-	    "/usr", "ssh.service", "443", "all", "ssh", "a/b/c", "r.example/i"};
+	    "/usr", "ssh.service", "443", "all", "ssh", "a/b/c", "r.example/i:1"};
 	enum { GIVEN = sizeof(given) / sizeof(given[0]) };
 	static struct observe_args canon;
 	const struct observe_op *op;
