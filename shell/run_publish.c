@@ -124,26 +124,13 @@ on_again(void *ctx)
 static void
 carry(struct published *c)
 {
-	enum half_state in = half_pump(&c->in, c->p->pool), out = half_pump(&c->out, c->p->pool);
+	enum half_state state = halves_pump(&c->in, &c->out, c->p->pool);
 
-	if (in == HALF_GONE || in == HALF_BROKEN || out == HALF_GONE || out == HALF_BROKEN ||
-	    (in == HALF_ENDED && out == HALF_ENDED))
+	if (state == HALF_ENDED)
 		drop(c);
-	else if (c->again == 0 && (in == HALF_GOES_ON || out == HALF_GOES_ON))
-		c->again = loop_after(c->p->loop, 0, on_again, c);
-}
-
-/* Note the edges of one socket: what ${from} reads of it, and what ${to} writes to it. */
-static void
-edges(struct published *c, struct half *from, struct half *to, uint32_t events)
-{
-	if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0)
-		from->readable = true;
-	if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0)
-		from->last = true;
-	if ((events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0)
-		to->writable = true;
-	carry(c);
+	else if (c->again == 0 && state == HALF_GOES_ON &&
+		 (c->again = loop_after(c->p->loop, 0, on_again, c)) == 0)
+		drop(c);
 }
 
 static void
@@ -151,7 +138,8 @@ on_outside(void *ctx, uint32_t events)
 {
 	struct published *c = ctx;
 
-	edges(c, &c->in, &c->out, events);
+	half_edges(&c->in, &c->out, events);
+	carry(c);
 }
 
 static void
@@ -159,7 +147,8 @@ on_inside(void *ctx, uint32_t events)
 {
 	struct published *c = ctx;
 
-	edges(c, &c->out, &c->in, events);
+	half_edges(&c->out, &c->in, events);
+	carry(c);
 }
 
 /* Return a socket that is connected, or is about to be, to ${port} inside; or -1. */

@@ -243,12 +243,7 @@ on_server(void *ctx, uint32_t events)
 	struct conn *c = ctx;
 
 	c->proxy->now = loop_now();
-	if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0)
-		c->down.readable = true;
-	if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0)
-		c->down.last = true;
-	if ((events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0)
-		c->up.writable = true;
+	half_edges(&c->down, &c->up, events);
 	conn_pump(c);
 }
 
@@ -819,12 +814,9 @@ on_client(void *ctx, uint32_t events)
 	struct refusal why;
 
 	c->proxy->now = loop_now();
-	if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0)
-		c->client_in = c->up.readable = true;
-	if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0)
-		c->client_last = c->up.last = true;
-	if ((events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0)
-		c->down.writable = true;
+	half_edges(&c->up, &c->down, events);
+	c->client_in |= (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+	c->client_last |= (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
 	if (c->phase == READING) {
 		conn_read(c);
 	} else if (c->phase == RELAYING) {

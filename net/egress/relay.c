@@ -1,4 +1,5 @@
 /* relay.c: little is copied through one buffer that all share, much is spliced. */
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <errno.h>
@@ -307,4 +308,36 @@ half_pump(struct half *h, struct relay_pool *pool)
 		if (rc == -1)
 			return HALF_BROKEN;
 	}
+}
+
+void
+half_edges(struct half *from, struct half *to, uint32_t events)
+{
+	if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0)
+		from->readable = true;
+	if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0)
+		from->last = true;
+	if ((events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0)
+		to->writable = true;
+}
+
+static bool
+failed(enum half_state state)
+{
+	return state == HALF_BROKEN || state == HALF_GONE;
+}
+
+enum half_state
+halves_pump(struct half *one, struct half *other, struct relay_pool *pool)
+{
+	enum half_state a, b;
+
+	/* Whom the other half has left needs not be told of an end: it is closed. */
+	one->keep = other->shut;
+	a = half_pump(one, pool);
+	other->keep = one->shut;
+	b = half_pump(other, pool);
+	if (failed(a) || failed(b) || (a == HALF_ENDED && b == HALF_ENDED))
+		return HALF_ENDED;
+	return a == HALF_GOES_ON || b == HALF_GOES_ON ? HALF_GOES_ON : HALF_WAITS;
 }

@@ -83,4 +83,18 @@ enum half_state half_pump(struct half *half, struct relay_pool *pool);
  */
 void half_end(struct half *half, struct relay_pool *pool);
 
+/**
+ * half_edges(from, to, events):
+ * Note what epoll's ${events} of one socket mean for the half that reads it and the one that writes
+ * to it.
+ */
+void half_edges(struct half *from, struct half *to, uint32_t events);
+
+/**
+ * halves_pump(one, other, pool):
+ * Carry both ways between two sockets.  Return HALF_ENDED where both are to be closed, HALF_GOES_ON
+ * or HALF_WAITS.
+ */
+enum half_state halves_pump(struct half *one, struct half *other, struct relay_pool *pool);
+
 #endif

@@ -264,30 +264,13 @@ static void
 client_pump(struct client *c)
 {
 	struct berths *berths = c->bay->berths;
-	enum half_state up, down;
+	enum half_state state = halves_pump(&c->up, &c->down, berths->pool);
 
-	/* Whom the other half has left needs not be told of an end: it is closed. */
-	c->up.keep = c->down.shut;
-	up = half_pump(&c->up, berths->pool);
-	c->down.keep = c->up.shut;
-	down = half_pump(&c->down, berths->pool);
-	if (up == HALF_BROKEN || up == HALF_GONE || down == HALF_BROKEN || down == HALF_GONE ||
-	    (up == HALF_ENDED && down == HALF_ENDED))
+	if (state == HALF_ENDED)
 		client_end(c);
-	else if (c->timer == 0 && (up == HALF_GOES_ON || down == HALF_GOES_ON) &&
+	else if (c->timer == 0 && state == HALF_GOES_ON &&
 		 (c->timer = loop_after(berths->net->env->loop, 0, on_again, c)) == 0)
 		client_end(c);
-}
-
-static void
-edges(uint32_t events, struct half *from, struct half *to)
-{
-	if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0)
-		from->readable = true;
-	if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0)
-		from->last = true;
-	if ((events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0)
-		to->writable = true;
 }
 
 static void
@@ -295,7 +278,7 @@ on_client(void *ctx, uint32_t events)
 {
 	struct client *c = ctx;
 
-	edges(events, &c->up, &c->down);
+	half_edges(&c->up, &c->down, events);
 	client_pump(c);
 }
 
@@ -304,7 +287,7 @@ on_berth(void *ctx, uint32_t events)
 {
 	struct client *c = ctx;
 
-	edges(events, &c->down, &c->up);
+	half_edges(&c->down, &c->up, events);
 	client_pump(c);
 }
 
