@@ -21,7 +21,7 @@
 #include "shell/table.h"
 #include "shell/verb.h"
 
-#define HEAP_BYTES (1024 * 1024)
+#define HEAP_BYTES (6 * 1024 * 1024) /* most of what the schema takes once it is read */
 
 /*
  * A standard descriptor that is closed would be given to the next file opened, and messages would
@@ -99,7 +99,7 @@ dispatch(int argc, char **argv)
 
 /*
  * Ask for the memory that opening the store touches at once: on a virtual machine each of those
- * hundred page faults costs more than ten microseconds, and this call a tenth of one a page.
+ * thousand page faults costs more than ten microseconds, and this call a tenth of one a page.
  */
 static void
 heap_ready(void)
@@ -115,11 +115,26 @@ heap_ready(void)
 		(void)madvise((void *)from, (uintptr_t)sbrk(0) - from, MADV_POPULATE_WRITE);
 }
 
+/*
+ * An ask opens no store, and a run none where a daemon has it open. A daemon makes its actors
+ * before it reads the schema, and what it had by then each fork would have to share.
+ */
+static bool
+opens_store(const char *verb)
+{
+	static const char *const none[] = {"on", "run", "runner", "help", "version", "serve"};
+	size_t i;
+
+	for (i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+		if (strcmp(verb, none[i]) == 0)
+			return false;
+	return true;
+}
+
 int
 main(int argc, char **argv)
 {
-	/* An ask opens no store, and a run none where a daemon has it open. */
-	if (argc < 2 || (strcmp(argv[1], "on") != 0 && strcmp(argv[1], "run") != 0))
+	if (argc > 1 && opens_store(argv[1]))
 		heap_ready();
 	hold_standard();
 	umask(077);

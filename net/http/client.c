@@ -18,7 +18,7 @@
 
 struct http_client {
 	struct loop *loop;
-	const struct lazy_curl *curl;
+	const struct lazy_curl *curl; /* NULL until libcurl has something to do, as is the next */
 	CURLM *multi;
 	uint64_t timer;
 	struct http_call *calls;
@@ -172,8 +172,10 @@ call_free(struct http_call *call)
 		client->curl->multi_remove_handle(client->multi, call->easy);
 		client->curl->easy_cleanup(call->easy);
 	}
-	client->curl->slist_free_all(call->headers);
-	client->curl->slist_free_all(call->dial);
+	if (client->curl != NULL) {
+		client->curl->slist_free_all(call->headers);
+		client->curl->slist_free_all(call->dial);
+	}
 	if (call->body != NULL)
 		sodium_memzero(call->body, call->request.body_len);
 	free(call->body);
@@ -184,7 +186,7 @@ call_free(struct http_call *call)
 	free(call);
 }
 
-/* What libcurl says; parts of it may come from a certificate. */
+/* What libcurl says, of a call that it made; parts of it may come from a certificate. */
 static const char *
 words_of(struct http_call *call, CURLcode result)
 {
@@ -201,8 +203,6 @@ words_of(struct http_call *call, CURLcode result)
 static void
 explain(struct http_call *call, CURLcode result)
 {
-	const char *why = words_of(call, result);
-
 	if (call->refusal.code[0] != '\0')
 		return;
 	switch (result) {
@@ -211,13 +211,13 @@ explain(struct http_call *call, CURLcode result)
 		break;
 	case CURLE_COULDNT_CONNECT:
 	case CURLE_COULDNT_RESOLVE_HOST:
-		refusal_set(&call->refusal, "http.unreachable", "%s", why);
+		refusal_set(&call->refusal, "http.unreachable", "%s", words_of(call, result));
 		break;
 	case CURLE_SSL_CONNECT_ERROR:
-		refusal_set(&call->refusal, "tls.handshake", "%s", why);
+		refusal_set(&call->refusal, "tls.handshake", "%s", words_of(call, result));
 		break;
 	case CURLE_PEER_FAILED_VERIFICATION:
-		refusal_set(&call->refusal, "tls.untrusted", "%s", why);
+		refusal_set(&call->refusal, "tls.untrusted", "%s", words_of(call, result));
 		break;
 	case CURLE_FILESIZE_EXCEEDED:
 		refusal_set(&call->refusal, "http.too_large", "the answer is over %zu bytes",
@@ -227,7 +227,7 @@ explain(struct http_call *call, CURLcode result)
 		refusal_set(&call->refusal, "http.memory", "no memory for the answer");
 		break;
 	default:
-		refusal_set(&call->refusal, "http.protocol", "%s", why);
+		refusal_set(&call->refusal, "http.protocol", "%s", words_of(call, result));
 	}
 }
 
@@ -677,6 +677,29 @@ call_start(struct http_call *call)
 	return call->keeper.take != NULL ? via_begin(call) : curl_begin(call);
 }
 
+/*
+ * libcurl brings thirty libraries with it, which take some milliseconds and megabytes: who never
+ * asks anything of anybody, or only over connections that somebody else keeps, does without.
+ */
+static int
+client_ready(struct http_client *client, struct refusal *refusal)
+{
+	const struct lazy_curl *curl;
+
+	if (client->curl != NULL)
+		return 0;
+	if ((curl = lazy_curl(refusal)) == NULL)
+		return -1;
+	if ((client->multi = curl->multi_init()) == NULL)
+		return refusal_set(refusal, "http.memory", "no memory for a client");
+	client->curl = curl;
+	curl->multi_setopt(client->multi, CURLMOPT_SOCKETFUNCTION, on_want);
+	curl->multi_setopt(client->multi, CURLMOPT_SOCKETDATA, client);
+	curl->multi_setopt(client->multi, CURLMOPT_TIMERFUNCTION, on_timer);
+	curl->multi_setopt(client->multi, CURLMOPT_TIMERDATA, client);
+	return 0;
+}
+
 struct http_call *
 http_start(struct http_client *client, const struct http_request *request, struct refusal *refusal)
 {
@@ -697,6 +720,10 @@ http_start(struct http_client *client, const struct http_request *request, struc
 	if ((call->next = client->calls) != NULL)
 		call->next->prev = call;
 	client->calls = call;
+	if (call->keeper.take == NULL && client_ready(client, refusal) == -1) {
+		call_free(call);
+		return NULL;
+	}
 	if (call_start(call) == -1) {
 		refusal_set(refusal, "http.memory",
 		    "the request cannot be made: out of memory, or a header with a line break");
@@ -762,23 +789,13 @@ http_call_socket(const struct http_call *call)
 struct http_client *
 http_client_new(struct loop *loop, struct refusal *refusal)
 {
-	const struct lazy_curl *curl;
 	struct http_client *client;
 
-	if ((curl = lazy_curl(refusal)) == NULL)
-		return NULL;
-	if ((client = calloc(1, sizeof(*client))) == NULL ||
-	    (client->multi = curl->multi_init()) == NULL) {
+	if ((client = calloc(1, sizeof(*client))) == NULL) {
 		refusal_set(refusal, "http.memory", "no memory for a client");
-		free(client);
 		return NULL;
 	}
 	client->loop = loop;
-	client->curl = curl;
-	curl->multi_setopt(client->multi, CURLMOPT_SOCKETFUNCTION, on_want);
-	curl->multi_setopt(client->multi, CURLMOPT_SOCKETDATA, client);
-	curl->multi_setopt(client->multi, CURLMOPT_TIMERFUNCTION, on_timer);
-	curl->multi_setopt(client->multi, CURLMOPT_TIMERDATA, client);
 	return client;
 }
 
@@ -789,7 +806,8 @@ http_client_free(struct http_client *client)
 		return;
 	while (client->calls != NULL)
 		call_free(client->calls);
-	client->curl->multi_cleanup(client->multi);
+	if (client->curl != NULL)
+		client->curl->multi_cleanup(client->multi);
 	loop_cancel(client->loop, client->timer);
 	free(client);
 }

@@ -646,13 +646,20 @@ static void
 two_hundred_calls_at_once(void **state)
 {
 	struct http_request q = request("POST", "http://b/echo");
-	unsigned i, before = open_descriptors();
+	unsigned i, before;
 	struct refusal r;
 
 	(void)state;
-	waiting = 200;
 	q.body = "x";
 	q.body_len = 1;
+	/* With its first call a client takes what libcurl keeps. */
+	run(&q);
+	while (http_server_connections(server) > 0) {
+		loop_after(loop, 1, stop, NULL);
+		loop_run(loop);
+	}
+	before = open_descriptors();
+	waiting = 200;
 	memset(many, 0, sizeof(many));
 	for (i = 0; i < 200; i++) {
 		q.ctx = &many[i];
