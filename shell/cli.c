@@ -48,10 +48,15 @@ cli_person(struct cli *cli, struct store_keys *keys, char acting[CLI_ACTING_MAX]
 static int
 no_person(struct cli *cli)
 {
-	if (strcmp(cli->refusal.code, "key.missing") == 0 &&
-	    faccessat(cli->home.fd, "bastion.db", F_OK, 0) != 0)
-		refusal_set(
-		    &cli->refusal, "store.missing", "there is no database in %s", cli->home.state);
+	struct refusal why;
+	struct store *db;
+
+	if (strcmp(cli->refusal.code, "key.missing") != 0)
+		return -1;
+	db = store_open(&cli->home, ROLE_READER, NULL, &why);
+	if (db == NULL && strcmp(why.code, "store.missing") == 0)
+		cli->refusal = why;
+	store_close(db);
 	return -1;
 }
 
