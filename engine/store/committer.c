@@ -324,7 +324,7 @@ committer_stop(struct committer *c)
 	if (c->mail != NULL)
 		c->mail->to = NULL;
 	/* Whoever is told may ask again. */
-	for (deliver(c); c->asked.first != NULL; deliver(c))
+	for (deliver(c); c->asked.first != NULL || c->taken.first != NULL; deliver(c))
 		hand_back(c, batch_run(c));
 	store_close(c->db);
 	pthread_cond_destroy(&c->work);

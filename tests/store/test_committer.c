@@ -353,24 +353,30 @@ done_is_in_the_loop(void **state)
 	finish(&h);
 }
 
-/* Stopping finishes what was asked, what is asked meanwhile too; late mail finds nobody in. */
+/* Longer than a commit, so that a brisk committer makes a batch of each. */
+#define SLOW                                                           \
+	"INSERT INTO refused (at, surface, asked, code, why)"          \
+	" SELECT now_ms(), 'lane', 'x', 'op.unknown', count(*) FROM (" \
+	" WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 300000) SELECT i FROM n)"
+
+/* Stopping finishes what was asked, what is asked meanwhile too, and that in as many batches as it
+ * takes; late mail finds nobody in. */
 static void
 stop_finishes(void **state)
 {
 	struct harness h;
-	struct ask *late;
 	int i;
 
 	(void)state;
 	start(&h);
-	late = ask_for(&h, GOOD);
-	for (i = 0; i < 10; i++) {
+	committer_brisk(h.c);
+	for (i = 0; i < 10; i++)
 		committer_submit(h.c, &ask_for(&h, GOOD)->job);
-		h.asks[1].then = late;
-	}
+	for (i = 0; i < 10; i++)
+		h.asks[i].then = ask_for(&h, SLOW);
 	committer_stop(h.c);
 	h.c = NULL;
-	for (i = 0; i < 11; i++) {
+	for (i = 0; i < 20; i++) {
 		assert_true(h.asks[i].done);
 		assert_int_equal(h.asks[i].job.result, 0);
 		assert_true(pthread_equal(h.asks[i].done_in, pthread_self()));
@@ -380,7 +386,7 @@ stop_finishes(void **state)
 	assert_int_equal(loop_run(h.loop), 0);
 	loop_stop(h.loop);
 	assert_int_equal(loop_run(h.loop), 0);
-	assert_int_equal(scratch_value(&h.s, "SELECT count(*) FROM refused"), 11);
+	assert_int_equal(scratch_value(&h.s, "SELECT count(*) FROM refused"), 20);
 	committer_stop(NULL);
 	finish(&h);
 }
