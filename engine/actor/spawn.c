@@ -19,11 +19,17 @@ static const char *const kept[] = {"PATH", "LANG", "LC_ALL", "TZ", "SSL_CERT_FIL
 
 #define KEPT (sizeof(kept) / sizeof(kept[0]))
 
+/*
+ * SQLite takes and gives back thousands of small pieces while it reads the schema: a longer list of
+ * those that are free saves a tenth of an actor's start.  (Another C library does not know it.)
+ */
+static char pieces[] = "GLIBC_TUNABLES=glibc.malloc.tcache_count=1000";
+
 extern char **environ;
 
-/* Fill ${to} with the variables to keep, which stay where they are, and a NULL. */
+/* Fill ${to} with the variables to keep, which stay where they are, one of ours, and a NULL. */
 static void
-reduce_environment(char *to[KEPT + 1])
+reduce_environment(char *to[KEPT + 2])
 {
 	size_t i, len, n = 0;
 	char **var;
@@ -36,6 +42,7 @@ reduce_environment(char *to[KEPT + 1])
 		if (var != NULL && *var != NULL)
 			to[n++] = *var;
 	}
+	to[n++] = pieces;
 	to[n] = NULL;
 }
 
@@ -65,7 +72,7 @@ static pid_t
 fork_actor(const char *name, int control, struct refusal *r)
 {
 	char program[] = "bastion", verb[] = "actor", which[64];
-	char *argv[] = {program, verb, which, NULL}, *envp[KEPT + 1];
+	char *argv[] = {program, verb, which, NULL}, *envp[KEPT + 2];
 	pid_t pid;
 	int null;
 
