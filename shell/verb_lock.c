@@ -23,8 +23,10 @@
 #define ENTER_MS   1000 /* that somebody may need to find a place */
 
 static const char LIST[] =
-    "SELECT substr(l.name, 6) AS name, iif(p.id IS NULL, 'free', iif(process_alive(p.boot_id, p.pid,"
-    "  p.start_ticks), iif(l.expires_at > now_ms(), 'held', 'ran out'), 'holder is dead')) AS state,"
+    "SELECT substr(l.name, 6) AS name, CASE WHEN p.id IS NULL THEN iif(EXISTS (SELECT 1 FROM lease"
+    "   AS s WHERE s.name GLOB l.name || '/*' AND s.process_id IS NOT NULL), 'shared', 'free')"
+    "  WHEN NOT process_alive(p.boot_id, p.pid, p.start_ticks) THEN 'holder is dead'"
+    "  WHEN l.expires_at > now_ms() THEN 'held' ELSE 'ran out' END AS state,"
     "  p.pid, p.uid, l.fence, l.expires_at"
     "  FROM lease AS l LEFT JOIN process AS p ON p.id = l.process_id"
     " WHERE l.name GLOB 'lock/*' AND (p.id IS NOT NULL OR l.name NOT GLOB 'lock/*/*')"

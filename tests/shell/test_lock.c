@@ -120,6 +120,7 @@ shared_or_alone(void **state)
 	does(75, now);
 	does(75, broken);
 	says(&p, 0, list);
+	assert_non_null(strstr(p.out, "db    shared"));
 	assert_non_null(strstr(p.out, "db/1"));
 	assert_non_null(strstr(p.out, "db/2"));
 	program_free(&p);
@@ -127,14 +128,14 @@ shared_or_alone(void **state)
 	program_expect(&w, "waiting: lock/db/");
 	does(75, too);
 	program_type(&a, "\n");
-	assert_int_equal(program_over(&a), 0);
+	program_ends(&a, 0);
 	does(75, too);
 	program_type(&b, "\n");
-	assert_int_equal(program_over(&b), 0);
+	program_ends(&b, 0);
 	program_expect(&w, "alone");
 	does(75, too);
 	program_type(&w, "\n");
-	assert_int_equal(program_over(&w), 0);
+	program_ends(&w, 0);
 	does(0, fewer);
 	share(&a, "db");
 	does(75, too);
