@@ -40,11 +40,10 @@
 #define PORT    18100
 #define WAIT_MS 10000
 #define MANY    400 /* idle tunnels; memory is told for one */
-#define SLOWER \
-	1.5 /* times as long as the best of them, at most: each of ours is a durable row first */
-#define OURS_H    13128
-#define OURS_S    11080
-#define PEER_PORT 12000
+#define OURS    2   /* the first of the peers */
+#define PEERS   5
+#define OURS_H  13128
+#define OURS_S  11080
 
 static double
 now(void)
@@ -323,38 +322,44 @@ take_best(struct result *best, const struct result *r)
 	best->failed += r->failed;
 }
 
+/*
+ * Each in turn, round by round: what else a machine does meanwhile, and how fast it happens to be,
+ * is the same for all.
+ */
 static void
-measure(const struct peer *peer, struct result *best)
+measure(const struct peer *peers, size_t n, struct result *best)
 {
 	struct result r;
-	int i;
+	size_t i;
+	int round;
 
-	*best = (struct result){.failed = 0};
-	for (i = 0; i < ROUNDS; i++) {
+	for (round = 0; round < ROUNDS; round++)
+		for (i = 0; i < n; i++) {
+			r = (struct result){.failed = 0};
+			shakes(&peers[i], &r);
+			bulk(&peers[i], &r);
+			take_best(&best[i], &r);
+		}
+	for (i = 0; i < n; i++) {
 		r = (struct result){.failed = 0};
-		shakes(peer, &r);
-		bulk(peer, &r);
-		take_best(best, &r);
+		idle(&peers[i], &r);
+		take_best(&best[i], &r);
+		fprintf(stderr,
+		    "%-18s %7.0f/s  p99 %6.1f ms  %4.0f us  %5.2f GB/s  %6.1f kB  failed %d\n",
+		    peers[i].name, best[i].rate, best[i].p99, best[i].cpu, best[i].bulk,
+		    best[i].memory, best[i].failed);
 	}
-	r = (struct result){.failed = 0};
-	idle(peer, &r);
-	take_best(best, &r);
-	fprintf(stderr, "%-18s %7.0f/s  p99 %6.1f ms  %4.0f us  %5.2f GB/s  %6.1f kB  failed %d\n",
-	    peer->name, best->rate, best->p99, best->cpu, best->bulk, best->memory, best->failed);
 }
 
 /* One line of the table; return whether the target is missed. */
 static bool
-row(const char *what, const char *unit, double ours, double peer, bool less, double bound)
+row(const char *what, const char *unit, double ours, double peer, bool less)
 {
 	double ratio = less ? ours / peer : peer / ours;
-	char target[32] = "ahead of the best";
 
-	if (bound > 1)
-		snprintf(target, sizeof(target), "<= %.1f", bound);
-	printf("egress, %s | %.*f %s | %.*f %s | %.2f | %s\n", what, ours < 10 ? 2 : 0, ours, unit,
-	    ours < 10 ? 2 : 0, peer, unit, ratio, target);
-	return ratio > bound;
+	printf("egress, %s | %.*f %s | %.*f %s | %.2f | ahead of the best\n", what,
+	    ours < 10 ? 2 : 0, ours, unit, ours < 10 ? 2 : 0, peer, unit, ratio);
+	return ratio > 1;
 }
 
 int
@@ -365,13 +370,13 @@ main(void)
 	    "microsocks", "-i", "127.0.0.1", "-p", "12001", NULL};
 	static const char *const dante_words[] = {"danted", "-f", danted, NULL};
 	static const char *const tiny_words[] = {"tinyproxy", "-d", "-c", tiny, NULL};
-	struct peer peers[] = {{"microsocks", true, 12001, micro_words, 0},
+	/* Ours come first. */
+	struct peer peers[] = {{"bastion, CONNECT", false, OURS_H, NULL, 0},
+	    {"bastion, SOCKS5", true, OURS_S, NULL, 0}, {"microsocks", true, 12001, micro_words, 0},
 	    {"dante", true, 12002, dante_words, 0}, {"tinyproxy", false, 12003, tiny_words, 0}};
-	struct peer ours[] = {{"bastion, CONNECT", false, OURS_H, NULL, 0},
-	    {"bastion, SOCKS5", true, OURS_S, NULL, 0}};
 	const char *words[] = {program_path(), "serve", NULL};
 	struct scratch s;
-	struct result r, best = {.failed = 0}, mine = {.failed = 0};
+	struct result r[PEERS] = {{.failed = 0}}, best = {.failed = 0}, mine = {.failed = 0};
 	uint16_t port = PORT;
 	int listener;
 	bool missed;
@@ -402,33 +407,28 @@ main(void)
 	setenv("BASTION_STATE", s.home.state, 1);
 	setenv("BASTION_RUN", s.home.run, 1);
 	serving = peer_start(words);
-	for (i = 0; i < 2; i++) {
-		ours[i].pid = serving;
-		assert_true(peer_comes_up(ours[i].port, WAIT_MS));
-		measure(&ours[i], &r);
-		take_best(&mine, &r);
+	for (i = 0; i < PEERS; i++) {
+		peers[i].pid = i < OURS ? serving : peer_start(peers[i].words);
+		assert_true(peer_comes_up(peers[i].port, WAIT_MS));
 	}
-	for (i = 0; i < sizeof(peers) / sizeof(peers[0]); i++) {
-		peers[i].pid = peer_start(peers[i].words);
-		if (!peer_comes_up(peers[i].port, WAIT_MS)) {
-			fprintf(stderr, "%s does not come up\n", peers[i].name);
-			continue;
+	measure(peers, PEERS, r);
+	for (i = 0; i < PEERS; i++) {
+		if (i < OURS || r[i].failed == 0)
+			take_best(i < OURS ? &mine : &best, &r[i]);
+		if (i >= OURS) {
+			kill(-peers[i].pid, SIGTERM);
+			waitpid(peers[i].pid, NULL, 0);
 		}
-		measure(&peers[i], &r);
-		kill(-peers[i].pid, SIGTERM);
-		waitpid(peers[i].pid, NULL, 0);
-		if (r.failed == 0)
-			take_best(&best, &r);
 	}
 	kill(serving, SIGTERM);
 	waitpid(serving, NULL, 0);
 	kill(origin, SIGKILL);
 	scratch_drop(&s);
-	missed = row("new connections", "/s", mine.rate, best.rate, false, SLOWER);
-	missed |= row("p99 of them", "ms", mine.p99, best.p99, true, SLOWER);
+	missed = row("new connections", "/s", mine.rate, best.rate, false);
+	missed |= row("p99 of them", "ms", mine.p99, best.p99, true);
 	printf("egress, processor time of a connection | %.0f us | %.0f us | %.2f | told\n",
 	    mine.cpu, best.cpu, mine.cpu / best.cpu);
-	missed |= row("bulk", "GB/s", mine.bulk, best.bulk, false, 1);
-	missed |= row("memory of an idle tunnel", "kB", mine.memory, best.memory, true, 1);
+	missed |= row("bulk", "GB/s", mine.bulk, best.bulk, false);
+	missed |= row("memory of an idle tunnel", "kB", mine.memory, best.memory, true);
 	return missed || mine.failed > 0;
 }
