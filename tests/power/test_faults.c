@@ -265,7 +265,7 @@ day_under(struct bench *b, const struct fault_plan *plan, bool watch)
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define MOST 5 /* a sanitizer makes each of these processes ten times as slow */
+#define MOST 3 /* a sanitizer makes each of these processes ten times as slow */
 #else
 #define MOST 12
 #endif

@@ -41,7 +41,7 @@ static const struct fault_plan plans[] = {
 };
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define MOST 5 /* a sanitizer makes each of these processes ten times as slow */
+#define MOST 3 /* a sanitizer makes each of these processes ten times as slow */
 #else
 #define MOST 12
 #endif
