@@ -20,6 +20,7 @@
 
 #include "engine/destination.h"
 #include "engine/worker/hold.h"
+#include "engine/write.h"
 
 #define PORT    3128
 #define LIVE    32    /* connections at a time */
@@ -86,20 +87,6 @@ hold_target(const char *head, size_t len, const char **target, size_t *targetlen
 	*target = head + skip;
 	*targetlen = line - skip - tail;
 	return memchr(*target, ' ', *targetlen) == NULL ? 0 : -1;
-}
-
-static int
-write_all(int fd, const char *data, size_t len)
-{
-	ssize_t n;
-
-	for (; len > 0; data += n, len -= (size_t)n)
-		if ((n = send(fd, data, len, MSG_NOSIGNAL)) == -1) {
-			if (errno != EINTR)
-				return -1;
-			n = 0;
-		}
-	return 0;
 }
 
 /* The first that strays is told: it is what a person has to know. */
@@ -235,6 +222,7 @@ keep_door(int listener, int outside, const char *pin, struct hold_told *told)
 	int fd, live = 0;
 
 	signal(SIGCHLD, SIG_DFL);
+	signal(SIGPIPE, SIG_IGN);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == -1 || setns(outside, CLONE_NEWNET) == -1 ||
 	    (listener != 3 && dup2(listener, 3) == -1) || close_range(4, ~0U, 0) == -1)
 		_exit(1);
