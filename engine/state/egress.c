@@ -185,18 +185,25 @@ preset_change(struct store *db, struct stmt *q, const char *name)
 	return stmt_run(q) == 0 ? sqlite3_changes64(store_handle(db)) : -1;
 }
 
-/* Why nothing changed: there is no such preset, or ${code}. */
-static int
-preset_idle(struct store *db, const char *name, const char *code, const char *why)
+int
+egress_preset_known(struct store *db, const char *preset)
 {
 	struct stmt *q = store_sql(db, PRESET_KNOWN);
 
 	if (q == NULL)
 		return -1;
-	stmt_text(q, ":preset", name);
-	if (stmt_value(q, 0) == 0)
-		return refusal_set(
-		    store_refusal(db), "run.preset", "there is no preset @%.32s", name);
+	stmt_text(q, ":preset", preset);
+	if (stmt_value(q, 0) > 0)
+		return 0;
+	return refusal_set(store_refusal(db), "run.preset", "there is no preset @%.32s", preset);
+}
+
+/* Why nothing changed: there is no such preset, or ${code}. */
+static int
+preset_idle(struct store *db, const char *name, const char *code, const char *why)
+{
+	if (egress_preset_known(db, name) != 0)
+		return -1;
 	return refusal_set(store_refusal(db), code, "%s", why);
 }
 

@@ -36,6 +36,12 @@ struct egress_rule {
 int egress_rule_make(struct store *db, const struct egress_rule *rule, int64_t *id);
 
 /**
+ * egress_preset_known(db, preset):
+ * Return 0 where there is a preset of this name, or -1 with the refusal of ${db}: run.preset.
+ */
+int egress_preset_known(struct store *db, const char *preset);
+
+/**
  * egress_preset_make(db, preset, rule, count):
  * Make a rule, as egress_rule_make, of each place of the preset ${preset} ("npm") for which there
  * is none yet; ${rule} says for whom, by whom and whether to deny.  Store in ${*count} how many

@@ -1,6 +1,7 @@
 /* run.c: runs with an internet lane of their own. */
 #include <unistd.h>
 
+#include "engine/state/egress.h"
 #include "engine/state/run.h"
 
 #define NOT_YET                                                                                    \
@@ -16,7 +17,6 @@ static const char PRESET[] =
     " SELECT verdict, suffix, port, now_ms(), :by, :run"
     "   FROM (SELECT 'allow' AS verdict, suffix, port FROM egress_preset WHERE name = :name) AS w"
     "  WHERE" NOT_YET;
-static const char KNOWN[] = "SELECT count(*) FROM egress_preset WHERE name = :name";
 
 static const char OF[] =
     "SELECT count(*) FROM sandbox_run WHERE id = :id AND process_id = :process";
@@ -25,24 +25,11 @@ static const char PORT[] =
     "INSERT INTO run_port (run_id, port, inside) VALUES (:run, :port, :inside)";
 
 static int
-preset_known(struct store *db, const char *name)
-{
-	struct stmt *q = store_sql(db, KNOWN);
-
-	if (q == NULL)
-		return -1;
-	stmt_text(q, ":name", name);
-	if (stmt_value(q, 0) > 0)
-		return 0;
-	return refusal_set(store_refusal(db), "run.preset", "there is no preset @%.32s", name);
-}
-
-static int
 rule_insert(struct store *db, int64_t id, const struct run_rule *rule)
 {
 	struct stmt *q;
 
-	if ((rule->suffix == NULL && preset_known(db, rule->preset) != 0) ||
+	if ((rule->suffix == NULL && egress_preset_known(db, rule->preset) != 0) ||
 	    (q = store_sql(db, rule->suffix == NULL ? PRESET : RULE)) == NULL)
 		return -1;
 	stmt_int(q, ":run", id);
