@@ -115,6 +115,31 @@ show(struct cli *cli, const char *sql, int64_t n, const char *none)
 	return cli_list(cli, q, none);
 }
 
+/* What addresses are held against. */
+struct measure {
+	struct own own;
+	struct classes *classes;
+	struct vet vet;
+};
+
+/* Close it also where this fails. */
+static int
+measure_open(struct measure *m, struct store *db, struct refusal *r)
+{
+	*m = (struct measure){.vet = {.own = &m->own}};
+	if (own_read(&m->own, r) != 0 || (m->classes = class_load(db, r)) == NULL)
+		return -1;
+	m->vet.classes = m->classes;
+	return 0;
+}
+
+static void
+measure_close(struct measure *m)
+{
+	class_free(m->classes);
+	own_free(&m->own);
+}
+
 /*
  * Rules.
  */
@@ -123,15 +148,12 @@ show(struct cli *cli, const char *sql, int64_t n, const char *none)
 static void
 explain_unreached(struct cli *cli, const struct address *literal)
 {
-	struct own own = {.known = false};
-	struct vet vet = {.own = &own};
+	struct measure m;
 	struct refusal r;
 
-	if (own_read(&own, &r) == 0 && (vet.classes = class_load(cli->db, &r)) != NULL &&
-	    vet_addresses(&vet, literal, 1, &r) != 0)
+	if (measure_open(&m, cli->db, &r) == 0 && vet_addresses(&m.vet, literal, 1, &r) != 0)
 		printf("The lane goes there for no rule, though: %s [%s]\n", r.why, r.code);
-	class_free((struct classes *)(uintptr_t)vet.classes);
-	own_free(&own);
+	measure_close(&m);
 }
 
 /* All that a preset names, at once. */
@@ -455,9 +477,8 @@ static int
 check(struct cli *cli, const char *what, const struct options *o)
 {
 	struct looked_up l = {.n = 0};
-	struct own own = {.known = false};
+	struct measure m;
 	struct authority a;
-	struct vet vet = {.own = &own};
 	struct address literal;
 	int rc = -1;
 
@@ -469,11 +490,9 @@ check(struct cli *cli, const char *what, const struct options *o)
 		l.addresses = &literal;
 		l.n = 1;
 	}
-	if (own_read(&own, &cli->refusal) == 0 &&
-	    (vet.classes = class_load(cli->db, &cli->refusal)) != NULL)
-		rc = judge(cli, &a, &l, &vet, o->uid == -1 ? (int64_t)getuid() : o->uid);
-	class_free((struct classes *)(uintptr_t)vet.classes);
-	own_free(&own);
+	if (measure_open(&m, cli->db, &cli->refusal) == 0)
+		rc = judge(cli, &a, &l, &m.vet, o->uid == -1 ? (int64_t)getuid() : o->uid);
+	measure_close(&m);
 	if (l.addresses != &literal)
 		free(l.addresses);
 	return rc == 0 ? 0 : cli_refuse(cli);
