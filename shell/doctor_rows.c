@@ -1,5 +1,5 @@
 /* doctor_rows.c: what the database itself knows to be wrong, or worth saying. */
-#include <sqlite3.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -151,11 +151,10 @@ look_workers(struct doctor *d)
 static void
 look_log(struct doctor *d)
 {
-	char log[4352];
 	struct stat st;
 
-	snprintf(log, sizeof(log), "%s-wal", sqlite3_db_filename(store_handle(d->cli->db), "main"));
-	if (stat(log, &st) == 0 && st.st_size > LOG_MOST)
+	if (fstatat(d->cli->home.fd, "bastion.db-wal", &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    st.st_size > LOG_MOST)
 		doctor_note(d, "log", DOCTOR_WARN,
 		    "see who reads since when: bastion sql .who; continue that process, or end it",
 		    "the log of the database has grown to %lld MiB: a reader keeps it",
