@@ -1,7 +1,8 @@
 -- session_bundle.sql: repositories that another machine copies here: asked for, fed piece by piece, in place.
 
 -- A repository that another machine copies here. Its row begins a session with a fixed program, which reads the
--- pieces, checks them, has git unpack them, and changes places with what was there; so it ends, is bounded and is kept as every session.
+-- pieces, checks them, has git unpack them, and changes places with what was there; so it ends, is bounded and is
+-- kept as every session.
 CREATE TABLE remote_bundle (
     id            INTEGER PRIMARY KEY,
     credential_id INTEGER NOT NULL REFERENCES remote_credential (id),

@@ -17,8 +17,8 @@ SELECT d.id, d.at, p.host_name AS host, r.op, d.op_run_id AS run, d.host || ':' 
   FROM verb_dial AS d JOIN op_run AS r ON r.id = d.op_run_id JOIN pairing AS p ON p.id = r.pairing_id;
 
 -- What was judged; who inserts here has it judged. A network's own addresses are reached from an anchored machine, or
--- where a rule of the lane allows that very address to this Host; this machine, its links and what cannot be read are never reached, and neither is what a rule of the lane
--- denies to this Host or to everybody.
+-- where a rule of the lane allows that very address to this Host; this machine, its links and what cannot be read are
+-- never reached, and neither is what a rule of the lane denies to this Host or to everybody.
 CREATE VIEW judged_destination AS
 SELECT r.pairing_id, d.host, d.port, d.addresses FROM verb_dial AS d JOIN op_run AS r ON r.id = d.op_run_id;
 

@@ -88,8 +88,7 @@ void http_client_free(struct http_client *client);
  * Failures are http.unreachable, http.timeout (connecting includes the handshake), tls.handshake,
  * tls.untrusted, http.too_large, http.aborted (chunk gave up), http.protocol, or what verify set.
  * Under TLS each call without keep has a connection and a handshake of its own.  Return the call,
- * or NULL with ${refusal} library.missing or
- * http.memory.
+ * or NULL with ${refusal} library.missing or http.memory.
  */
 struct http_call *http_start(
     struct http_client *client, const struct http_request *request, struct refusal *refusal);
