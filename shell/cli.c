@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "engine/crypto/key.h"
+#include "engine/state/birth.h"
 #include "engine/state/person.h"
 #include "engine/store/embed.h"
 #include "shell/cli.h"
@@ -44,19 +45,21 @@ cli_person(struct cli *cli, struct store_keys *keys, char acting[CLI_ACTING_MAX]
 	return 0;
 }
 
+int
+cli_database(struct cli *cli)
+{
+	if (birth_began(&cli->home))
+		return 0;
+	return refusal_set(
+	    &cli->refusal, "store.missing", "there is no database in %s", cli->home.state);
+}
+
 /* A key is only missed where there is a database. */
 static int
 no_person(struct cli *cli)
 {
-	struct refusal why;
-	struct store *db;
-
-	if (strcmp(cli->refusal.code, "key.missing") != 0)
-		return -1;
-	db = store_open(&cli->home, ROLE_READER, NULL, &why);
-	if (db == NULL && strcmp(why.code, "store.missing") == 0)
-		cli->refusal = why;
-	store_close(db);
+	if (strcmp(cli->refusal.code, "key.missing") == 0)
+		(void)cli_database(cli);
 	return -1;
 }
 
@@ -415,6 +418,13 @@ cli_list(struct cli *cli, struct stmt *q, const char *none)
 	if (rows == 0 && cli->mode == CLI_TABLE)
 		puts(none);
 	return 0;
+}
+
+int
+cli_list_of(struct cli *cli, const char *sql, const char *none)
+{
+	return cli_open(cli, ROLE_READER) != 0 ? cli_refuse(cli)
+					       : cli_list(cli, store_sql(cli->db, sql), none);
 }
 
 int

@@ -44,6 +44,13 @@ struct cli {
 int cli_open(struct cli *cli, enum store_role role);
 
 /**
+ * cli_database(cli):
+ * Refuse, with store.missing in cli->refusal, where the home of ${cli}, which is open, has no
+ * database.  Return 0 or -1.
+ */
+int cli_database(struct cli *cli);
+
+/**
  * cli_person(cli, keys, acting):
  * Open the home of ${cli} and its key, into ${keys}, and say in ${acting} who runs the verb: what
  * cli_open does for ROLE_PERSON before it opens the store, for a verb that works without one.
@@ -131,6 +138,12 @@ int cli_show(struct cli *cli, struct stmt *q);
  * code of a verb that lists: 0, or what cli_refuse returns.
  */
 int cli_list(struct cli *cli, struct stmt *q, const char *none);
+
+/**
+ * cli_list_of(cli, sql, none):
+ * Open the database for reading and list, as cli_list, the rows of ${sql}.
+ */
+int cli_list_of(struct cli *cli, const char *sql, const char *none);
 
 /**
  * cli_list_all(cli, sql, all, none):

@@ -217,9 +217,7 @@ withdraw(struct cli *cli, int64_t id)
 static int
 list(struct cli *cli, bool all)
 {
-	if (cli_open(cli, ROLE_READER) != 0)
-		return cli_refuse(cli);
-	return cli_list(cli, store_sql(cli->db, all ? ALL : WAITING),
+	return cli_list_of(cli, all ? ALL : WAITING,
 	    all ? "Nobody ever asked to share a folder." : "No folder waits for a person.");
 }
 

@@ -88,8 +88,6 @@ verb_host_egress(struct cli *cli, int argc, char **argv)
 			return cli_usage(cli, "name one box, and give --port PORT or --off");
 		return change(cli, argv[first], &wish);
 	}
-	if (cli_open(cli, ROLE_READER) != 0)
-		return cli_refuse(cli);
-	return cli_list(cli, store_sql(cli->db, LIST),
-	    "No box has a port here. Give it one: bastion host egress BOX --port 3128");
+	return cli_list_of(
+	    cli, LIST, "No box has a port here. Give it one: bastion host egress BOX --port 3128");
 }

@@ -46,12 +46,16 @@ take_option(void *ctx, int val, const char *arg)
 {
 	struct options *o = ctx;
 
-	if (val == 'n' || val == 's') {
-		o->wait_ms = val == 'n' ? 0 : o->wait_ms;
-		o->shared = o->shared || val == 's';
+	switch (val) {
+	case 'n':
+		o->wait_ms = 0;
 		return 0;
+	case 's':
+		o->shared = true;
+		return 0;
+	default:
+		return cli_duration(arg, val == 'w' ? &o->wait_ms : &o->ttl_ms);
 	}
-	return cli_duration(arg, val == 'w' ? &o->wait_ms : &o->ttl_ms);
 }
 
 static int
@@ -281,8 +285,5 @@ verb_lock(struct cli *cli, int argc, char **argv)
 		return check(cli, argv[first + 1], argv[first + 2]);
 	if (strcmp(what, "ls") != 0 || words > 1)
 		return cli_usage(cli, "unexpected word: %s", what);
-	if (cli_open(cli, ROLE_READER) == -1)
-		return cli_refuse(cli);
-	return cli_list(cli, store_sql(cli->db, LIST),
-	    "Nobody ever held a lock: bastion lock run NAME -- COMMAND");
+	return cli_list_of(cli, LIST, "Nobody ever held a lock: bastion lock run NAME -- COMMAND");
 }

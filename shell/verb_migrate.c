@@ -199,9 +199,8 @@ look(struct cli *cli, int (*show)(struct cli *, const char *, int))
 	char *all;
 	int version, rc = -1;
 
-	if (faccessat(cli->home.fd, "bastion.db", F_OK, 0) != 0)
-		return refusal_set(
-		    &cli->refusal, "store.missing", "there is no database in %s", cli->home.state);
+	if (cli_database(cli) != 0)
+		return -1;
 	if ((cli->db = store_open(&cli->home, ROLE_MIGRATE, NULL, &cli->refusal)) == NULL)
 		return -1;
 	if ((all = known()) == NULL)
@@ -246,9 +245,8 @@ up(struct cli *cli)
 	struct progress progress;
 	int lock, steps;
 
-	if (faccessat(cli->home.fd, "bastion.db", F_OK, 0) != 0)
-		return refusal_set(
-		    &cli->refusal, "store.missing", "there is no database in %s", cli->home.state);
+	if (cli_database(cli) != 0)
+		return -1;
 	if ((lock = instance_lock(&cli->home, &cli->refusal)) == -1)
 		return -1;
 	restore_tidy(&cli->home);

@@ -61,7 +61,5 @@ verb_ops(struct cli *cli, int argc, char **argv)
 	first += sql != OPS;
 	if (first < argc)
 		return cli_usage(cli, "unexpected word: %s", argv[first]);
-	if (cli_open(cli, ROLE_READER) != 0)
-		return cli_refuse(cli);
-	return cli_list(cli, store_sql(cli->db, sql), none);
+	return cli_list_of(cli, sql, none);
 }

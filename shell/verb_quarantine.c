@@ -30,10 +30,8 @@ all_option(void *ctx, int val, const char *arg)
 static int
 list(struct cli *cli, bool all)
 {
-	if (cli_open(cli, ROLE_READER) != 0)
-		return cli_refuse(cli);
-	return cli_list(cli, store_sql(cli->db, all ? ALL : HELD),
-	    all ? "No Host was ever held." : "No Host is held.");
+	return cli_list_of(
+	    cli, all ? ALL : HELD, all ? "No Host was ever held." : "No Host is held.");
 }
 
 static int

@@ -66,17 +66,13 @@ take_option(void *ctx, int val, const char *arg)
 static int
 tries(struct cli *cli)
 {
-	if (cli_open(cli, ROLE_READER) != 0)
-		return cli_refuse(cli);
-	return cli_list(cli, store_sql(cli->db, TRIES), "Nobody has come.");
+	return cli_list_of(cli, TRIES, "Nobody has come.");
 }
 
 static int
 copies(struct cli *cli)
 {
-	if (cli_open(cli, ROLE_READER) != 0)
-		return cli_refuse(cli);
-	return cli_list(cli, store_sql(cli->db, COPIES), "No repository was copied here.");
+	return cli_list_of(cli, COPIES, "No repository was copied here.");
 }
 
 static int

@@ -58,10 +58,7 @@ here(struct cli *cli, char out[PLACE_MAX])
 static int
 list(struct cli *cli)
 {
-	if (cli_open(cli, ROLE_READER) != 0)
-		return cli_refuse(cli);
-	return cli_list(
-	    cli, store_sql(cli->db, LIST), "No tool is always allowed or always denied anything.");
+	return cli_list_of(cli, LIST, "No tool is always allowed or always denied anything.");
 }
 
 static int

@@ -325,8 +325,6 @@ verb_schedule(struct cli *cli, int argc, char **argv)
 	if (strcmp(what, "ls") != 0 || words > 1)
 		return cli_usage(cli,
 		    words == 1 ? "%s takes the name of a schedule" : "unexpected word: %s", what);
-	if (cli_open(cli, ROLE_READER) != 0)
-		return cli_refuse(cli);
-	return cli_list(cli, store_sql(cli->db, LIST),
+	return cli_list_of(cli, LIST,
 	    "Nothing begins by itself: bastion schedule add NAME --daily 02:00 -- COMMAND");
 }

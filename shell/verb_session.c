@@ -484,9 +484,9 @@ elsewhere(
  * standard input, --end ends its input. attach ends with the program's own exit code. A cast plays
  * in asciinema. asks lists what sessions on the internet lane (bastion worker) wanted that no rule
  * speaks of; allow lets one reach it from then on, as long as it runs; how long it waits for that
- * word is the setting session.ask_ms. With --remote all of it
- * happens on a machine of bastion remote login, typing too; where the way is cut, it goes on with
- * the next line and the next key once there is one again.
+ * word is the setting session.ask_ms. With --remote all of it happens on a machine of bastion
+ * remote login, typing too; where the way is cut, it goes on with the next line and the next key
+ * once there is one again.
  * --repo copies what is committed in a git work tree of this machine into the folder --cwd there,
  * under the same name,
  * in place of the last copy and all that was changed in it, and runs in that.
@@ -546,8 +546,5 @@ verb_session(struct cli *cli, int argc, char **argv)
 	if (strcmp(what, "ls") != 0 || words > 1)
 		return cli_usage(cli,
 		    words < 2 ? "%s takes the name of a session" : "unexpected word: %s", what);
-	if (cli_open(cli, ROLE_READER) != 0)
-		return cli_refuse(cli);
-	return cli_list(cli, store_sql(cli->db, LIST),
-	    "No session was begun yet: bastion session run -- COMMAND");
+	return cli_list_of(cli, LIST, "No session was begun yet: bastion session run -- COMMAND");
 }

@@ -223,10 +223,8 @@ verb(struct cli *cli, int n, char **argv, const struct options *o)
 		return drop(cli, argv[1]);
 	if (strcmp(what, "ls") != 0 || n > 1)
 		return cli_usage(cli, "unexpected word: %s", what);
-	if (cli_open(cli, ROLE_READER) != 0)
-		return cli_refuse(cli);
-	return cli_list(cli, store_sql(cli->db, LIST),
-	    "No worker has a name yet: bastion worker add NAME -- COMMAND");
+	return cli_list_of(
+	    cli, LIST, "No worker has a name yet: bastion worker add NAME -- COMMAND");
 }
 
 /*
