@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
-#include <malloc.h>
 #include <signal.h>
 #include <sodium.h>
 #include <stdbool.h>
@@ -10,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,8 +18,6 @@
 #include "shell/cli.h"
 #include "shell/table.h"
 #include "shell/verb.h"
-
-#define HEAP_BYTES (6 * 1024 * 1024) /* most of what the schema takes once it is read */
 
 /*
  * A standard descriptor that is closed would be given to the next file opened, and messages would
@@ -97,45 +93,9 @@ dispatch(int argc, char **argv)
 	return verb_unknown(argc - 1, argv + 1);
 }
 
-/*
- * Ask for the memory that opening the store touches at once: on a virtual machine each of those
- * thousand page faults costs more than ten microseconds, and this call a tenth of one a page.
- */
-static void
-heap_ready(void)
-{
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)sbrk(0);
-	void *volatile first;
-
-	mallopt(M_TOP_PAD, HEAP_BYTES);
-	first = malloc(1); /* takes the heap from the system */
-	free(first);
-	from = (from + page - 1) / page * page;
-	if ((uintptr_t)sbrk(0) > from)
-		(void)madvise((void *)from, (uintptr_t)sbrk(0) - from, MADV_POPULATE_WRITE);
-}
-
-/*
- * An ask opens no store, and a run none where a daemon has it open. A daemon makes its actors
- * before it reads the schema, and what it had by then each fork would have to share.
- */
-static bool
-opens_store(const char *verb)
-{
-	static const char *const none[] = {"on", "run", "runner", "help", "version", "serve"};
-	size_t i;
-
-	for (i = 0; i < sizeof(none) / sizeof(none[0]); i++)
-		if (strcmp(verb, none[i]) == 0)
-			return false;
-	return true;
-}
-
 int
 main(int argc, char **argv)
 {
-	if (argc > 1 && opens_store(argv[1]))
-		heap_ready();
 	hold_standard();
 	umask(077);
 	if (sodium_init() == -1) {
