@@ -79,7 +79,7 @@ struct proxy {
 	int64_t now;                 /* of the events at hand, on loop_now's clock */
 	int64_t report_ms, reported; /* on proxy->now's clock */
 	uint64_t answers;            /* that a person gave */
-	bool own_pending, own_again, pruning, reporting, ending;
+	bool own_pending, own_again, pruning, reporting, ending, woken;
 	void (*drained)(void *ctx);
 	void *drained_ctx;
 };

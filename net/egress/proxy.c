@@ -754,17 +754,25 @@ on_calm(void *ctx)
 	struct proxy *proxy = ctx;
 
 	proxy->calm = 0;
-	rules_apply(proxy);
-	inspector_look(proxy);
-	prune(proxy);
+	if (proxy->woken)
+		proxy_wake(proxy);
 }
 
-/* Our own commits wake us as well: many of them are looked at once. */
+/*
+ * What was taken back ends at once, before whoever else hears of it ends it in other words. Our own
+ * commits wake us as well: many of them are looked at together.
+ */
 void
 proxy_wake(struct proxy *proxy)
 {
-	if (proxy->calm == 0)
-		proxy->calm = loop_after(proxy->config.loop, TICK_MS, on_calm, proxy);
+	proxy->woken = proxy->calm != 0;
+	if (proxy->woken)
+		return;
+	proxy->now = loop_now();
+	rules_apply(proxy);
+	inspector_look(proxy);
+	prune(proxy);
+	proxy->calm = loop_after(proxy->config.loop, TICK_MS, on_calm, proxy);
 }
 
 /*
