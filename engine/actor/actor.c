@@ -139,34 +139,33 @@ give_away(const struct actor *actor, const struct control_order *order, struct r
 	return privilege_seal(order->supervisor, r);
 }
 
+/*
+ * The supervisor opens the database at the same time, and may have to make or migrate it: a refusal
+ * counts only after its word that the instance is there.  Before the word this actor does nothing
+ * that anybody could see.  Which schema is the right one the word says, and whoever has read
+ * another reads again, and compares it himself.
+ */
 static int
 open_store(struct running *me, struct refusal *r)
 {
 	struct actor_env *env = &me->env;
+	enum store_role role = me->actor->role;
+	struct control_word word;
+	struct refusal early;
 
-	if (env->db != NULL)
-		return 0;
 	env->home = &me->home;
-	if ((env->db = store_open(&me->home, me->actor->role, &env->keys, r)) == NULL)
+	env->db = store_open_early(&me->home, role, &env->keys, &early);
+	if (control_take_go(CONTROL_FD, &word) == -1)
+		return refusal_set(r, FAILED, "the supervisor ended before its actors began");
+	env->instance_id = word.instance_id;
+	if (env->db != NULL && store_schema(env->db) != word.schema) {
+		store_close(env->db);
+		env->db = NULL;
+	}
+	if (env->db == NULL && (env->db = store_open(&me->home, role, &env->keys, r)) == NULL)
 		return -1;
 	store_acting(env->db, "actor:%s", me->actor->name);
 	return 0;
-}
-
-/*
- * The supervisor opens the database at the same time, and may have to make or migrate it: a refusal
- * counts only after its word that the instance is there.  Before the word this actor does nothing
- * that anybody could see.
- */
-static int
-wait_for_word(struct running *me, struct refusal *r)
-{
-	struct refusal early;
-
-	(void)open_store(me, &early);
-	if (control_take_go(CONTROL_FD, &me->env.instance_id) == -1)
-		return refusal_set(r, FAILED, "the supervisor ended before its actors began");
-	return open_store(me, r);
 }
 
 /* Signals come first: threads that the actor starts must inherit the mask. */
@@ -214,7 +213,7 @@ actor_start(struct running *me, const struct control_order *order, struct refusa
 		return -1;
 	if (me->actor->filtered && filter_install(r) == -1)
 		return -1;
-	if (wait_for_word(me, r) == -1 || make_loop(me, r) == -1)
+	if (open_store(me, r) == -1 || make_loop(me, r) == -1)
 		return -1;
 	return me->actor->start(&me->env, r);
 }

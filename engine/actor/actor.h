@@ -46,6 +46,7 @@ struct actor {
 	enum actor_secret secret;
 	bool box, host; /* in which roles it runs */
 	bool filtered;  /* system calls: allow-list (network-facing actors) */
+	bool serves;    /* somebody asks it: READY waits for it, and the others for READY */
 	int (*start)(struct actor_env *env, struct refusal *r);
 	void (*wake)(struct actor_env *env);
 	void (*drain)(struct actor_env *env);

@@ -46,11 +46,10 @@ control_order(int fd, struct control_order *order)
 }
 
 int
-control_go(int fd, int64_t instance_id)
+control_go(int fd, struct control_word *word)
 {
-	struct control_word word = {.magic = WORD_MAGIC, .instance_id = instance_id};
-
-	return control_send(fd, &word, sizeof(word));
+	word->magic = WORD_MAGIC;
+	return control_send(fd, word, sizeof(*word));
 }
 
 int
@@ -71,14 +70,9 @@ control_take_order(int fd, struct control_order *order)
 }
 
 int
-control_take_go(int fd, int64_t *instance_id)
+control_take_go(int fd, struct control_word *word)
 {
-	struct control_word word;
-
-	if (control_take(fd, &word, sizeof(word), 0) == -1 || word.magic != WORD_MAGIC)
-		return -1;
-	*instance_id = word.instance_id;
-	return 0;
+	return control_take(fd, word, sizeof(*word), 0) == -1 || word->magic != WORD_MAGIC ? -1 : 0;
 }
 
 int

@@ -28,6 +28,7 @@ struct control_order {
 struct control_word {
 	uint32_t magic;
 	int64_t instance_id;
+	int64_t schema; /* store_schema of the one that was found to be right */
 };
 
 enum control_kind { CONTROL_READY = 1, CONTROL_REFUSED = 2 };
@@ -45,20 +46,20 @@ struct control_report {
 int control_pair(int fds[2]);
 
 /**
- * control_order(fd, order), control_go(fd, instance_id), control_report(fd, report):
+ * control_order(fd, order), control_go(fd, word), control_report(fd, report):
  * Send; the magic number is filled in.  Return 0 or -1.
  */
 int control_order(int fd, struct control_order *order);
-int control_go(int fd, int64_t instance_id);
+int control_go(int fd, struct control_word *word);
 int control_report(int fd, struct control_report *report);
 
 /**
- * control_take_order(fd, order), control_take_go(fd, instance_id), control_take_report(fd, report):
+ * control_take_order(fd, order), control_take_go(fd, word), control_take_report(fd, report):
  * Receive, the last without waiting.  Return 0; or -1 where there is none, the other end is gone,
  * or what came is not of this program's build.
  */
 int control_take_order(int fd, struct control_order *order);
-int control_take_go(int fd, int64_t *instance_id);
+int control_take_go(int fd, struct control_word *word);
 int control_take_report(int fd, struct control_report *report);
 
 #endif

@@ -184,6 +184,21 @@ on_signal(void *ctx, int signo)
 	supervisor_drain(sup, reason);
 }
 
+/* Start the actors that somebody waits for, or those that work unasked. */
+static void
+start_those(struct supervisor *sup, bool serving)
+{
+	size_t i;
+
+	for (i = 0; i < sup->children; i++)
+		if (sup->child[i].actor->serves == serving)
+			child_start(&sup->child[i]);
+}
+
+/*
+ * Ready is who can answer.  What works unasked begins after it, and takes no processor time from
+ * what a person waits for; that it cannot begin ends the daemon all the same.
+ */
 static void
 supervisor_ready(struct supervisor *sup)
 {
@@ -192,7 +207,7 @@ supervisor_ready(struct supervisor *sup)
 	if (sup->ready || sup->draining)
 		return;
 	for (i = 0; i < sup->children; i++)
-		if (!sup->child[i].ready)
+		if (sup->child[i].actor->serves && !sup->child[i].ready)
 			return;
 	if (instance_ready(sup->db, sup->instance_id) == -1) {
 		supervisor_fail(sup, store_refusal(sup->db));
@@ -203,6 +218,7 @@ supervisor_ready(struct supervisor *sup)
 	    sup->home.state, sup->home.run);
 	fflush(stdout);
 	notify_send("READY=1", NOTICE_MS);
+	start_those(sup, false);
 }
 
 /* Read what the actor has reported; false once its end is closed. */
@@ -359,6 +375,8 @@ static int
 child_go(struct child *child, struct refusal *r)
 {
 	struct supervisor *sup = child->sup;
+	struct control_word word = {
+	    .instance_id = sup->instance_id, .schema = store_schema(sup->db)};
 	struct identity who;
 
 	if (identity_of(child->process.pid, &who) == 0)
@@ -366,7 +384,7 @@ child_go(struct child *child, struct refusal *r)
 	if (loop_add(sup->loop, child->process.pidfd, EPOLLIN, on_exit_of_child, child) == 0 &&
 	    loop_add(sup->loop, child->process.control, EPOLLIN, on_control, child) == 0) {
 		/* One that has ended already is told nothing; the loop hears of its end. */
-		(void)control_go(child->process.control, sup->instance_id);
+		(void)control_go(child->process.control, &word);
 		return 0;
 	}
 	refusal_errno(r, "actor.start", "cannot watch an actor");
@@ -551,7 +569,7 @@ spawn_early(struct supervisor *sup, bool migrate, struct refusal *r)
 	if (migrate || !birth_began(&sup->home))
 		return 0;
 	for (i = 0; i < sup->children; i++)
-		if (child_spawn(&sup->child[i], r) == -1)
+		if (sup->child[i].actor->serves && child_spawn(&sup->child[i], r) == -1)
 			return -1;
 	return 0;
 }
@@ -625,15 +643,12 @@ seal_last(struct supervisor *sup)
 static int
 supervisor_live(struct supervisor *sup, struct refusal *r)
 {
-	size_t i;
-
 	if (instance_begin(sup->db, sup->home.role, sup->home.run, &sup->instance_id) == -1) {
 		*r = *store_refusal(sup->db);
 		kill_early(sup);
 		return -1;
 	}
-	for (i = 0; i < sup->children; i++)
-		child_start(&sup->child[i]);
+	start_those(sup, true);
 	supervisor_ready(sup);
 	if (loop_run(sup->loop) == -1) {
 		sup->failed = true;

@@ -14,6 +14,7 @@
 #include "engine/store/embed.h"
 #include "engine/store/function.h"
 #include "engine/store/gate.h"
+#include "engine/store/heap.h"
 #include "engine/store/migrate.h"
 #include "engine/store/role.h"
 #include "engine/store/store.h"
@@ -41,6 +42,7 @@ struct store {
 	int gate, bell; /* files; -1 for a copy */
 	int watch;      /* inotify */
 	int64_t version;
+	int64_t schema; /* SQLite's count of changes of the schema */
 	enum store_role role;
 	bool inside, soft, quiet;
 };
@@ -123,17 +125,12 @@ store_exec(struct store *db, const char *sql)
 	return rc == SQLITE_OK ? 0 : store_failed(db, rc);
 }
 
-/* The schema must be, to the byte, the one that this build was made with. */
+/* The schema must be of the version that this build was made with. */
 static int
-schema_known(struct store *db)
+version_known(struct store *db)
 {
-	unsigned char digest[32];
-	struct stmt *q;
-	int64_t version;
+	int64_t version = stmt_value(store_sql(db, "PRAGMA user_version"), -1);
 
-	if ((q = store_sql(db, "PRAGMA user_version")) == NULL)
-		return -1;
-	version = stmt_value(q, -1);
 	if (version < 0)
 		return -1;
 	if (version > embedded_versions)
@@ -144,13 +141,37 @@ schema_known(struct store *db)
 		return refusal_set(&db->refusal, "store.older",
 		    "the database has schema version %lld, this bastion needs %d",
 		    (long long)version, embedded_versions);
+	return 0;
+}
+
+/* It must be that one to the byte. */
+static int
+schema_compare(struct store *db)
+{
+	unsigned char digest[32];
+
 	if (migrate_digest(db->handle, digest) != 0)
 		return store_failed(db, sqlite3_errcode(db->handle));
-	if (memcmp(digest, embedded_digest[version - 1], 32) != 0)
+	if (memcmp(digest, embedded_digest[embedded_versions - 1], 32) != 0)
 		return refusal_set(&db->refusal, "store.foreign",
-		    "the database's tables, triggers or views are not those of schema version %lld",
-		    (long long)version);
+		    "the database's tables, triggers or views are not those of schema version %d",
+		    embedded_versions);
 	return 0;
+}
+
+/* What is compared is what ${db->schema} stands for: one look at the file. */
+static int
+schema_known(struct store *db, bool early)
+{
+	int rc;
+
+	if (store_exec(db, "BEGIN") != 0)
+		return -1;
+	db->schema = stmt_value(store_sql(db, "PRAGMA schema_version"), -1);
+	rc = db->schema < 0 || version_known(db) != 0 || (!early && schema_compare(db) != 0) ? -1
+											     : 0;
+	sqlite3_exec(db->handle, "COMMIT", NULL, NULL, NULL);
+	return rc;
 }
 
 /* A decision allocates some hundred times, and nobody asks SQLite how much: counting it takes a
@@ -162,7 +183,7 @@ uncounted(void)
 }
 
 static int
-store_setup(struct store *db, const char *path, enum store_role role)
+store_setup(struct store *db, const char *path, enum store_role role, bool early)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -173,6 +194,7 @@ store_setup(struct store *db, const char *path, enum store_role role)
 
 	if (role != ROLE_READER)
 		pthread_once(&once, uncounted);
+	heap_ready();
 	db->role = ROLE_MIGRATE; /* until it is set up */
 	rc = sqlite3_open_v2(path, &db->handle,
 	    flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_EXRESCODE, NULL);
@@ -187,7 +209,7 @@ store_setup(struct store *db, const char *path, enum store_role role)
 	if (store_exec(db, SETUP) != 0)
 		return -1;
 	sqlite3_wal_autocheckpoint(db->handle, STORE_LOG_PAGES);
-	if (role != ROLE_MIGRATE && schema_known(db) != 0)
+	if (role != ROLE_MIGRATE && schema_known(db, early) != 0)
 		return -1;
 	/* A restore that was cut short may have left the database without its log. */
 	if (role == ROLE_SUPERVISOR && store_exec(db, "PRAGMA journal_mode = WAL") != 0)
@@ -236,9 +258,9 @@ store_beside(struct store *db, const struct home *home)
 	return home_tighten(home, "bastion.db", &db->refusal);
 }
 
-struct store *
-store_open(
-    const struct home *home, enum store_role role, const struct store_keys *keys, struct refusal *r)
+static struct store *
+open_at(const struct home *home, enum store_role role, const struct store_keys *keys, bool early,
+    struct refusal *r)
 {
 	struct store *db;
 	char path[PATH_MAX];
@@ -253,7 +275,28 @@ store_open(
 		    &db->refusal, "store.missing", "there is no database in %s", home->state);
 		return store_give(db, 1, r);
 	}
-	return store_give(db, store_beside(db, home) != 0 || store_setup(db, path, role) != 0, r);
+	return store_give(
+	    db, store_beside(db, home) != 0 || store_setup(db, path, role, early) != 0, r);
+}
+
+struct store *
+store_open(
+    const struct home *home, enum store_role role, const struct store_keys *keys, struct refusal *r)
+{
+	return open_at(home, role, keys, false, r);
+}
+
+struct store *
+store_open_early(
+    const struct home *home, enum store_role role, const struct store_keys *keys, struct refusal *r)
+{
+	return open_at(home, role, keys, true, r);
+}
+
+int64_t
+store_schema(const struct store *db)
+{
+	return db->schema;
 }
 
 struct store *
@@ -270,7 +313,7 @@ store_open_file(
 		refusal_errno(&db->refusal, "store.missing", path);
 		return store_give(db, 1, r);
 	}
-	return store_give(db, store_setup(db, path, role) != 0, r);
+	return store_give(db, store_setup(db, path, role, false) != 0, r);
 }
 
 void

@@ -53,6 +53,17 @@ struct store *store_open(const struct home *home, enum store_role role,
     const struct store_keys *keys, struct refusal *r);
 
 /**
+ * store_open_early(home, role, keys, r), store_schema(db):
+ * As store_open, but only the version of the schema is looked at: for a process whose parent
+ * compares the schema at the same time.  Nothing may be done with it before the parent has said
+ * which schema it found to be right, and that is store_schema of this one: SQLite's count of the
+ * changes of the schema when it was opened.
+ */
+struct store *store_open_early(const struct home *home, enum store_role role,
+    const struct store_keys *keys, struct refusal *r);
+int64_t store_schema(const struct store *db);
+
+/**
  * store_open_file(path, role, keys, r):
  * As store_open, for a copy of a database at ${path}: no gate, no bell.  For ROLE_READER.
  */

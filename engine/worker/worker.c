@@ -782,6 +782,7 @@ const struct actor actor_worker = {
     .box = true,
     .host = false,
     .filtered = false,
+    .serves = true,
     .start = worker_start,
     .wake = worker_wake,
     .drain = worker_drain,

@@ -147,6 +147,7 @@ const struct actor actor_egress = {
     .secret = SECRET_TOKEN,
     .box = true,
     .filtered = true,
+    .serves = true,
     .start = egress_start,
     .wake = egress_wake,
     .drain = egress_drain,

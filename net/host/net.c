@@ -374,6 +374,7 @@ const struct actor actor_net = {
     .box = true,
     .host = true,
     .filtered = true,
+    .serves = true,
     .start = net_start,
     .wake = net_wake,
     .drain = net_drain,

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,6 +125,7 @@ static const struct actor toy_net = {.name = "net",
     .box = true,
     .host = true,
     .filtered = true,
+    .serves = true,
     .start = start_net,
     .wake = toy_wake,
     .drain = toy_drain,
@@ -131,6 +133,7 @@ static const struct actor toy_net = {.name = "net",
 static const struct actor toy_worker = {.name = "worker",
     .role = ROLE_WORKER,
     .box = true,
+    .serves = true,
     .start = start_worker,
     .wake = toy_wake,
     .drain = toy_drain,
@@ -242,14 +245,6 @@ messages(const struct scratch *s)
 	return text;
 }
 
-static void
-daemon_start(struct daemon *d, const struct scratch *s)
-{
-	daemon_start_as(d, s, NULL);
-	if (!daemon_says(d))
-		fail_msg("the daemon did not start: %s", messages(s));
-}
-
 /* Wait for its end; return its exit code, or 128 and the signal. */
 static int
 daemon_ends(struct daemon *d)
@@ -291,15 +286,51 @@ daemon_refuses(const struct scratch *s, const char *code, const char *why)
 static void
 wait_value(struct scratch *s, const char *sql, int64_t value)
 {
-	struct pollfd bell = {.fd = store_bell(s->db), .events = POLLIN};
+	struct pollfd bell = {.fd = -1, .events = POLLIN};
 	int64_t end = loop_now() + PATIENCE_MS;
 
-	while (scratch_value(s, sql) != value) {
+	while (scratch_value(s, sql) != value) { /* which opens the database */
+		bell.fd = store_bell(s->db);
 		if (loop_now() > end)
 			fail_msg("%s does not become %lld; messages: %s", sql, (long long)value,
 			    messages(s));
 		poll(&bell, 1, 50);
 		store_bell_quiet(s->db);
+	}
+}
+
+/* Wait for the actors that nobody waits for: they begin when the daemon is ready. */
+static void
+all_run(struct scratch *s)
+{
+	wait_value(s, "SELECT count(*) FROM actor_run WHERE state = 'running'",
+	    s->home.role == HOME_HOST ? 2 : 3);
+}
+
+static void
+daemon_ready(struct daemon *d, const struct scratch *s, const char *user)
+{
+	daemon_start_as(d, s, user);
+	if (!daemon_says(d))
+		fail_msg("the daemon did not start: %s", messages(s));
+}
+
+static void
+daemon_start(struct daemon *d, struct scratch *s)
+{
+	daemon_ready(d, s, NULL);
+	all_run(s);
+}
+
+static void
+wait_message(const struct scratch *s, const char *part)
+{
+	int64_t end = loop_now() + PATIENCE_MS;
+
+	while (strstr(messages(s), part) == NULL) {
+		if (loop_now() > end)
+			fail_msg("nobody says %s: %s", part, messages(s));
+		poll(NULL, 0, 20);
 	}
 }
 
@@ -347,9 +378,21 @@ set(struct scratch *s, const char *name, int value)
 	assert_int_equal(scratch_sql(s, sql), 0);
 }
 
-#define PID_OF(actor)                                                                                \
-	"SELECT pid FROM process WHERE id = (SELECT process_id FROM actor_run WHERE actor = '" actor \
-	"' ORDER BY id DESC LIMIT 1)"
+/* The process of ${actor}; never 0 or below, which kill would take for many processes. */
+static pid_t
+pid_of(struct scratch *s, const char *actor)
+{
+	char sql[256];
+	int64_t pid;
+
+	snprintf(sql, sizeof(sql),
+	    "SELECT pid FROM process WHERE id = (SELECT process_id FROM actor_run"
+	    " WHERE actor = '%s' ORDER BY id DESC LIMIT 1)",
+	    actor);
+	pid = scratch_value(s, sql);
+	assert_in_range(pid, 2, INT_MAX);
+	return (pid_t)pid;
+}
 
 /* PT-3, LK-3: ready means rows, files and a line; the end leaves history and the permanent lock. */
 static void
@@ -412,7 +455,7 @@ birth(void **state)
 	s.db = NULL;
 	assert_int_equal(unlinkat(s.home.fd, "bastion.key", 0), 0);
 	assert_int_equal(unlinkat(s.home.fd, "bastion.db", 0), 0);
-	daemon_start(&d, &s);
+	daemon_ready(&d, &s, NULL);
 	adopt_key(&s);
 	assert_int_equal(fstatat(s.home.fd, "bastion.key", &st, 0), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
@@ -437,7 +480,7 @@ crash_is_mended(void **state)
 	scratch_make(&s, HOME_BOX);
 	set(&s, "actor.backoff_ms", 40);
 	daemon_start(&d, &s);
-	first = (pid_t)scratch_value(&s, PID_OF("net"));
+	first = pid_of(&s, "net");
 	assert_int_equal(kill(first, SIGKILL), 0);
 	wait_value(&s,
 	    "SELECT count(*) FROM actor_run WHERE actor = 'net' AND attempt = 2"
@@ -448,7 +491,7 @@ crash_is_mended(void **state)
 					   " NULL AND term_signal = 9"
 					   " AND not_before - ended_at BETWEEN 18 AND 90"),
 	    1);
-	assert_int_not_equal(scratch_value(&s, PID_OF("net")), first);
+	assert_int_not_equal(pid_of(&s, "net"), first);
 	/* The next row is not begun before its time. */
 	assert_int_equal(scratch_value(&s, "SELECT b.started_at >= a.not_before - 2 FROM actor_run"
 					   " AS a JOIN actor_run AS b USING (actor)"
@@ -456,7 +499,7 @@ crash_is_mended(void **state)
 					   " AND b.attempt = 2"),
 	    1);
 	assert_int_equal(scratch_value(&s, "SELECT fence FROM lease WHERE name = 'toy.net'"), 2);
-	kill((pid_t)scratch_value(&s, PID_OF("net")), SIGKILL);
+	kill(pid_of(&s, "net"), SIGKILL);
 	wait_value(&s,
 	    "SELECT count(*) FROM actor_run WHERE actor = 'net' AND attempt = 3"
 	    " AND state = 'running'",
@@ -592,7 +635,7 @@ daemon_held(struct daemon *d, const struct scratch *s)
 	assert_true((gate = home_file(&s->home, "bastion.gate", &r)) >= 0);
 	assert_int_equal(gate_enter(gate, 1000), 0);
 	daemon_start_as(d, s, NULL);
-	wait_children(d, 3);
+	wait_children(d, 2);
 	return gate;
 }
 
@@ -629,6 +672,7 @@ no_actor_before_the_instance(void **state)
 	nobody_has_begun(&s);
 	close(gate);
 	assert_true(daemon_says(&d));
+	all_run(&s);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM actor_run AS a"
 					   " JOIN live_instance AS i ON i.id = a.instance_id"
 					   " WHERE a.state = 'running'"),
@@ -699,7 +743,7 @@ slow_start_does_not_hang(void **state)
 	set(&s, "actor.drain_ms", 200);
 	tell(&s, "worker.slow");
 	daemon_start_as(&d, &s, NULL);
-	wait_value(&s, "SELECT count(*) FROM actor_run WHERE state = 'running'", 2);
+	wait_value(&s, "SELECT count(*) FROM actor_run WHERE state = 'running'", 1);
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM live_instance"
 					   " WHERE state = 'starting'"),
 	    1);
@@ -707,6 +751,85 @@ slow_start_does_not_hang(void **state)
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM instance WHERE state = 'ended'"
 					   " AND ready_at IS NULL"),
 	    1);
+	scratch_drop(&s);
+}
+
+/* Ready is who answers: an actor that works unasked begins after it, however slow it is. */
+static void
+ready_is_who_serves(void **state)
+{
+	struct daemon d;
+	struct scratch s;
+
+	(void)state;
+	scratch_make(&s, HOME_BOX);
+	tell(&s, "keeper.slow");
+	daemon_ready(&d, &s, NULL);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM actor_run AS a JOIN live_instance AS i"
+			      " WHERE a.state = 'running' AND i.state = 'ready'"),
+	    2);
+	wait_value(&s,
+	    "SELECT count(*) FROM actor_run WHERE actor = 'keeper' AND state = 'starting'"
+	    " AND started_at >= (SELECT ready_at FROM instance)",
+	    1);
+	assert_int_equal(unlinkat(s.home.fd, "keeper.slow", 0), 0);
+	all_run(&s);
+	assert_int_equal(daemon_stop(&d), 0);
+	scratch_drop(&s);
+}
+
+/* One of those that may not run ends the daemon too, later by that much. */
+static void
+refusing_after_ready(void **state)
+{
+	struct daemon d;
+	struct scratch s;
+	char text[64];
+
+	(void)state;
+	scratch_make(&s, HOME_BOX);
+	tell(&s, "keeper.refuse");
+	daemon_ready(&d, &s, NULL);
+	assert_int_equal(daemon_ends(&d), 1);
+	assert_non_null(strstr(messages(&s), "refused toy.rule: the toy keeper may not run"));
+	assert_string_equal(
+	    scratch_text(&s, "SELECT state || ':' || end_reason FROM instance", text, sizeof(text)),
+	    "ended:refused: toy.rule");
+	scratch_drop(&s);
+}
+
+/*
+ * The supervisor's word says which schema it found to be right. An actor that finds another one
+ * looks for itself: it does not work with a rule that is not ours.
+ */
+static void
+schema_is_the_supervisors(void **state)
+{
+	struct daemon d;
+	struct scratch s;
+	sqlite3 *other;
+	char path[PATH_MAX];
+
+	(void)state;
+	scratch_make(&s, HOME_BOX);
+	set(&s, "actor.backoff_ms", 40);
+	daemon_start(&d, &s);
+	home_path(&s.home, "bastion.db", path);
+	assert_int_equal(sqlite3_open(path, &other), SQLITE_OK);
+	assert_int_equal(
+	    sqlite3_exec(other, "CREATE TRIGGER mine AFTER INSERT ON lease BEGIN SELECT 1; END",
+		NULL, NULL, NULL),
+	    SQLITE_OK);
+	assert_int_equal(sqlite3_close(other), SQLITE_OK);
+	assert_int_equal(kill(pid_of(&s, "net"), SIGKILL), 0);
+	wait_value(&s,
+	    "SELECT count(*) FROM actor_run WHERE actor = 'net' AND attempt = 2"
+	    " AND state = 'failed'",
+	    1);
+	wait_message(&s, "are not those of schema version");
+	assert_int_equal(size_of(&s, "net.began"), 1);
+	assert_int_equal(daemon_stop(&d), 0);
 	scratch_drop(&s);
 }
 
@@ -851,9 +974,9 @@ status_of(int64_t pid, const char *field, char *line, size_t size)
 }
 
 static void
-is_confined(struct scratch *s, const char *sql, const char *seccomp, const char *ids)
+is_confined(struct scratch *s, const char *actor, const char *seccomp, const char *ids)
 {
-	int64_t pid = scratch_value(s, sql);
+	pid_t pid = pid_of(s, actor);
 	char line[256];
 
 	assert_string_equal(status_of(pid, "NoNewPrivs:", line, sizeof(line)), "1");
@@ -903,11 +1026,11 @@ actors_are_confined(void **state)
 	(void)state;
 	scratch_make(&s, HOME_BOX);
 	daemon_start(&d, &s);
-	is_confined(&s, PID_OF("net"), "2", NULL);
-	is_confined(&s, PID_OF("keeper"), "0", NULL);
+	is_confined(&s, "net", "2", NULL);
+	is_confined(&s, "keeper", "0", NULL);
 	if (geteuid() == 0) {
-		inherits_nothing(scratch_value(&s, PID_OF("net")));
-		inherits_nothing(scratch_value(&s, PID_OF("worker")));
+		inherits_nothing(pid_of(&s, "net"));
+		inherits_nothing(pid_of(&s, "worker"));
 	}
 	assert_int_equal(daemon_stop(&d), 0);
 	scratch_drop(&s);
@@ -940,28 +1063,25 @@ serves_as_another_user(void **state)
 	assert_int_equal(chmod(s.dir, 0711), 0);
 	snprintf(command, sizeof(command), "rm -rf %s/run %s/state/*", s.dir, s.dir);
 	assert_int_equal(system(command), 0);
-	daemon_start_as(&d, &s, "nobody");
-	if (!daemon_says(&d))
-		fail_msg("the daemon did not start: %s", messages(&s));
+	daemon_ready(&d, &s, "nobody");
 	s.home.owner = NOBODY;
 	adopt_key(&s);
-	is_confined(&s, PID_OF("net"), "2", ids);
-	is_confined(&s, PID_OF("worker"), "0", ids);
+	all_run(&s);
+	is_confined(&s, "net", "2", ids);
+	is_confined(&s, "worker", "0", ids);
 	assert_int_equal(owner_of(&s, "bastion.db"), NOBODY);
 	assert_int_equal(owner_of(&s, "bastion.lock"), NOBODY);
 	assert_int_equal(owner_of(&s, "bastion.gate"), NOBODY);
 	assert_int_equal(owner_of(&s, "."), NOBODY);
 	assert_int_equal(owner_of(&s, "bastion.key"), 0);
-	kill((pid_t)scratch_value(&s, PID_OF("keeper")), SIGKILL);
+	kill(pid_of(&s, "keeper"), SIGKILL);
 	wait_value(&s,
 	    "SELECT count(*) FROM actor_run WHERE actor = 'keeper' AND attempt = 2"
 	    " AND state = 'running'",
 	    1);
 	assert_int_equal(daemon_stop(&d), 0);
 	/* Again, now that everything is there. */
-	daemon_start_as(&d, &s, "nobody");
-	if (!daemon_says(&d))
-		fail_msg("the daemon did not start again: %s", messages(&s));
+	daemon_ready(&d, &s, "nobody");
 	assert_int_equal(daemon_stop(&d), 0);
 	scratch_drop(&s);
 }
@@ -1061,6 +1181,9 @@ main(int argc, char **argv)
 	    cmocka_unit_test(stubborn_is_killed),
 	    cmocka_unit_test(second_term_is_at_once),
 	    cmocka_unit_test(slow_start_does_not_hang),
+	    cmocka_unit_test(ready_is_who_serves),
+	    cmocka_unit_test(refusing_after_ready),
+	    cmocka_unit_test(schema_is_the_supervisors),
 	    cmocka_unit_test(refusing_actor),
 	    cmocka_unit_test(second_daemon),
 	    cmocka_unit_test(key_is_not_remade),

@@ -174,30 +174,48 @@ memory_of(pid_t pid)
 	return kib;
 }
 
-/* The median of how long a start takes; what memory the last one held. */
+static const char ALL_RUN[] = "SELECT count(*) = 5 FROM actor_run AS a"
+			      " JOIN live_instance AS i ON i.id = a.instance_id"
+			      " WHERE a.state = 'running'";
+
+/* The median of ${times}, which are sorted. */
 static double
-start_median(long *kib)
+median(double times[ROUNDS])
 {
-	double times[ROUNDS], began;
+	qsort(times, ROUNDS, sizeof(times[0]), by_size);
+	return times[ROUNDS / 2];
+}
+
+/* What a start takes until it is ready, and until what nobody waits for runs too; its memory. */
+struct start {
+	double ready, all; /* ms, medians */
+	long kib;          /* of all processes, with all actors there */
+};
+
+static void
+starts(struct start *start)
+{
+	double ready[ROUNDS], all[ROUNDS], began;
 	int i;
 
 	for (i = 0; i < ROUNDS; i++) {
 		began = now();
 		driver_serve(&d, DRIVER_BOX);
-		times[i] = now() - began;
-		*kib = memory_of(d.serving[DRIVER_BOX]);
+		ready[i] = now() - began;
+		driver_until(&d, DRIVER_BOX, 1, ALL_RUN);
+		all[i] = now() - began;
+		start->kib = memory_of(d.serving[DRIVER_BOX]);
 		driver_end(&d, DRIVER_BOX, SIGTERM);
 	}
-	qsort(times, ROUNDS, sizeof(times[0]), by_size);
-	return times[ROUNDS / 2];
+	start->ready = median(ready);
+	start->all = median(all);
 }
 
 static void
 measure(void **state)
 {
 	char path[96];
-	long small_kib, kib;
-	double small, large;
+	struct start small, large;
 	struct stat st;
 
 	(void)state;
@@ -208,19 +226,23 @@ measure(void **state)
 	driver_make(&d);
 	driver_serve(&d, DRIVER_BOX);
 	driver_end(&d, DRIVER_BOX, SIGTERM);
-	small = start_median(&small_kib);
+	starts(&small);
 	driver_drop(&d);
 	driver_make(&d);
 	shell("mkdir -m 0700 %s && cp -p %s/* %s", d.state[DRIVER_BOX], cache, d.state[DRIVER_BOX]);
-	large = start_median(&kib);
+	starts(&large);
 	assert_int_equal(stat(path, &st), 0);
 	printf(
 	    "start to ready, %.2f GiB (ms; peer: an empty database) | %.1f | %.1f | %.2f | < %.0f\n",
-	    (double)st.st_size / 1073741824.0, large, small, large / small, TARGET);
-	printf("memory of all processes, PSS (MiB) | %.1f | %.1f | %.2f | -\n", (double)kib / 1024,
-	    (double)small_kib / 1024, (double)kib / (double)small_kib);
+	    (double)st.st_size / 1073741824.0, large.ready, small.ready, large.ready / small.ready,
+	    TARGET);
+	printf("start to all actors (ms) | %.1f | %.1f | %.2f | -\n", large.all, small.all,
+	    large.all / small.all);
+	printf("memory of all processes, PSS (MiB) | %.1f | %.1f | %.2f | -\n",
+	    (double)large.kib / 1024, (double)small.kib / 1024,
+	    (double)large.kib / (double)small.kib);
 	shell("rm -rf %s", d.dir);
-	assert_true(large < TARGET);
+	assert_true(large.ready < TARGET);
 }
 
 int
