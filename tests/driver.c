@@ -441,6 +441,15 @@ driver_actor(struct driver *d, enum driver_side side, const char *actor)
 	    actor);
 }
 
+void
+driver_kill(struct driver *d, enum driver_side side, const char *actor)
+{
+	pid_t pid = driver_actor(d, side, actor);
+
+	assert_true(pid > 1);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+}
+
 /* The first child of ${parent} whose command line ends in ${word}. */
 static pid_t
 child_named(pid_t parent, const char *word)

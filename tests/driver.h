@@ -79,6 +79,12 @@ int driver_end(struct driver *d, enum driver_side side, int signo);
 pid_t driver_actor(struct driver *d, enum driver_side side, const char *actor);
 
 /**
+ * driver_kill(d, side, actor):
+ * Kill the actor's process, which must be there: to kill 0 would be to kill the suite.
+ */
+void driver_kill(struct driver *d, enum driver_side side, const char *actor);
+
+/**
  * driver_runner(d):
  * Return the pid of the process that starts the box's runs, a child of its worker; or 0.
  */

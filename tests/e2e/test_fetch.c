@@ -742,7 +742,7 @@ what_cannot_start_leaves_nothing(void **state)
 	driver_start(&job, NULL, words);
 	driver_until(
 	    &d, DRIVER_BOX, 1, "SELECT count(*) FROM op_output WHERE frame LIKE '%%begun%%'");
-	assert_int_equal(kill(driver_actor(&d, DRIVER_BOX, "egress"), SIGKILL), 0);
+	driver_kill(&d, DRIVER_BOX, "egress");
 	assert_int_not_equal(driver_finish(&job, &said), 0);
 	says("\"code\":\"op.lane\"");
 	driver_until(&d, DRIVER_BOX, 0, "SELECT count(*) FROM live_sandboxes");

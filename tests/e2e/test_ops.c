@@ -259,7 +259,7 @@ a_run_is_taken_back(void **state)
 	driver_until(&d, DRIVER_BOX, 1,
 	    "SELECT count(*) FROM op_output AS o JOIN op_run AS r ON r.id = o.op_run_id"
 	    " WHERE r.op = 'run:slow' AND r.state = 'running' AND o.frame LIKE '%%begun%%'");
-	assert_int_equal(kill(driver_actor(&d, DRIVER_BOX, "worker"), SIGKILL), 0);
+	driver_kill(&d, DRIVER_BOX, "worker");
 	driver_until(&d, DRIVER_BOX, 1,
 	    "SELECT state = 'lost' FROM op_run WHERE id = (SELECT max(id) FROM op_run)");
 	driver_finish(&job, &said);

@@ -339,7 +339,7 @@ a_worker_is_on_the_lane(void **state)
 	assert_null(strstr(said.out, NETNS_OTHER));
 	driver_refused(
 	    &said, 2, "session.unlaned", NULL, "session", "allow", "a", NETNS_OTHER, NULL);
-	kill(driver_actor(&d, DRIVER_BOX, "egress"), SIGKILL);
+	driver_kill(&d, DRIVER_BOX, "egress");
 	driver_does(&said, NULL, "session", "send", "lane", "go", NULL);
 	driver_does(&said, NULL, "session", "attach", "lane", NULL);
 	if (strcmp(said.out, "from the site\nno\nno\nno\nfrom the site\nfrom the site\n") != 0)
@@ -510,7 +510,7 @@ typed_over_a_cut(void **state)
 	program_expect(&t, "got:before;");
 	cable("down");
 	program_type(&t, "blind\r");
-	kill(driver_actor(&d, DRIVER_BOX, "net"), SIGKILL);
+	driver_kill(&d, DRIVER_BOX, "net");
 	cable("up");
 	program_expect(&t, "got:blind;");
 	program_type(&t, "after\r");
@@ -648,7 +648,7 @@ cut_while_it_is_copied(void **state)
 	pid = there(command);
 	driver_until(&d, DRIVER_BOX, 1,
 	    "SELECT count(*) FROM remote_bundle WHERE name = 'big' AND received > 500000");
-	kill(driver_actor(&d, DRIVER_BOX, "net"), SIGKILL);
+	driver_kill(&d, DRIVER_BOX, "net");
 	if (over(pid) != 0)
 		fail_msg("%s", text_of("big.err"));
 	assert_int_equal(over(there("grep -q $(sha256sum <big/noise | cut -c-64) big.out")), 0);

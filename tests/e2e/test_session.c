@@ -200,7 +200,7 @@ a_held_one_is_a_session(void **state)
 	    "sh", "-c", "echo here; sleep 600", NULL);
 	driver_until(&d, DRIVER_BOX, 1, "SELECT lines FROM session WHERE name = 'l'");
 	pid = driver_value(&d, DRIVER_BOX, "SELECT pid FROM sessions WHERE name = 'l'");
-	kill(driver_actor(&d, DRIVER_BOX, "worker"), SIGKILL);
+	driver_kill(&d, DRIVER_BOX, "worker");
 	is("l", "failed daemon");
 	while (!is_corpse((pid_t)pid))
 		driver_pause();
@@ -613,7 +613,7 @@ killed_is_lost(void **state)
 	driver_until(&d, DRIVER_BOX, 1, "SELECT lines FROM session WHERE name = 'x'");
 	pid = driver_value(&d, DRIVER_BOX, "SELECT pid FROM sessions WHERE name = 'x'");
 	assert_true(pid > 1);
-	kill(driver_actor(&d, DRIVER_BOX, "worker"), SIGKILL);
+	driver_kill(&d, DRIVER_BOX, "worker");
 	is("x", "failed daemon");
 	while (kill((pid_t)pid, 0) == 0 && !is_corpse((pid_t)pid))
 		driver_pause();
@@ -739,6 +739,7 @@ what_cannot_be_read_is_no_success(void **state)
 	driver_until(&d, DRIVER_BOX, 1, "SELECT lines FROM session WHERE name = 'r'");
 	pid = driver_value(&d, DRIVER_BOX, "SELECT pid FROM sessions WHERE name = 'r'");
 	atomic_store(&deaf, driver_actor(&d, DRIVER_BOX, "worker"));
+	assert_true(atomic_load(&deaf) > 1);
 	assert_int_equal(mknod(more, S_IFREG | 0600, 0), 0);
 	is("r", "failed attempts");
 	assert_int_equal(atomic_load(&deaf), 0);

@@ -601,7 +601,7 @@ nobody_lives_on(void **state)
 	detached(name, script);
 	driver_until(&d, DRIVER_BOX, 1, "SELECT lines FROM session WHERE name = '%s'", name);
 	assert_true(living(mark) >= 2);
-	kill(driver_actor(&d, DRIVER_BOX, "worker"), SIGKILL);
+	driver_kill(&d, DRIVER_BOX, "worker");
 	is(name, "failed daemon");
 	nobody_lives(mark);
 	driver_does(&said, NULL, "session", "rm", name, NULL);

@@ -567,14 +567,13 @@ paused_readers_get_everything(void **state)
 static void
 a_dying_actor_costs_no_frame(void **state)
 {
-	pid_t net = driver_actor(&d, DRIVER_HOST, "net");
 	struct job job;
 
 	(void)state;
 	other_answers(&box, OK_HEAD "{\"o\":\"1\"}\n{\"o\":\"2\"}\n", "{\"o\":\"3\"}\n{\"x\":4}\n");
 	driver_start(&job, NULL, in_json);
 	until_said(&job, "{\"o\":\"2\"}\n");
-	assert_int_equal(kill(net, SIGKILL), 0);
+	driver_kill(&d, DRIVER_HOST, "net");
 	other_goes_on(&box);
 	assert_int_equal(driver_finish(&job, &said), 4);
 	other_over(&box);

@@ -277,7 +277,7 @@ actors_may_die(void **state)
 
 	(void)state;
 	pid = driver_actor(&d, DRIVER_HOST, "net");
-	assert_int_equal(kill(pid, SIGKILL), 0);
+	driver_kill(&d, DRIVER_HOST, "net");
 	driver_until(&d, DRIVER_HOST, 1,
 	    "SELECT count(*) FROM actor_run WHERE actor = 'net' AND ended_at IS NULL");
 	while (driver_actor(&d, DRIVER_HOST, "net") == pid)
@@ -285,7 +285,7 @@ actors_may_die(void **state)
 	until_all_up(&d, 1);
 	ask();
 	pid = driver_actor(&d, DRIVER_BOX, "net");
-	assert_int_equal(kill(pid, SIGKILL), 0);
+	driver_kill(&d, DRIVER_BOX, "net");
 	while (driver_actor(&d, DRIVER_BOX, "net") == pid)
 		driver_pause();
 	until_all_up(&d, 1);

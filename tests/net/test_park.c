@@ -498,7 +498,7 @@ the_lane_may_die(void **state)
 	client = tunnel();
 	server = taken();
 	hear(client, "\r\n\r\n");
-	kill(driver_actor(&d, DRIVER_BOX, "egress"), SIGKILL);
+	driver_kill(&d, DRIVER_BOX, "egress");
 	assert_int_equal(hear(client, NULL), 0);
 	assert_int_equal(hear(server, NULL), 0);
 	close(client);
