@@ -91,6 +91,9 @@ BEGIN
     SELECT RAISE(ABORT, 'approval.busy|too many questions of this Host wait for a person')
      WHERE (SELECT count(*) FROM approval WHERE pairing_id = NEW.pairing_id AND state = 'pending')
         >= (SELECT value FROM setting WHERE name = 'approval.pending');
+    SELECT RAISE(ABORT, 'approval.transition|a question is asked at the time that it is, and waits no longer than approval.ttl_ms may say')
+     WHERE NEW.asked_at IS NOT now_ms()
+        OR NEW.expires_at - NEW.asked_at > (SELECT high FROM setting WHERE name = 'approval.ttl_ms');
 END;
 
 -- (In a BEFORE UPDATE trigger NEW's generated columns are not computed yet: name what they are made of.)

@@ -70,6 +70,7 @@ BEGIN
                         'keep_grants', NEW.keep_grants, 'keep_factors', NEW.keep_factors));
     -- A question may have been answered since; the same signature would answer it again.
     UPDATE approval SET state = 'expired', decided_at = now_ms() WHERE state = 'pending';
+    UPDATE amendment SET state = 'expired', ended_at = now_ms() WHERE state = 'pending';
     UPDATE invitation SET state = 'withdrawn', ended_at = now_ms() WHERE state = 'open';
     UPDATE context_ask SET state = iif(state = 'pending', 'expired', 'dropped'), ended_at = now_ms()
      WHERE state IN ('pending', 'allowed');
@@ -103,3 +104,9 @@ BEGIN
        AND fingerprint = l.value ->> 0 AND enrolled_at = l.value ->> 1
        AND last_counter < l.value ->> 2;
 END;
+
+-- A line in what a person signs that is numbered by what went before: numbers begin again at the copy's, and what was signed
+-- under one of them since would be good again.
+CREATE VIEW restored_line AS
+SELECT coalesce((SELECT 'restored: ' || strftime('%Y-%m-%dT%H:%M:%fZ', restored_at / 1000.0, 'unixepoch') || char(10)
+                   FROM restore ORDER BY id DESC LIMIT 1), '') AS text;

@@ -93,6 +93,9 @@ BEGIN
                   > now_ms() - (SELECT value FROM setting WHERE name = 'context.window_ms'))
              >= (SELECT value FROM setting WHERE name = 'context.asks')
            THEN RAISE(ABORT, 'context.rate|this user asked too often lately')
+           WHEN NEW.asked_at IS NOT now_ms()
+             OR NEW.expires_at - NEW.asked_at > (SELECT high FROM setting WHERE name = 'context.ttl_ms')
+           THEN RAISE(ABORT, 'context.transition|an ask is made at the time that it is, and waits no longer than context.ttl_ms may say')
            END;
 END;
 

@@ -89,6 +89,23 @@ BEGIN
             json_object('op', NEW.op, 'reason', NEW.end_reason));
 END;
 
+-- What waits under a grant that is taken back does not begin.
+CREATE TRIGGER grant_dropped_runs AFTER UPDATE OF state ON grant
+WHEN NEW.state = 'dropped' AND OLD.state <> 'dropped'
+BEGIN
+    UPDATE op_run SET state = 'cancelled', finished_at = NEW.ended_at
+     WHERE grant_id = NEW.id AND state = 'queued' AND finished_at IS NULL;
+END;
+
+-- Nor under one whose last use it is, and whose approver is not trusted any more.
+CREATE TRIGGER factor_dropped_runs AFTER UPDATE OF state ON factor
+WHEN NEW.state = 'dropped' AND OLD.state = 'active'
+BEGIN
+    UPDATE op_run SET state = 'cancelled', finished_at = NEW.dropped_at
+     WHERE state = 'queued' AND finished_at IS NULL
+       AND (SELECT factor_id FROM grant WHERE id = op_run.grant_id) = NEW.id;
+END;
+
 -- One row for each run that a grant paid for, numbered from 1: the number is the count.
 CREATE TABLE grant_use (
     grant_id  INTEGER NOT NULL REFERENCES grant (id),

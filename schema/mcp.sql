@@ -74,6 +74,12 @@ BEGIN
     VALUES ('management', 'mcp_token', NEW.id, NEW.state, '', json_object('label', NEW.label));
 END;
 
+-- A restored machine is an older self: what was dropped since would open the port again.
+CREATE TRIGGER mcp_token_ends_with_restore AFTER INSERT ON restore
+BEGIN
+    UPDATE mcp_token SET state = 'dropped', dropped_at = now_ms() WHERE state = 'active';
+END;
+
 -- What an op takes, one argument a row: of 0, each op of this machine; else what was added at that box.
 CREATE VIEW param_asked (of, op, position, name, type, needed, low, high, pattern, fallback, doc, choices) AS
 SELECT 0, p.op, p.position, p.name, p.type, p.needed, p.low, p.high, p.pattern, p.fallback,

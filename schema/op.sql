@@ -50,8 +50,9 @@ BEGIN
            THEN RAISE(ABORT, 'op.unknown|there is no op of this name')
            WHEN EXISTS (SELECT 1 FROM op_run WHERE pairing_id = NEW.pairing_id AND nonce = NEW.nonce)
            THEN RAISE(ABORT, 'op.replayed|this ask was made before')
-           WHEN NEW.state <> 'queued'
-           THEN RAISE(ABORT, 'op.transition|a run begins as queued')
+           -- (Rates are measured by that time.)
+           WHEN NEW.state <> 'queued' OR NEW.queued_at IS NOT now_ms()
+           THEN RAISE(ABORT, 'op.transition|a run begins as queued, at the time that it is')
            -- Live runs lie between the oldest of them and the newest run: mostly that is few enough.
            WHEN (SELECT max(id) FROM op_run)
               - (SELECT min(id) FROM op_run WHERE finished_at IS NULL) + 1

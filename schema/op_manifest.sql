@@ -188,6 +188,27 @@ BEGIN
                         'factor', NEW.factor_id, 'by', NEW.by_uid));
 END;
 
+-- The newest run as an op was added: it, and those before it, were asked for of another program, or of none.
+CREATE TABLE op_manifest_after (
+    manifest_id INTEGER PRIMARY KEY REFERENCES op_manifest (id),
+    run_id      INTEGER NOT NULL CHECK (run_id >= 0)
+) STRICT;
+
+CREATE TRIGGER op_manifest_is_after AFTER INSERT ON op_manifest
+BEGIN
+    INSERT INTO op_manifest_after (manifest_id, run_id) SELECT NEW.id, coalesce(max(id), 0) FROM op_run;
+END;
+
+CREATE TRIGGER op_manifest_after_fixed BEFORE UPDATE ON op_manifest_after
+BEGIN
+    SELECT RAISE(ABORT, 'manifest.fixed|what was signed never changes');
+END;
+
+CREATE TRIGGER op_manifest_after_stays BEFORE DELETE ON op_manifest_after
+BEGIN
+    SELECT RAISE(ABORT, 'manifest.kept|an added op is dropped, not deleted');
+END;
+
 -- Whose secret the program of an op gets, and whether the op reaches a host that this token is not for: who holds a
 -- secret may send it wherever it gets to.
 CREATE VIEW added_op_credential AS
@@ -281,6 +302,9 @@ BEGIN
     UPDATE grant SET state = 'dropped', ended_at = now_ms(), end_reason = 'the op was ' || NEW.state
      WHERE op = NEW.name AND state = 'active';
     UPDATE approval SET state = 'expired', decided_at = now_ms() WHERE op = NEW.name AND state = 'pending';
+    -- What waits was paid for by a grant that may be spent by now.
+    UPDATE op_run SET state = 'cancelled', finished_at = now_ms()
+     WHERE op = NEW.name AND state = 'queued' AND finished_at IS NULL;
     UPDATE op_probe SET works = 0, why = 'it was ' || NEW.state, probed_at = now_ms() WHERE op = NEW.name;
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('management', 'op_manifest', NEW.id, NEW.state, '', json_object('op', NEW.name, 'reason', NEW.end_reason));
@@ -415,6 +439,9 @@ BEGIN
      WHERE NEW.manifest_id IS NOT NULL
        AND NOT EXISTS (SELECT 1 FROM added_ops AS a JOIN op_run AS r ON r.op = a.name
                         WHERE r.id = NEW.op_run_id AND a.id = NEW.manifest_id AND a.holds = 'yes');
+    -- (By numbers: two of one millisecond are told apart, and a clock may be set back.)
+    SELECT RAISE(ABORT, 'manifest.replaced|this op was added anew after this run was asked for')
+      FROM op_manifest_after WHERE manifest_id = NEW.manifest_id AND run_id >= NEW.op_run_id;
     SELECT RAISE(ABORT, 'grant.gone|the grant was taken back or is used up')
      WHERE NEW.manifest_id IS NULL
        AND NOT EXISTS (SELECT 1 FROM op_run AS r JOIN grant AS g ON g.id = r.grant_id

@@ -327,6 +327,20 @@ BEGIN
      WHERE pairing_id = NEW.id AND state = 'taken';
 END;
 
+-- It may have been done since the copy was made, or withdrawn by its Host.
+CREATE TRIGGER directive_ends_with_restore AFTER INSERT ON restore
+BEGIN
+    UPDATE directive SET state = 'failed', ended_at = now_ms(),
+           result = json_object('code', 'directive.replayed',
+                                'why', 'this order was signed before this database was restored')
+     WHERE state = 'taken';
+END;
+
+CREATE TRIGGER host_order_ends_with_restore AFTER INSERT ON restore
+BEGIN
+    UPDATE host_order SET state = 'withdrawn', ended_at = now_ms() WHERE state IN ('waiting', 'sent');
+END;
+
 -- A new code says anew where its Host is reached.
 CREATE TRIGGER directive_ends_with_code AFTER UPDATE OF renewed_at ON pairing
 WHEN NEW.renewed_at IS NOT OLD.renewed_at AND NEW.renewed_at IS NOT NULL

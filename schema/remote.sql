@@ -123,6 +123,12 @@ BEGIN
     VALUES ('management', 'remote_credential', NEW.id, NEW.state, '', json_object('name', NEW.name));
 END;
 
+-- A restored machine is an older self: what was revoked or rotated since would let its holder in again.
+CREATE TRIGGER remote_credential_ends_with_restore AFTER INSERT ON restore
+BEGIN
+    UPDATE remote_credential SET state = 'revoked', ended_at = now_ms(), digest = NULL WHERE state = 'active';
+END;
+
 -- Each connection that showed a secret, right or wrong. The row of a right one authorises all that is
 -- asked on it. An origin is an IPv4 address, or the /64 of an IPv6 address.
 CREATE TABLE remote_try (

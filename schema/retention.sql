@@ -101,14 +101,17 @@ BEGIN
     SELECT 'management', 'retention', NEW.entity, 'removed', '',
            json_object('rows', changes(), 'after', OLD.gone_to, 'to', NEW.gone_to, 'days', days)
       FROM retention_cutoff WHERE entity = NEW.entity;
+    -- (As many as one move covers: the next takes the others.)
     DELETE FROM process
-     WHERE seen_at < (SELECT before FROM retention_cutoff WHERE entity = NEW.entity)
-       AND id < (SELECT max(id) FROM process)
-       AND NOT EXISTS (SELECT 1 FROM actor_run WHERE process_id = process.id)
-       AND id NOT IN (SELECT process_id FROM attempt WHERE process_id IS NOT NULL)
-       AND id NOT IN (SELECT process_id FROM sandbox_run)
-       AND id NOT IN (SELECT process_id FROM instance)
-       AND id NOT IN (SELECT process_id FROM lease WHERE process_id IS NOT NULL);
+     WHERE id IN (SELECT id FROM process AS p
+                   WHERE seen_at < (SELECT before FROM retention_cutoff WHERE entity = NEW.entity)
+                     AND id < (SELECT max(id) FROM process)
+                     AND NOT EXISTS (SELECT 1 FROM actor_run WHERE process_id = p.id)
+                     AND NOT EXISTS (SELECT 1 FROM attempt WHERE process_id = p.id)
+                     AND NOT EXISTS (SELECT 1 FROM sandbox_run WHERE process_id = p.id)
+                     AND NOT EXISTS (SELECT 1 FROM instance WHERE process_id = p.id)
+                     AND NOT EXISTS (SELECT 1 FROM lease WHERE process_id = p.id)
+                   ORDER BY id LIMIT (SELECT value FROM setting WHERE name = 'retention.batch'));
 END;
 
 -- (The row that moved the beginning of the audit has said what goes here. An index has no words of rows
@@ -157,7 +160,10 @@ BEGIN
     SELECT RAISE(ABORT, 'retention.kept|a process stays until its time is over');
 END;
 
+-- (Whoever names a process is asked about it for each that goes; so are attempts and sandboxes.)
 CREATE INDEX actor_run_by_process ON actor_run (process_id);
+CREATE INDEX instance_by_process ON instance (process_id);
+CREATE INDEX lease_by_process ON lease (process_id);
 
 -- Where the audit begins once older rows are gone: at row `seq`, which stays, with its seal. Signed, so
 -- that rows which somebody took away cannot pass for rows that retention removed. Their leaves stay, in

@@ -40,6 +40,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('manifest.params', 2, 422, 'see bastion help op for what a param is'),
     ('manifest.paths', 2, 422, 'name them in full, without links'),
     ('manifest.program', 2, 422, 'name it in full'),
+    ('manifest.replaced', 126, 409, 'ask again: what was asked for waited until the op was another one'),
     ('manifest.script', 2, 422, 'name its interpreter: then that is sealed as well'),
     ('manifest.seal', 1, 500, 'add it with the verb: bastion op add'),
     ('manifest.sealed', 1, 500, 'add it with the verb: bastion op add'),

@@ -30,6 +30,7 @@ CREATE TABLE sandbox_run (
 ) STRICT;
 
 CREATE INDEX sandbox_run_live ON sandbox_run (id) WHERE ended_at IS NULL;
+CREATE INDEX sandbox_run_by_process ON sandbox_run (process_id);
 
 CREATE TRIGGER sandbox_run_allowed BEFORE INSERT ON sandbox_run
 BEGIN

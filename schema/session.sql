@@ -153,7 +153,7 @@ BEGIN
     SELECT RAISE(ABORT, 'session.transition|a session begins as queued, with nothing behind it')
      WHERE NEW.state <> 'queued' OR NEW.attempts <> 0 OR NEW.crashes <> 0 OR NEW.last_seq <> 0
         OR NEW.first_seq <> 1 OR NEW.lines <> 0 OR NEW.bytes <> 0 OR NEW.input_seq <> 0
-        OR NEW.cancel_at IS NOT NULL OR NEW.started_at IS NOT NULL;
+        OR NEW.cancel_at IS NOT NULL OR NEW.started_at IS NOT NULL OR NEW.queued_at IS NOT now_ms();
     -- Of those that are over the oldest make place, never one that lives.
     DELETE FROM session
      WHERE id IN (SELECT id FROM session WHERE finished_at IS NOT NULL ORDER BY finished_at, id
@@ -193,6 +193,12 @@ WHEN NEW.cancel_at IS NOT NULL AND OLD.cancel_at IS NULL AND NEW.state = 'queued
 BEGIN
     UPDATE session SET state = 'cancelled', end_reason = 'cancelled', finished_at = NEW.cancel_at
      WHERE id = NEW.id;
+END;
+
+-- It may have run since the copy was made, and would a second time.
+CREATE TRIGGER session_ends_with_restore AFTER INSERT ON restore
+BEGIN
+    UPDATE session SET cancel_at = now_ms() WHERE state = 'queued';
 END;
 
 -- Of one that began by itself: its schedule may begin the next.
@@ -253,6 +259,7 @@ CREATE TABLE attempt (
 ) STRICT;
 
 CREATE UNIQUE INDEX attempt_one_live ON attempt (session_id) WHERE state IN ('launching', 'running');
+CREATE INDEX attempt_by_process ON attempt (process_id);
 
 -- A place, a turn, and a daemon that takes work: looked at in one transaction.
 CREATE TRIGGER attempt_is_allowed BEFORE INSERT ON attempt

@@ -1,5 +1,5 @@
--- token.sql: secrets that programs use and never see. The internet lane opens one, to send it to a host that it is for; the
--- worker one that an added op names, for its program (op_manifest.sql). Nobody else does.
+-- token.sql: secrets that programs use. The internet lane opens one, to send it to a host that it is for, and no program sees
+-- it; the worker lends one to the program of an added op that names it, as a file (op_manifest.sql). Nobody else opens any.
 
 -- What a program may hold instead of the secret is the placeholder, which is worth nothing to anybody.
 CREATE TABLE token (
@@ -84,10 +84,12 @@ BEGIN
            -- A name of one label is a whole top-level domain.
            WHEN NEW.suffix NOT GLOB '*[.:]*'
            THEN RAISE(ABORT, 'token.host|a token is for one host and those below it, not for all of a domain')
-           WHEN (SELECT state FROM token WHERE id = NEW.token_id) IS NOT 'active'
+           -- In the transaction that makes it, in which nothing of it can be in use.
+           WHEN NOT EXISTS (SELECT 1 FROM token WHERE id = NEW.token_id AND state = 'active' AND made_at = now_ms())
              OR EXISTS (SELECT 1 FROM egress_within WHERE token_id = NEW.token_id)
              OR EXISTS (SELECT 1 FROM egress_request WHERE token_id = NEW.token_id)
-           THEN RAISE(ABORT, 'token.fixed|a token gets no more hosts once it is in use')
+             OR EXISTS (SELECT 1 FROM program_lend WHERE token_id = NEW.token_id)
+           THEN RAISE(ABORT, 'token.fixed|a token gets its hosts as it is made, and no more')
            WHEN (SELECT count(*) FROM token_host WHERE token_id = NEW.token_id)
              >= (SELECT value FROM setting WHERE name = 'token.hosts')
            THEN RAISE(ABORT, 'token.many|a token is for as many hosts as the setting token.hosts allows')

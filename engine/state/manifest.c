@@ -30,6 +30,7 @@ static const char TERMS[] =
     "    || 'words: ' || coalesce(m.t -> '$.params', '[]') || char(10)"
     "    || 'manifest: ' || m.t || char(10)"
     "    || 'change: ' || (SELECT coalesce(max(id), 0) + 1 FROM op_manifest) || char(10)"
+    "    || (SELECT text FROM restored_line)"
     "  FROM box AS b, (SELECT json(:text) AS t) AS m";
 
 static const char ADD[] =

@@ -8,7 +8,8 @@
 static const char TERMS[] =
     "SELECT 'bastion mode 1' || char(10) || 'machine: ' || name || char(10)"
     "    || 'key: ' || lower(hex(identity_key)) || char(10) || 'mode: ' || :mode || char(10)"
-    "    || 'change: ' || (SELECT coalesce(max(id), 0) + 1 FROM mode_change) || char(10) FROM box";
+    "    || 'change: ' || (SELECT coalesce(max(id), 0) + 1 FROM mode_change) || char(10)"
+    "    || (SELECT text FROM restored_line) FROM box";
 
 static const char CHANGE[] = "INSERT INTO mode_change (mode, at, by_uid, factor_id)"
 			     " VALUES (:mode, now_ms(), :by, nullif(:factor, 0))";

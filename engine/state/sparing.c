@@ -5,7 +5,8 @@
 #include "engine/state/factor.h"
 #include "engine/state/sparing.h"
 
-/* The texts end with a number that no second decision has, so that a signature is good for one. */
+/* A signature is good for one decision: a number in the text is of no second one, and after a
+ * restore, which sets numbers back, the text says when that was. */
 static const char RIGHT_TEXT[] =
     "SELECT 'bastion contain 1' || char(10) || 'machine: ' || b.name || char(10)"
     "    || 'key: ' || lower(hex(b.identity_key)) || char(10) || 'host: ' || p.host_name || char(10)"
@@ -15,13 +16,14 @@ static const char RIGHT_TEXT[] =
     "    || 'listed: ' || (SELECT count(*) FROM contain_spare WHERE state = 'active')"
     "    || ', sha256 ' || lower(hex(sha256((SELECT text FROM contain_account_text)))) || char(10)"
     "    || 'change: ' || (SELECT coalesce(max(id), 0) + 1 FROM contain_right) || char(10)"
+    "    || (SELECT text FROM restored_line)"
     "  FROM box AS b JOIN pairing AS p ON p.id = :pairing";
 
 static const char DROP_TEXT[] =
     "SELECT 'bastion contain 1' || char(10) || 'machine: ' || b.name || char(10)"
     "    || 'key: ' || lower(hex(b.identity_key)) || char(10) || 'no longer spared: entry ' || c.id"
     "    || ', ' || json_quote(c.label) || char(10) || 'program: ' || json_quote(c.exe) || ' of uid ' || c.uid"
-    "    || char(10)"
+    "    || char(10) || (SELECT text FROM restored_line)"
     "  FROM box AS b JOIN contain_spare AS c ON c.id = :id AND c.state = 'active'";
 
 static const char INTACT[] =

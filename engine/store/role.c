@@ -210,7 +210,10 @@ role_reads(enum store_role role, const char *table, const char *column)
 	return true;
 }
 
-/* What a statement may call.  An amendment decides nothing, so it seals nothing. */
+/*
+ * What a statement may call.  An amendment decides nothing and a reader writes nothing, so neither
+ * has the machine's key sign anything.
+ */
 static bool
 function_allowed(enum store_role role, const char *name)
 {
@@ -218,7 +221,8 @@ function_allowed(enum store_role role, const char *name)
 	if (sqlite3_stricmp(name, "load_extension") == 0 ||
 	    sqlite3_stricmp(name, "fts3_tokenizer") == 0)
 		return false;
-	return role != ROLE_AMEND || sqlite3_stricmp(name, "seal_sign") != 0;
+	return (BIT(role) & OURS) != 0 || (sqlite3_stricmp(name, "seal_sign") != 0 &&
+					      sqlite3_stricmp(name, "checkpoint_sign") != 0);
 }
 
 /*

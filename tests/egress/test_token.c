@@ -222,6 +222,8 @@ tokens_keep_what_they_are(void **state)
 	scratch_refused(&s, "token.fixed", "DELETE FROM token_host");
 	scratch_refused(&s, "token.host", "INSERT INTO token_host VALUES (1, 'com')");
 	scratch_refused(&s, "token.host", "INSERT INTO token_host VALUES (1, 'B.example')");
+	/* Nor a further host, although nothing uses it yet. */
+	scratch_refused(&s, "token.fixed", "INSERT INTO token_host VALUES (1, 'b.example')");
 	token(0, "wiped", NULL, "rm x");
 	scratch_refused(&s, "token.final",
 	    "UPDATE token SET state = 'active', dropped_at = NULL, secret = randomblob(64)");

@@ -249,6 +249,7 @@ sealed_tables_are_out_of_reach(void **state)
 	    "PRAGMA synchronous = NORMAL",
 	    "UPDATE setting SET value = 1 WHERE name IN (SELECT name FROM pragma_table_info('op'))",
 	    "UPDATE grant SET end_reason = hex(seal_sign('grant', 'x'))",
+	    "UPDATE grant SET end_reason = hex(checkpoint_sign(9, zeroblob(32)))",
 	    "UPDATE grant SET end_reason = load_extension('/tmp/x.so')",
 	    "UPDATE grant SET end_reason = fts3_tokenizer('simple')",
 	};

@@ -282,6 +282,46 @@ the_tables_hold(void **state)
 	scratch_drop(&s);
 }
 
+/* What rules are measured by is when it was, not what the role says. */
+static void
+times_are_now(void **state)
+{
+#define RUN_AT(at)                                                              \
+	"INSERT INTO op_run (pairing_id, op, args, nonce, grant_id, queued_at)" \
+	" SELECT pairing_id, op, args, printf('%032x', 9), id, " at " FROM grant"
+#define ASK_AT(at, until)                                                                     \
+	"INSERT INTO approval (nonce, kind, box_name, pairing_id, host_name, op, args, uses," \
+	" ttl_ms, asked_at, expires_at) SELECT printf('%032x', 9), 'op', box_name, 1,"        \
+	" host_name, op, '[\"/usr\"]', 1, 1000, " at ", " until " FROM approval"
+#define SHARE_AT(at, until)                                                                  \
+	"INSERT INTO context_ask (nonce, uid, box_name, pairing_id, host_name, root, name,"  \
+	" asked_at, expires_at) SELECT printf('%032x', 9), 7, box_name, 1, host_name, '/x'," \
+	" 'x', " at ", " until " FROM approval"
+	struct scratch s;
+	struct person p;
+	int64_t pairing;
+
+	(void)state;
+	pairing = morning(&s, &p);
+	person_granted(&s, &p, pairing, "[1]");
+	person_refused(&s, "op.transition", RUN_AT("0"));
+	person_refused(&s, "op.transition", RUN_AT("now_ms() - 1"));
+	person_refused(&s, "op.transition", RUN_AT("now_ms() + 1"));
+	person_refused(&s, "approval.transition", ASK_AT("0", "now_ms() + 1000"));
+	person_refused(&s, "approval.transition", ASK_AT("now_ms() + 1", "now_ms() + 1000"));
+	person_refused(&s, "approval.transition", ASK_AT("now_ms()", "now_ms() + 2592000001"));
+	person_refused(&s, "context.transition", SHARE_AT("0", "now_ms() + 1000"));
+	person_refused(&s, "context.transition", SHARE_AT("now_ms()", "now_ms() + 2592000001"));
+	if (scratch_sql(&s, RUN_AT("now_ms()")) != 0)
+		fail_msg("%s", s.error);
+	if (scratch_sql(&s, SHARE_AT("now_ms()", "now_ms() + 2592000000")) != 0 ||
+	    scratch_sql(&s, ASK_AT("now_ms()", "now_ms() + 2592000000")) != 0)
+		fail_msg("%s", s.error);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM grant_use WHERE at = now_ms()"), 1);
+	scratch_drop(&s);
+}
+
 int
 main(void)
 {
@@ -294,6 +334,7 @@ main(void)
 	    cmocka_unit_test(a_flipped_seal_holds_nothing),
 	    cmocka_unit_test(a_grant_without_our_seal_is_not_made),
 	    cmocka_unit_test(the_tables_hold),
+	    cmocka_unit_test(times_are_now),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

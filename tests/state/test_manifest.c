@@ -12,6 +12,7 @@
 
 #include "engine/clock.h"
 #include "engine/state/factor.h"
+#include "engine/state/grant.h"
 #include "engine/state/manifest.h"
 #include "engine/state/op_run.h"
 #include "engine/state/token.h"
@@ -658,6 +659,88 @@ a_run_is_taken_back(void **state)
 	scratch_drop(&w.s);
 }
 
+static int64_t
+cancelled(struct world *w)
+{
+	return scratch_value(&w->s, "SELECT count(*) FROM op_run WHERE state = 'cancelled'"
+				    " AND finished_at = now_ms()");
+}
+
+/* A run that waits, or was begun and has no program yet, never has the program of a later op. */
+static void
+a_run_has_the_program_it_was_asked_of(void **state)
+{
+	static const char begin[] =
+	    "UPDATE op_run SET state = 'running', started_at = now_ms() WHERE state = 'queued'";
+	static const char program[] =
+	    "INSERT INTO program_run (op_run_id, manifest_id) SELECT max(r.id), max(m.id)"
+	    "  FROM op_run AS r, op_manifest AS m";
+	struct world w;
+	int64_t grant;
+
+	(void)state;
+	world_make(&w);
+	assert_int_equal(add(&w, SITE, true), 0);
+	grant = granted(&w, "run:site", "[]");
+	assert_int_equal(person_run(&w.s, grant, 1), 0);
+	assert_int_equal(person_run(&w.s, grant, 2), 0);
+	/* Its last use: the grant is spent, and no longer what could be dropped. */
+	assert_int_equal(
+	    scratch_value(&w.s, "SELECT count(*) FROM grant WHERE state = 'spent'"), 1);
+	assert_int_equal(add(&w, SITE, true), 0);
+	assert_int_equal(cancelled(&w), 2);
+	grant = granted(&w, "run:site", "[]");
+	assert_int_equal(person_run(&w.s, grant, 3), 0);
+	assert_int_equal(manifest_drop(scratch_open(&w.s, ROLE_PERSON), "run:site"), 0);
+	assert_int_equal(cancelled(&w), 1);
+	/* Begun, while another takes the op's place; the clock went back meanwhile. */
+	assert_int_equal(add(&w, SITE, true), 0);
+	grant = granted(&w, "run:site", "[]");
+	assert_int_equal(person_run(&w.s, grant, 4), 0);
+	assert_int_equal(scratch_sql(&w.s, begin), 0);
+	assert_int_equal(add(&w, SITE, true), 0);
+	clock_fix(clock_now() - 3600000);
+	scratch_refused(&w.s, "manifest.replaced", program);
+	assert_int_equal(scratch_sql(&w.s, "UPDATE op_run SET state = 'cancelled',"
+					   " finished_at = now_ms() WHERE state = 'running'"),
+	    0);
+	clock_fix(clock_now() + 3600000);
+	grant = granted(&w, "run:site", "[]");
+	assert_int_equal(person_run(&w.s, grant, 5), 0);
+	assert_int_equal(scratch_sql(&w.s, begin), 0);
+	assert_int_equal(scratch_sql(&w.s, program), 0);
+	assert_int_equal(scratch_sql(&w.s, "UPDATE op_run SET state = 'cancelled',"
+					   " finished_at = now_ms() WHERE state = 'running'"),
+	    0);
+	clock_fix(0);
+	scratch_drop(&w.s);
+}
+
+/* What waits under a grant ends as it is taken back, or as who approved it is not trusted any more.
+ */
+static void
+what_waits_ends_with_its_grant(void **state)
+{
+	struct world w;
+	int64_t grant, n;
+
+	(void)state;
+	world_make(&w);
+	grant = person_granted(&w.s, &w.p, w.pairing, "[1]");
+	assert_int_equal(person_run(&w.s, grant, 1), 0);
+	assert_int_equal(grant_drop(scratch_open(&w.s, ROLE_PERSON), grant, &n), 0);
+	assert_int_equal(cancelled(&w), 1);
+	grant = person_granted(&w.s, &w.p, w.pairing, "[2]");
+	assert_int_equal(person_run(&w.s, grant, 2), 0);
+	assert_int_equal(person_run(&w.s, grant, 3), 0);
+	assert_int_equal(
+	    scratch_value(&w.s, "SELECT count(*) FROM grant WHERE state = 'spent'"), 1);
+	assert_int_equal(factor_drop(scratch_open(&w.s, ROLE_PERSON), w.p.factor, &n), 0);
+	assert_int_equal(cancelled(&w), 2);
+	clock_fix(0);
+	scratch_drop(&w.s);
+}
+
 int
 main(void)
 {
@@ -672,6 +755,8 @@ main(void)
 	    cmocka_unit_test(choices_are_the_words),
 	    cmocka_unit_test(a_missing_tool_spends_nothing),
 	    cmocka_unit_test(a_run_is_taken_back),
+	    cmocka_unit_test(a_run_has_the_program_it_was_asked_of),
+	    cmocka_unit_test(what_waits_ends_with_its_grant),
 	    cmocka_unit_test(a_question_names_what_is_lent),
 	    cmocka_unit_test(a_token_is_for_its_hosts),
 	    cmocka_unit_test(runs_are_of_their_hosts),

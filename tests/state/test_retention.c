@@ -350,6 +350,54 @@ processes_go_with_their_runs(void **state)
 	assert_int_equal(value("SELECT group_concat(id, '') = '134567' FROM process"), 1);
 }
 
+/* How many tables the plan ${sql} reads through. */
+static int
+scans(const char *sql)
+{
+	sqlite3_stmt *q;
+	int n = 0;
+
+	scratch_open(&s, ROLE_MIGRATE);
+	assert_int_equal(sqlite3_prepare_v2(store_handle(s.db), sql, -1, &q, NULL), SQLITE_OK);
+	while (sqlite3_step(q) == SQLITE_ROW)
+		n += strncmp((const char *)sqlite3_column_text(q, 3), "SCAN", 4) == 0;
+	sqlite3_finalize(q);
+	return n;
+}
+
+/* As many processes as one move covers, and no table is read through for each of them. */
+static void
+processes_go_a_few_at_a_time(void **state)
+{
+	char text[512];
+
+	(void)state;
+	sql("UPDATE setting SET value = 3 WHERE name = 'retention.batch';"
+	    "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9)"
+	    " INSERT INTO process (boot_id, pid, start_ticks, uid, program, seen_at)"
+	    " SELECT '00000000-0000-0000-0000-000000000000', i, 1, 0, 'x', now_ms() FROM n;"
+	    "INSERT INTO instance (epoch, role, process_id, version, run_dir, started_at)"
+	    " VALUES (1, 'box', 1, '0', '/run/x', now_ms());"
+	    "INSERT INTO actor_run (instance_id, actor, attempt, process_id, started_at)"
+	    " VALUES (1, 'net', 1, 1, now_ms()), (1, 'worker', 1, 1, now_ms());"
+	    "UPDATE actor_run SET state = 'lost', ended_at = now_ms();"
+	    "UPDATE instance SET state = 'lost', ended_at = now_ms(), end_reason = 'x'");
+	clock_fix(MORNING + 100 * DAY);
+	assert_int_equal(retain(), 1);
+	assert_string_equal(
+	    scratch_text(&s, "SELECT group_concat(id, '') FROM process", text, sizeof(text)),
+	    "156789");
+	scratch_text(&s,
+	    "SELECT group_concat('SELECT 1 FROM ' || m.name || ' WHERE ' || f.\"from\" || ' = 1',"
+	    "    ' UNION ALL ')"
+	    "  FROM sqlite_schema AS m JOIN pragma_foreign_key_list(m.name) AS f"
+	    " WHERE m.type = 'table' AND f.\"table\" = 'process'",
+	    text + 19, sizeof(text) - 19);
+	memcpy(text, "EXPLAIN QUERY PLAN ", 19);
+	assert_true(strlen(text) < sizeof(text) - 1);
+	assert_int_equal(scans(text), 0);
+}
+
 /* Rows for the audit on day ${day}, sealed. */
 static void
 history(int day, int rows)
@@ -658,6 +706,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(numbers_are_not_reused, make, drop),
 	    cmocka_unit_test_setup_teardown(a_mark_stops_at_what_is_young, make, drop),
 	    cmocka_unit_test_setup_teardown(processes_go_with_their_runs, make, drop),
+	    cmocka_unit_test_setup_teardown(processes_go_a_few_at_a_time, make, drop),
 	    cmocka_unit_test_setup_teardown(audit_goes_behind_an_exported_seal, make, drop),
 	    cmocka_unit_test_setup_teardown(a_marked_export_lets_rows_go, make, drop),
 	    cmocka_unit_test_setup_teardown(a_beginning_is_signed, make, drop),

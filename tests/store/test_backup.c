@@ -24,7 +24,10 @@
 #include "engine/state/audit.h"
 #include "engine/state/factor.h"
 #include "engine/state/instance.h"
+#include "engine/state/manifest.h"
+#include "engine/state/mode.h"
 #include "engine/state/pairing.h"
+#include "engine/state/sparing.h"
 #include "engine/store/backup.h"
 #include "engine/store/migrate.h"
 #include "engine/store/restore.h"
@@ -503,6 +506,135 @@ shared_folders_end(void **state)
 	assert_int_equal(value("SELECT count(*) FROM shared_folders"), 0);
 }
 
+/* Whoever was let in, and what waited, before a restore is not, and does not, after it. */
+static void
+nothing_that_ended_lives_again(void **state)
+{
+	static const char alive[] =
+	    "INSERT INTO process (id, boot_id, pid, start_ticks, uid, program, seen_at) VALUES"
+	    " (1, '00000000-0000-0000-0000-000000000000', 4711, 1, 0, 'bastion', now_ms());"
+	    "INSERT INTO instance (id, epoch, role, process_id, version, run_dir, started_at)"
+	    " VALUES (1, 1, 'box', 1, 'test', '/run/bastion', now_ms());"
+	    "UPDATE instance SET state = 'ready', ready_at = now_ms();"
+	    "INSERT INTO session (name, argv, cwd, by_uid, max_attempts, queued_at, not_before)"
+	    " VALUES ('s', '[\"true\"]', '/', 0, 1, now_ms(), now_ms());"
+	    "INSERT INTO remote_credential (name, found_by, digest, by_uid, verbs, roots, created_at,"
+	    " expires_at) VALUES ('far', '0123456789abcdef', zeroblob(32), 0, '[\"run\"]', '[\"/\"]',"
+	    " now_ms(), now_ms() + 1000);"
+	    "INSERT INTO mcp_token (label, digest, created_at) VALUES ('a', zeroblob(32), now_ms());"
+	    "INSERT INTO amendment (nonce, box_name, reason, statement, asked_at, expires_at)"
+	    " SELECT printf('%032x', 8), name, 'tidy up', 'UPDATE x', now_ms(), now_ms() + 9000"
+	    " FROM box";
+	static const char since[] =
+	    "UPDATE remote_credential SET state = 'revoked', ended_at = now_ms(), digest = NULL;"
+	    "UPDATE mcp_token SET state = 'dropped', dropped_at = now_ms();"
+	    "UPDATE amendment SET state = 'dropped', ended_at = now_ms();"
+	    "UPDATE session SET cancel_at = now_ms()";
+	struct restore_options keep = {.keep_grants = true, .keep_factors = true};
+
+	(void)state;
+	assert_int_equal(scratch_sql(&s, alive), 0);
+	taken();
+	assert_int_equal(scratch_sql(&s, since), 0);
+	restored(keep);
+	assert_int_equal(
+	    value("SELECT state = 'revoked' AND digest IS NULL FROM remote_credential"), 1);
+	assert_int_equal(value("SELECT state = 'dropped' FROM mcp_token"), 1);
+	assert_int_equal(value("SELECT state = 'expired' FROM amendment"), 1);
+	assert_int_equal(
+	    value("SELECT state = 'cancelled' AND finished_at IS NOT NULL FROM session"), 1);
+	assert_int_equal(
+	    scratch_sql(
+		&s, "UPDATE instance SET state = 'lost', ended_at = now_ms(), end_reason = 'x'"),
+	    0);
+}
+
+/*
+ * Whatever has a life either changes with a restore, or stands here with its reason.  A new entity
+ * is in neither, and fails this.
+ */
+static void
+whatever_lives_is_thought_of(void **state)
+{
+	static const struct {
+		const char *entity, *stays;
+	} all[] = {
+	    {"instance", "it reads as lost as the next one begins"},
+	    {"actor_run", "with its instance"},
+	    {"op_run", "with its instance"},
+	    {"folder_walk", "with its instance"},
+	    {"call", "with its instance"},
+	    {"attempt", "with its instance"},
+	    {"firing", "with its session"},
+	    {"agent_scan", "with its worker"},
+	    {"egress_request", "with its connection"},
+	    {"egress_parked", "whoever serves begins with none"},
+	    {"sandbox_run", "with the process that started it"},
+	    {"host_terms", "a box takes none as old as what it has, and they run out"},
+	    {"box_witness", "what was seen of a box, which is looked at anew"},
+	    {"quarantine", "it holds a Host back"},
+	    {"contain_spare", "it protects a process"},
+	    {"tls_identity", "a certificate runs out; its keys are this machine's"},
+	    {"schedule", "a setting of the machine, which a person looks at"},
+	};
+	static const char thought_of[] =
+	    "SELECT group_concat(entity, ' ') FROM (SELECT entity FROM state_rule WHERE from_state <> ''"
+	    "   UNION SELECT m.name FROM sqlite_schema AS m JOIN pragma_table_info(m.name) AS c"
+	    "          WHERE m.type = 'table' AND c.name = 'state')"
+	    " WHERE NOT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'restore'"
+	    "    AND instr(sql, 'UPDATE ' || entity || ' SET') > 0)";
+	char found[1024], *name, *rest = found;
+	size_t i, n = 0;
+
+	(void)state;
+	scratch_open(&s, ROLE_MIGRATE);
+	scratch_text(&s, thought_of, found, sizeof(found));
+	while ((name = strtok_r(rest, " ", &rest)) != NULL) {
+		for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+			if (strcmp(all[i].entity, name) == 0)
+				break;
+		if (i == sizeof(all) / sizeof(all[0]))
+			fail_msg("what becomes of %s with a restore?", name);
+		assert_true(all[i].stays[0] != '\0');
+		n++;
+	}
+	assert_int_equal(n, sizeof(all) / sizeof(all[0]));
+}
+
+/* Numbers go back with a restore.  What was signed under one of them before is good for nothing
+ * after it. */
+static void
+numbered_texts_are_not_good_again(void **state)
+{
+	static const struct manifest_draft draft = {
+	    .text = "{\"name\":\"run:x\",\"summary\":\"x\",\"program\":\"/x\"}",
+	    .program_sha256 = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"};
+	static char op[3][MANIFEST_TERMS_MAX];
+	static char right[3][SPARING_TERMS_MAX], mode[3][MODE_TERMS_MAX];
+	struct sparing_terms terms = {.ttl_ms = 1000};
+	int i;
+
+	(void)state;
+	terms.pairing_id = person_host(&s, "laptop");
+	taken();
+	for (i = 0; i < 3; i++) {
+		scratch_open(&s, ROLE_PERSON);
+		assert_int_equal(manifest_terms(s.db, &draft, op[i]), 0);
+		assert_int_equal(sparing_text(s.db, &terms, right[i]), 0);
+		assert_int_equal(mode_terms(s.db, "networked", mode[i]), 0);
+		assert_true((strstr(op[i], "\nrestored: 2027-01-15T") != NULL) == (i > 0));
+		assert_true((strstr(right[i], "\nrestored: 2027-01-15T") != NULL) == (i > 0));
+		assert_true((strstr(mode[i], "\nrestored: 2027-01-15T") != NULL) == (i > 0));
+		if (i > 0) {
+			assert_string_not_equal(op[i], op[i - 1]);
+			assert_string_not_equal(right[i], right[i - 1]);
+			assert_string_not_equal(mode[i], mode[i - 1]);
+		}
+		clock_fix(clock_now() + 1000);
+		restored(plain);
+	}
+}
+
 /* Where nothing tells what was dropped since, no factor is trusted, but on a person's word. */
 static void
 without_a_witness_no_factor_is_trusted(void **state)
@@ -715,6 +847,9 @@ main(void)
 	    cmocka_unit_test_setup_teardown(a_code_works_once_across_a_restore, make, drop),
 	    cmocka_unit_test_setup_teardown(what_was_dropped_stays_dropped, make, drop),
 	    cmocka_unit_test_setup_teardown(shared_folders_end, make, drop),
+	    cmocka_unit_test_setup_teardown(nothing_that_ended_lives_again, make, drop),
+	    cmocka_unit_test_setup_teardown(whatever_lives_is_thought_of, make, drop),
+	    cmocka_unit_test_setup_teardown(numbered_texts_are_not_good_again, make, drop),
 	    cmocka_unit_test_setup_teardown(without_a_witness_no_factor_is_trusted, make, drop),
 	    cmocka_unit_test_setup_teardown(another_branch_is_no_witness, make, drop),
 	    cmocka_unit_test_setup_teardown(foreign_files_are_refused, make, drop),

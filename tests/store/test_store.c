@@ -104,6 +104,7 @@ static const struct {
     {"program_reach", {"", "", ""}},
     {"program_lend", {"", "", ""}},
     {"op_built", {"P", "", ""}},
+    {"op_manifest_after", {"", "", ""}},
     {"op_cancel", {"N", "", ""}},
     {"remote_listen", {"P", "", "P"}},
     {"remote_credential", {"P", "PK", ""}},
@@ -287,6 +288,12 @@ roles_write_their_own(void **state)
 		for (duty = 0; duty < DUTIES; duty++)
 			duty_holds(&s, role, duty);
 	}
+	/* Who only reads has nothing signed. */
+	scratch_open(&s, ROLE_READER);
+	assert_int_equal(verdict(s.db, "SELECT seal_sign('grant', 'x')"), SQLITE_ERROR);
+	assert_int_equal(verdict(s.db, "SELECT checkpoint_sign(1, zeroblob(32))"), SQLITE_ERROR);
+	scratch_open(&s, ROLE_KEEPER);
+	assert_int_equal(verdict(s.db, "SELECT checkpoint_sign(1, zeroblob(32))"), SQLITE_OK);
 	scratch_drop(&s);
 }
 

@@ -1,0 +1,424 @@
+-- Rules that had a gap: what a restore brings back, whose a rule is, which program was meant; held Hosts and old times.
+
+DROP TRIGGER context_ask_born;
+DROP TRIGGER program_run_holds;
+DROP TRIGGER retention_actor_run;
+DROP TRIGGER token_host_born;
+DROP TRIGGER approval_born;
+DROP TRIGGER restore_takes_back;
+DROP TRIGGER op_run_is_allowed;
+DROP TRIGGER op_manifest_ends;
+DROP TRIGGER session_is_allowed;
+
+CREATE TRIGGER approval_born BEFORE INSERT ON approval
+BEGIN
+    -- A question that ran out does not stand in the way of the next, nor does it count.
+    UPDATE approval SET state = 'expired', decided_at = now_ms()
+     WHERE pairing_id = NEW.pairing_id AND state = 'pending' AND expires_at <= now_ms();
+    SELECT RAISE(ABORT, 'anchor.none|this machine is on a network and no Host is its anchor')
+     WHERE (SELECT mode FROM box) = 'networked' AND NOT EXISTS (SELECT 1 FROM live_anchor);
+    SELECT RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
+     WHERE (SELECT state FROM pairing WHERE id = NEW.pairing_id) IS NOT 'active';
+    SELECT RAISE(ABORT, 'pairing.invalid|this pairing is not served')
+     WHERE EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id);
+    SELECT RAISE(ABORT, 'approval.transition|an approval begins as pending')
+     WHERE NEW.state <> 'pending';
+    SELECT RAISE(ABORT, 'op.unknown|there is no op of this name')
+     WHERE NOT EXISTS (SELECT 1 FROM op WHERE name = NEW.op);
+    SELECT RAISE(ABORT, 'approval.kind|no grant of this kind is for this op')
+     WHERE NEW.kind IS NOT (SELECT iif(class IN ('observe', 'action'), 'op', nullif(class, 'own'))
+                              FROM op WHERE name = NEW.op);
+    SELECT RAISE(ABORT, 'anchor.caps|the anchor has not approved ops of this kind for this Host')
+     WHERE NOT EXISTS (SELECT 1 FROM pairing_may WHERE pairing_id = NEW.pairing_id AND op = NEW.op);
+    SELECT RAISE(ABORT, 'op.args|arguments are a JSON array of at most 16384 characters')
+     WHERE CASE WHEN json_valid(NEW.args) THEN json_type(NEW.args) <> 'array' ELSE 1 END
+        OR length(NEW.args) > 16384;
+    SELECT RAISE(ABORT, 'approval.uses|at least one use, and no more than the setting grant.uses allows')
+     WHERE NEW.uses NOT BETWEEN 1 AND (SELECT value FROM setting WHERE name = 'grant.uses');
+    SELECT RAISE(ABORT, 'approval.ttl|whole seconds, and no longer than the setting grant.ttl_ms allows')
+     WHERE NEW.ttl_ms NOT BETWEEN 1000 AND (SELECT value FROM setting WHERE name = 'grant.ttl_ms')
+        OR NEW.ttl_ms % 1000 <> 0;
+    SELECT RAISE(ABORT, 'approval.root|what runs as root is granted for at most 30 days, and no longer than the setting grant.root_ttl_ms allows')
+     WHERE NEW.kind = 'root' AND NEW.ttl_ms > (SELECT value FROM setting WHERE name = 'grant.root_ttl_ms');
+    SELECT RAISE(ABORT, 'approval.terms|the terms name another machine, Host or text')
+     WHERE NEW.box_name IS NOT (SELECT name FROM box)
+        OR NEW.host_name IS NOT (SELECT host_name FROM pairing WHERE id = NEW.pairing_id)
+        OR (NEW.digest IS NOT NULL AND NEW.digest IS NOT sha256(NEW.terms));
+    SELECT RAISE(ABORT, 'approval.busy|too many questions of this Host wait for a person')
+     WHERE (SELECT count(*) FROM approval WHERE pairing_id = NEW.pairing_id AND state = 'pending')
+        >= (SELECT value FROM setting WHERE name = 'approval.pending');
+    SELECT RAISE(ABORT, 'approval.transition|a question is asked at the time that it is, and waits no longer than approval.ttl_ms may say')
+     WHERE NEW.asked_at IS NOT now_ms()
+        OR NEW.expires_at - NEW.asked_at > (SELECT high FROM setting WHERE name = 'approval.ttl_ms');
+END;
+
+CREATE TRIGGER restore_takes_back AFTER INSERT ON restore
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'restore', NEW.id, 'restored', '',
+            json_object('seq', NEW.seq, 'head', lower(hex(NEW.head)), 'replaced_seq', NEW.replaced_seq,
+                        'replaced_head', lower(hex(NEW.replaced_head)),
+                        'keep_grants', NEW.keep_grants, 'keep_factors', NEW.keep_factors));
+    -- A question may have been answered since; the same signature would answer it again.
+    UPDATE approval SET state = 'expired', decided_at = now_ms() WHERE state = 'pending';
+    UPDATE amendment SET state = 'expired', ended_at = now_ms() WHERE state = 'pending';
+    UPDATE invitation SET state = 'withdrawn', ended_at = now_ms() WHERE state = 'open';
+    UPDATE context_ask SET state = iif(state = 'pending', 'expired', 'dropped'), ended_at = now_ms()
+     WHERE state IN ('pending', 'allowed');
+    UPDATE pairing SET state = 'revoked', ended_at = now_ms()
+     WHERE state <> 'revoked' AND NEW.live IS NOT NULL
+       AND json_array(host_name, lower(hex(host_key)), since) NOT IN
+           (SELECT value FROM json_each(NEW.live, '$.pairings'));
+    UPDATE host_box SET state = 'gone', gone_at = now_ms()
+     WHERE state = 'active' AND NEW.live IS NOT NULL
+       AND json_array(name, lower(hex(box_key)), paired_at) NOT IN
+           (SELECT value FROM json_each(NEW.live, '$.boxes'));
+    UPDATE factor SET state = 'dropped', dropped_at = now_ms()
+     WHERE state = 'active'
+       AND CASE WHEN NEW.live IS NULL THEN NOT NEW.keep_factors
+                ELSE json_array(fingerprint, enrolled_at) NOT IN
+                     (SELECT json_array(value ->> 0, value ->> 1)
+                        FROM json_each(NEW.live, '$.factors')) END;
+    UPDATE grant SET state = 'dropped', ended_at = now_ms(), end_reason = 'restored'
+     WHERE state = 'active'
+       AND (NOT NEW.keep_grants
+            OR (NEW.live IS NOT NULL AND lower(hex(seal)) NOT IN
+                (SELECT value FROM json_each(NEW.live, '$.grants'))));
+    -- Codes that were used, and signatures of a token that counts, are not good again.
+    UPDATE factor
+       SET last_counter = now_ms() / 30000 + (SELECT value FROM setting WHERE name = 'factor.steps')
+     WHERE state = 'active' AND kind = 'totp' AND last_counter <
+           now_ms() / 30000 + (SELECT value FROM setting WHERE name = 'factor.steps');
+    UPDATE factor SET last_counter = l.value ->> 2
+      FROM json_each(NEW.live, '$.factors') AS l
+     WHERE state = 'active' AND kind = 'ssh'
+       AND fingerprint = l.value ->> 0 AND enrolled_at = l.value ->> 1
+       AND last_counter < l.value ->> 2;
+END;
+
+CREATE VIEW restored_line AS
+SELECT coalesce((SELECT 'restored: ' || strftime('%Y-%m-%dT%H:%M:%fZ', restored_at / 1000.0, 'unixepoch') || char(10)
+                   FROM restore ORDER BY id DESC LIMIT 1), '') AS text;
+
+CREATE TRIGGER context_ask_born BEFORE INSERT ON context_ask
+BEGIN
+    -- A question that ran out does not stand in the way of the next, nor does it count.
+    UPDATE context_ask SET state = 'expired', ended_at = now_ms()
+     WHERE state = 'pending' AND expires_at <= now_ms();
+    SELECT CASE
+           WHEN NEW.state <> 'pending'
+           THEN RAISE(ABORT, 'context.transition|an ask begins as pending')
+           WHEN NEW.pairing_id IS NULL
+           THEN RAISE(ABORT, 'context.host|which Host is to have it is not clear: none is served by that name, or several are')
+           WHEN (SELECT state FROM pairing WHERE id = NEW.pairing_id) IS NOT 'active'
+           THEN RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
+           WHEN EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id)
+           THEN RAISE(ABORT, 'pairing.invalid|this pairing is not served')
+           WHEN NEW.box_name IS NOT (SELECT name FROM box)
+             OR NEW.host_name IS NOT (SELECT host_name FROM pairing WHERE id = NEW.pairing_id)
+             OR (NEW.digest IS NOT NULL AND NEW.digest IS NOT sha256(NEW.terms))
+           THEN RAISE(ABORT, 'context.terms|the terms name another machine, Host or text')
+           WHEN NEW.root IS NULL OR NEW.root NOT GLOB '/?*' OR NEW.root GLOB '*/'
+             OR length(CAST(NEW.root AS BLOB)) > 4095
+             OR instr(NEW.root, '//') > 0 OR instr(NEW.root || '/', '/./') > 0
+             OR instr(NEW.root || '/', '/../') > 0
+             OR instr(NEW.root, char(0)) > 0
+             OR NEW.root GLOB '*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159) || ']*'
+           THEN RAISE(ABORT, 'context.path|a folder is named by its absolute path, without links, dots and control characters')
+           WHEN NEW.root || '/' GLOB '/proc/*' OR NEW.root || '/' GLOB '/sys/*' OR NEW.root || '/' GLOB '/dev/*'
+           THEN RAISE(ABORT, 'context.path|what is in /proc, /sys and /dev is no folder of a user')
+           WHEN length(NEW.name) NOT BETWEEN 1 AND 64 OR instr(NEW.name, char(0)) > 0
+             OR NEW.name GLOB '*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159) || ']*'
+           THEN RAISE(ABORT, 'context.name|a name has 1 to 64 characters and none that controls')
+           WHEN EXISTS (SELECT 1 FROM context_ask WHERE uid = NEW.uid AND pairing_id = NEW.pairing_id
+                           AND root = NEW.root AND state IN ('pending', 'allowed'))
+           THEN RAISE(ABORT, 'context.exists|this was asked already, and waits for a person or was allowed')
+           WHEN (SELECT count(*) FROM context_ask WHERE uid = NEW.uid AND state = 'pending')
+             >= (SELECT value FROM setting WHERE name = 'context.pending_uid')
+           THEN RAISE(ABORT, 'context.yours|busy: too many asks of this user wait for a person')
+           WHEN (SELECT count(*) FROM context_ask WHERE state = 'pending')
+             >= (SELECT value FROM setting WHERE name = 'context.pending')
+           THEN RAISE(ABORT, 'context.busy|busy: too many asks of this machine wait for a person')
+           WHEN (SELECT count(*) FROM context_ask WHERE uid = NEW.uid AND asked_at
+                  > now_ms() - (SELECT value FROM setting WHERE name = 'context.window_ms'))
+             >= (SELECT value FROM setting WHERE name = 'context.asks')
+           THEN RAISE(ABORT, 'context.rate|this user asked too often lately')
+           WHEN NEW.asked_at IS NOT now_ms()
+             OR NEW.expires_at - NEW.asked_at > (SELECT high FROM setting WHERE name = 'context.ttl_ms')
+           THEN RAISE(ABORT, 'context.transition|an ask is made at the time that it is, and waits no longer than context.ttl_ms may say')
+           END;
+END;
+
+CREATE TRIGGER grant_dropped_runs AFTER UPDATE OF state ON grant
+WHEN NEW.state = 'dropped' AND OLD.state <> 'dropped'
+BEGIN
+    UPDATE op_run SET state = 'cancelled', finished_at = NEW.ended_at
+     WHERE grant_id = NEW.id AND state = 'queued' AND finished_at IS NULL;
+END;
+
+CREATE TRIGGER factor_dropped_runs AFTER UPDATE OF state ON factor
+WHEN NEW.state = 'dropped' AND OLD.state = 'active'
+BEGIN
+    UPDATE op_run SET state = 'cancelled', finished_at = NEW.dropped_at
+     WHERE state = 'queued' AND finished_at IS NULL
+       AND (SELECT factor_id FROM grant WHERE id = op_run.grant_id) = NEW.id;
+END;
+
+CREATE TRIGGER mcp_token_ends_with_restore AFTER INSERT ON restore
+BEGIN
+    UPDATE mcp_token SET state = 'dropped', dropped_at = now_ms() WHERE state = 'active';
+END;
+
+CREATE TRIGGER op_run_is_allowed BEFORE INSERT ON op_run
+BEGIN
+    SELECT CASE
+           WHEN b.mode IS NOT 'local' AND NOT EXISTS (SELECT 1 FROM live_anchor)
+           THEN RAISE(ABORT, 'anchor.none|this machine is on a network and no Host is its anchor')
+           WHEN p.state IS NOT 'active'
+           THEN RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
+           WHEN EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id)
+           THEN RAISE(ABORT, 'pairing.invalid|this pairing is not served')
+           WHEN o.name IS NULL
+           THEN RAISE(ABORT, 'op.unknown|there is no op of this name')
+           WHEN EXISTS (SELECT 1 FROM op_run WHERE pairing_id = NEW.pairing_id AND nonce = NEW.nonce)
+           THEN RAISE(ABORT, 'op.replayed|this ask was made before')
+           -- (Rates are measured by that time.)
+           WHEN NEW.state <> 'queued' OR NEW.queued_at IS NOT now_ms()
+           THEN RAISE(ABORT, 'op.transition|a run begins as queued, at the time that it is')
+           -- Live runs lie between the oldest of them and the newest run: mostly that is few enough.
+           WHEN (SELECT max(id) FROM op_run)
+              - (SELECT min(id) FROM op_run WHERE finished_at IS NULL) + 1
+             >= min((SELECT value FROM setting WHERE name = 'op.live'),
+                    (SELECT value FROM setting WHERE name = 'op.live_per_host'))
+            AND (SELECT CASE
+                        WHEN count(*) >= (SELECT value FROM setting WHERE name = 'op.live')
+                        THEN RAISE(ABORT, 'op.busy|too many runs wait or run already')
+                        WHEN count(*) FILTER (WHERE pairing_id = NEW.pairing_id)
+                          >= (SELECT value FROM setting WHERE name = 'op.live_per_host')
+                        THEN RAISE(ABORT, 'op.share|too many runs of this Host wait or run already')
+                        END
+                   FROM op_run WHERE finished_at IS NULL)
+           THEN NULL
+           WHEN NEW.op = 'observe:folders'
+            AND (SELECT count(*) FROM folder_walk WHERE state = 'stuck')
+             >= (SELECT value FROM setting WHERE name = 'folders.stuck')
+           THEN RAISE(ABORT, 'observe.stuck|earlier walks still wait for a file system that does not answer')
+           WHEN NEW.grant_id IS NULL AND o.class = 'own' AND NOT NEW.dry
+           THEN NULL
+           WHEN NEW.grant_id IS NULL AND EXISTS (SELECT 1 FROM grant
+                 WHERE pairing_id = NEW.pairing_id AND op = NEW.op AND args <> NEW.args
+                   AND state = 'active' AND expires_at > now_ms())
+           THEN RAISE(ABORT, 'grant.args|a grant for this op is held, but not with these arguments')
+           WHEN NEW.grant_id IS NULL
+           THEN RAISE(ABORT, 'approval.needed|a person has to approve this first')
+           WHEN b.mode IS NOT 'local' AND NEW.pairing_id IS NOT (SELECT pairing_id FROM anchor)
+            AND NOT EXISTS (SELECT 1 FROM approved_kinds
+                             WHERE pairing_id = NEW.pairing_id AND class = o.class)
+           THEN RAISE(ABORT, 'anchor.caps|the anchor has not approved ops of this kind for this Host')
+           WHEN g.state IS NOT 'active'
+           THEN RAISE(ABORT, 'grant.gone|the grant was taken back or is used up')
+           WHEN g.pairing_id <> NEW.pairing_id OR g.op <> NEW.op
+           THEN RAISE(ABORT, 'grant.other|the grant is for another Host or op')
+           -- The arguments themselves, or what the bounds let take their place.
+           WHEN g.args <> NEW.args
+            AND (g.bounds IS NULL OR instr(NEW.args, '\u0000') > 0
+                 OR json_array_length(NEW.args) > (SELECT count(*) FROM op_param WHERE op = NEW.op)
+                 OR EXISTS (SELECT 1 FROM grant_bound AS b WHERE b.grant_id = g.id
+                       AND NOT CASE b.rule
+                           WHEN 'in' THEN coalesce((NEW.args ->> b.at) IN
+                                (SELECT CAST(value AS TEXT) FROM json_each(b.bound)), 0)
+                           ELSE bound_holds(b.rule, b.bound, NEW.args ->> b.at) END))
+           THEN RAISE(ABORT, 'grant.args|a grant for this op is held, but not with these arguments')
+           WHEN g.expires_at <= now_ms()
+           THEN RAISE(ABORT, 'grant.expired|the grant ran out')
+           WHEN g.kind = 'root'
+            AND g.created_at + (SELECT value FROM setting WHERE name = 'grant.root_ttl_ms') <= now_ms()
+           THEN RAISE(ABORT, 'grant.expired|the grant ran out')
+           WHEN f.state IS NOT 'active'
+           THEN RAISE(ABORT, 'grant.approver|whoever approved this grant is no longer trusted here')
+           WHEN seal_ok('grant', g.seal_text, g.seal) IS NOT 1
+           THEN RAISE(ABORT, 'grant.seal|the record of this grant was changed by another tool')
+           WHEN NEW.dry AND o.class <> 'action'
+           THEN RAISE(ABORT, 'op.dry|this op changes nothing, so it is not run dry')
+           WHEN o.class = 'action'
+            AND EXISTS (SELECT 1 FROM op_probe WHERE op = NEW.op AND NOT works)
+           THEN (SELECT refuse('act.tool', why, 0) FROM op_probe WHERE op = NEW.op)
+           WHEN NEW.dry OR g.bounds IS NULL
+           THEN NULL
+           -- Not now: nothing is spent.
+           ELSE (SELECT CASE WHEN n.at IS NOT now_ms() THEN refuse(n.code, n.why, nullif(n.at, n.ends)) END
+                   FROM grant_not_now AS n WHERE n.id = g.id)
+           END
+      FROM (SELECT 1) AS asked
+      LEFT JOIN box AS b ON b.id = 1
+      LEFT JOIN pairing AS p ON p.id = NEW.pairing_id
+      LEFT JOIN op AS o ON o.name = NEW.op
+      LEFT JOIN grant AS g ON g.id = NEW.grant_id
+      LEFT JOIN factor AS f ON f.id = g.factor_id;
+END;
+
+CREATE TABLE op_manifest_after (
+    manifest_id INTEGER PRIMARY KEY REFERENCES op_manifest (id),
+    run_id      INTEGER NOT NULL CHECK (run_id >= 0)
+) STRICT;
+
+CREATE TRIGGER op_manifest_is_after AFTER INSERT ON op_manifest
+BEGIN
+    INSERT INTO op_manifest_after (manifest_id, run_id) SELECT NEW.id, coalesce(max(id), 0) FROM op_run;
+END;
+
+CREATE TRIGGER op_manifest_after_fixed BEFORE UPDATE ON op_manifest_after
+BEGIN
+    SELECT RAISE(ABORT, 'manifest.fixed|what was signed never changes');
+END;
+
+CREATE TRIGGER op_manifest_after_stays BEFORE DELETE ON op_manifest_after
+BEGIN
+    SELECT RAISE(ABORT, 'manifest.kept|an added op is dropped, not deleted');
+END;
+
+CREATE TRIGGER op_manifest_ends AFTER UPDATE OF state ON op_manifest
+BEGIN
+    UPDATE grant SET state = 'dropped', ended_at = now_ms(), end_reason = 'the op was ' || NEW.state
+     WHERE op = NEW.name AND state = 'active';
+    UPDATE approval SET state = 'expired', decided_at = now_ms() WHERE op = NEW.name AND state = 'pending';
+    -- What waits was paid for by a grant that may be spent by now.
+    UPDATE op_run SET state = 'cancelled', finished_at = now_ms()
+     WHERE op = NEW.name AND state = 'queued' AND finished_at IS NULL;
+    UPDATE op_probe SET works = 0, why = 'it was ' || NEW.state, probed_at = now_ms() WHERE op = NEW.name;
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'op_manifest', NEW.id, NEW.state, '', json_object('op', NEW.name, 'reason', NEW.end_reason));
+END;
+
+CREATE TRIGGER program_run_holds BEFORE INSERT ON program_run
+BEGIN
+    SELECT RAISE(ABORT, 'op.output|only a run that was begun runs a program')
+     WHERE (SELECT state FROM op_run WHERE id = NEW.op_run_id) IS NOT 'running';
+    SELECT RAISE(ABORT, 'manifest.edited|the record of this op was changed by another tool, or its signer is not trusted any more')
+     WHERE NEW.manifest_id IS NOT NULL
+       AND NOT EXISTS (SELECT 1 FROM added_ops AS a JOIN op_run AS r ON r.op = a.name
+                        WHERE r.id = NEW.op_run_id AND a.id = NEW.manifest_id AND a.holds = 'yes');
+    -- (By numbers: two of one millisecond are told apart, and a clock may be set back.)
+    SELECT RAISE(ABORT, 'manifest.replaced|this op was added anew after this run was asked for')
+      FROM op_manifest_after WHERE manifest_id = NEW.manifest_id AND run_id >= NEW.op_run_id;
+    SELECT RAISE(ABORT, 'grant.gone|the grant was taken back or is used up')
+     WHERE NEW.manifest_id IS NULL
+       AND NOT EXISTS (SELECT 1 FROM op_run AS r JOIN grant AS g ON g.id = r.grant_id
+                        WHERE r.id = NEW.op_run_id AND r.op = 'root:exec' AND g.kind = 'root' AND g.args = r.args
+                          AND g.state IN ('active', 'spent') AND seal_ok('grant', g.seal_text, g.seal) = 1);
+END;
+
+CREATE TRIGGER directive_ends_with_restore AFTER INSERT ON restore
+BEGIN
+    UPDATE directive SET state = 'failed', ended_at = now_ms(),
+           result = json_object('code', 'directive.replayed',
+                                'why', 'this order was signed before this database was restored')
+     WHERE state = 'taken';
+END;
+
+CREATE TRIGGER host_order_ends_with_restore AFTER INSERT ON restore
+BEGIN
+    UPDATE host_order SET state = 'withdrawn', ended_at = now_ms() WHERE state IN ('waiting', 'sent');
+END;
+
+CREATE TRIGGER remote_credential_ends_with_restore AFTER INSERT ON restore
+BEGIN
+    UPDATE remote_credential SET state = 'revoked', ended_at = now_ms(), digest = NULL WHERE state = 'active';
+END;
+
+CREATE TRIGGER retention_actor_run AFTER UPDATE ON retention WHEN NEW.entity = 'actor_run'
+BEGIN
+    DELETE FROM actor_run WHERE id > OLD.gone_to AND id <= NEW.gone_to;
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    SELECT 'management', 'retention', NEW.entity, 'removed', '',
+           json_object('rows', changes(), 'after', OLD.gone_to, 'to', NEW.gone_to, 'days', days)
+      FROM retention_cutoff WHERE entity = NEW.entity;
+    -- (As many as one move covers: the next takes the others.)
+    DELETE FROM process
+     WHERE id IN (SELECT id FROM process AS p
+                   WHERE seen_at < (SELECT before FROM retention_cutoff WHERE entity = NEW.entity)
+                     AND id < (SELECT max(id) FROM process)
+                     AND NOT EXISTS (SELECT 1 FROM actor_run WHERE process_id = p.id)
+                     AND NOT EXISTS (SELECT 1 FROM attempt WHERE process_id = p.id)
+                     AND NOT EXISTS (SELECT 1 FROM sandbox_run WHERE process_id = p.id)
+                     AND NOT EXISTS (SELECT 1 FROM instance WHERE process_id = p.id)
+                     AND NOT EXISTS (SELECT 1 FROM lease WHERE process_id = p.id)
+                   ORDER BY id LIMIT (SELECT value FROM setting WHERE name = 'retention.batch'));
+END;
+
+CREATE INDEX instance_by_process ON instance (process_id);
+
+CREATE INDEX lease_by_process ON lease (process_id);
+
+CREATE INDEX sandbox_run_by_process ON sandbox_run (process_id);
+
+CREATE TRIGGER session_is_allowed BEFORE INSERT ON session
+BEGIN
+    SELECT RAISE(ABORT, 'session.name|the name of a session is letters, digits, dots, dashes and underscores')
+     WHERE length(NEW.name) NOT BETWEEN 1 AND 128 OR NEW.name NOT GLOB '[A-Za-z0-9]*'
+        OR NEW.name GLOB '*[^A-Za-z0-9._-]*' OR instr(NEW.name, char(0)) > 0;
+    SELECT RAISE(ABORT, 'session.exists|there is a session of this name')
+     WHERE EXISTS (SELECT 1 FROM session WHERE name = NEW.name);
+    SELECT RAISE(ABORT, 'worker.unknown|there is no worker of this name')
+     WHERE NEW.worker <> '' AND NOT EXISTS (SELECT 1 FROM worker WHERE name = NEW.worker);
+    -- What a worker runs begins as its template has it: what is asked for comes behind.
+    SELECT RAISE(ABORT, 'worker.argv|a session of a worker runs that worker''s program')
+     WHERE NEW.worker <> ''
+       AND EXISTS (SELECT 1 FROM worker AS w JOIN json_each(w.argv) AS t
+                    WHERE w.name = NEW.worker AND t.value IS NOT (NEW.argv ->> t.key));
+    SELECT RAISE(ABORT, 'worker.argv|a worker is a program and its arguments, each without a NUL')
+     WHERE EXISTS (SELECT 1 FROM json_each(NEW.argv)
+                    WHERE type <> 'text' OR instr(value, char(0)) > 0)
+        OR (NEW.argv ->> 0) = '';
+    SELECT RAISE(ABORT, 'session.sandbox|a session is held as its worker says; one without a worker reaches its folder alone')
+     WHERE CASE WHEN NEW.worker = ''
+                THEN NEW.lane IS NOT NULL OR (NEW.backend <> 'none' AND (NEW.net <> 'none' OR NEW.paths <> '[]'))
+                ELSE NOT EXISTS (SELECT 1 FROM worker AS w WHERE w.name = NEW.worker AND w.backend = NEW.backend
+                        AND w.net = NEW.net AND w.paths = NEW.paths AND w.lane IS NEW.lane) END;
+    SELECT RAISE(ABORT, 'session.offline|the daemon does not serve, so nobody would run this')
+     WHERE NOT EXISTS (SELECT 1 FROM live_instance WHERE state = 'ready');
+    SELECT RAISE(ABORT, 'session.busy|too many sessions wait already')
+     WHERE (SELECT count(*) FROM session WHERE state = 'queued')
+        >= (SELECT value FROM setting WHERE name = 'session.queue');
+    SELECT RAISE(ABORT, 'session.transition|a session begins as queued, with nothing behind it')
+     WHERE NEW.state <> 'queued' OR NEW.attempts <> 0 OR NEW.crashes <> 0 OR NEW.last_seq <> 0
+        OR NEW.first_seq <> 1 OR NEW.lines <> 0 OR NEW.bytes <> 0 OR NEW.input_seq <> 0
+        OR NEW.cancel_at IS NOT NULL OR NEW.started_at IS NOT NULL OR NEW.queued_at IS NOT now_ms();
+    -- Of those that are over the oldest make place, never one that lives.
+    DELETE FROM session
+     WHERE id IN (SELECT id FROM session WHERE finished_at IS NOT NULL ORDER BY finished_at, id
+                   LIMIT max(0, (SELECT count(*) FROM session) + 1
+                              - (SELECT value FROM setting WHERE name = 'session.kept')));
+END;
+
+CREATE TRIGGER session_ends_with_restore AFTER INSERT ON restore
+BEGIN
+    UPDATE session SET cancel_at = now_ms() WHERE state = 'queued';
+END;
+
+CREATE INDEX attempt_by_process ON attempt (process_id);
+
+CREATE TRIGGER token_host_born BEFORE INSERT ON token_host
+BEGIN
+    SELECT CASE
+           WHEN host_text(NEW.suffix) IS NOT NEW.suffix
+           THEN RAISE(ABORT, 'token.host|a token is for a name in lower case or an address')
+           WHEN host_tail(NEW.suffix, 8) IS NOT NULL
+           THEN RAISE(ABORT, 'token.host|the name of a host has eight labels at most')
+           -- A name of one label is a whole top-level domain.
+           WHEN NEW.suffix NOT GLOB '*[.:]*'
+           THEN RAISE(ABORT, 'token.host|a token is for one host and those below it, not for all of a domain')
+           -- In the transaction that makes it, in which nothing of it can be in use.
+           WHEN NOT EXISTS (SELECT 1 FROM token WHERE id = NEW.token_id AND state = 'active' AND made_at = now_ms())
+             OR EXISTS (SELECT 1 FROM egress_within WHERE token_id = NEW.token_id)
+             OR EXISTS (SELECT 1 FROM egress_request WHERE token_id = NEW.token_id)
+             OR EXISTS (SELECT 1 FROM program_lend WHERE token_id = NEW.token_id)
+           THEN RAISE(ABORT, 'token.fixed|a token gets its hosts as it is made, and no more')
+           WHEN (SELECT count(*) FROM token_host WHERE token_id = NEW.token_id)
+             >= (SELECT value FROM setting WHERE name = 'token.hosts')
+           THEN RAISE(ABORT, 'token.many|a token is for as many hosts as the setting token.hosts allows')
+           END;
+END;
+
+INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
+    ('manifest.replaced', 126, 409, 'ask again: what was asked for waited until the op was another one');
