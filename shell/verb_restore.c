@@ -79,6 +79,7 @@ say(const struct restore_report *p, const struct restore_options *o)
  *
  * What ended since the backup must not come alive with it, or an approval would pay twice: its
  * grants are dropped, its open questions and invitations end, codes that were used stay used.
+ * Tokens, credentials of other machines, and sessions that wait end too: make them anew.
  * Where the replaced database went on from this backup, what it had dropped or unpaired is dropped
  * here too; where it cannot say, all factors are dropped, since one of them may have been lost.
  * --keep-grants and --keep-factors keep what the replaced database does not speak against: uses

@@ -413,6 +413,27 @@ an_order_is_taken_once(void **state)
 	free(answer);
 }
 
+/* What was to be done may have been done, or withdrawn, since the copy was made. */
+static void
+orders_end_with_a_restore(void **state)
+{
+	static const char restore[] =
+	    "INSERT INTO restore (restored_at, seq, head, keep_grants, keep_factors)"
+	    " SELECT now_ms(), seq, hash, 1, 1 FROM audit ORDER BY seq DESC LIMIT 1";
+
+	(void)state;
+	dials("old.example:443");
+	assert_int_equal(takes_signed(GOOD, 1).taken, 1);
+	sets(&box, restore);
+	says(&box, "SELECT state || ' ' || (result ->> '$.code') FROM directive",
+	    "failed directive.replayed");
+	says(&box, "SELECT group_concat(endpoint) FROM pairing_dial", "old.example:443");
+	assert_int_not_equal(rotates("a.example:1", "b.example:1"), -1);
+	sets(&host, restore);
+	says(&host, "SELECT state FROM host_order", "withdrawn");
+	assert_int_equal(scratch_value(&host, "SELECT count(*) FROM host_order_due"), 0);
+}
+
 /* Take steps of retention at ${s} until nothing is due. */
 static void
 retain(struct scratch *s)
@@ -744,6 +765,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(a_rotation_is_saved_when_it_was_reached, made, end),
 	    cmocka_unit_test_setup_teardown(a_wrong_rotation_changes_nothing, made, end),
 	    cmocka_unit_test_setup_teardown(an_order_is_taken_once, made, end),
+	    cmocka_unit_test_setup_teardown(orders_end_with_a_restore, made, end),
 	    cmocka_unit_test_setup_teardown(an_order_is_never_done_again, made, end),
 	    cmocka_unit_test_setup_teardown(orders_of_others_are_refused, made, end),
 	    cmocka_unit_test_setup_teardown(what_is_no_answer_is_refused, made, end),
