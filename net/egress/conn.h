@@ -133,7 +133,8 @@ struct conn {
 	 */
 	struct refusal *waits;
 	bool rules_read; /* for what stands below, of its tunnel */
-	bool narrowed;   /* the rule that allows it says something of requests */
+	bool narrowed;   /* some rule that allows it says something of requests */
+	bool whole;      /* but its run may reach that whole */
 	int setting;     /* egress.inspect */
 };
 

@@ -1,0 +1,121 @@
+-- Rules that had a gap: what a restore brings back, whose a rule is, which program was meant; held Hosts and old times.
+
+DROP TRIGGER egress_flow_within;
+DROP TRIGGER destination_is_judged;
+DROP VIEW egress_narrowed;
+DROP VIEW egress_ruling;
+DROP VIEW egress_request_ruling;
+
+CREATE VIEW egress_rule_for AS
+SELECT f.id AS flow_id, r.id AS rule_id, r.verdict, r.run_id
+  FROM egress_flow AS f JOIN egress_rule AS r
+    ON r.state = 'active'
+   AND r.suffix IN (f.host, '*', host_tail(f.host, 1), host_tail(f.host, 2), host_tail(f.host, 3),
+                    host_tail(f.host, 4), host_tail(f.host, 5), host_tail(f.host, 6),
+                    host_tail(f.host, 7), host_tail(f.host, 8))
+   AND r.port IN (0, f.port)
+   AND (r.run_id IS NULL OR r.run_id = f.run_id)
+   AND (r.uid = f.uid OR r.pairing_id = f.pairing_id
+        OR (r.uid IS NULL AND r.pairing_id IS NULL AND (f.pairing_id IS NULL OR r.verdict = 'deny')));
+
+CREATE VIEW egress_ruling AS
+SELECT f.id,
+       (SELECT CASE WHEN max(r.verdict = 'deny') THEN 'denied'
+                    WHEN EXISTS (SELECT 1 FROM program_reach WHERE run_id = f.run_id)
+                    THEN (SELECT iif(count(*) = 0, 'unknown', NULL) FROM program_reach
+                           WHERE run_id = f.run_id AND host = f.host AND port = f.port)
+                    WHEN count(*) = 0 AND NOT EXISTS (SELECT 1 FROM egress_held_by_grant WHERE flow_id = f.id)
+                    THEN 'unknown' END
+          FROM egress_rule_for AS r WHERE r.flow_id = f.id) AS held
+  FROM egress_flow AS f;
+
+CREATE VIEW egress_narrowed AS
+SELECT f.id,
+       EXISTS (SELECT 1 FROM egress_rule_for AS r
+                WHERE r.flow_id = f.id AND EXISTS (SELECT 1 FROM egress_within WHERE rule_id = r.rule_id)) AS narrowed,
+       EXISTS (SELECT 1 FROM program_reach WHERE run_id = f.run_id)
+       OR EXISTS (SELECT 1 FROM egress_rule_for AS r
+                   WHERE r.flow_id = f.id AND r.run_id = f.run_id AND r.verdict = 'allow'
+                     AND NOT EXISTS (SELECT 1 FROM egress_within WHERE rule_id = r.rule_id)) AS whole
+  FROM egress_flow AS f;
+
+CREATE TRIGGER egress_flow_within AFTER INSERT ON egress_flow
+WHEN NEW.surface = 'http' AND NEW.state <> 'refused' AND EXISTS (SELECT 1 FROM egress_within)
+BEGIN
+    SELECT RAISE(ABORT, 'egress.plain|what allows this is for requests within TLS')
+      FROM egress_narrowed WHERE id = NEW.id AND narrowed AND NOT whole;
+END;
+
+CREATE VIEW egress_rule_asked AS
+SELECT q.id AS request_id, r.id AS rule_id, r.verdict, r.suffix, r.port, r.uid
+  FROM egress_request AS q JOIN egress_flow AS f ON f.id = q.flow_id JOIN egress_rule AS r
+    ON r.state = 'active'
+   AND r.suffix IN (q.host, '*', host_tail(q.host, 1), host_tail(q.host, 2), host_tail(q.host, 3),
+                    host_tail(q.host, 4), host_tail(q.host, 5), host_tail(q.host, 6),
+                    host_tail(q.host, 7), host_tail(q.host, 8))
+   AND r.port IN (0, q.port)
+   AND (r.run_id IS NULL OR r.run_id = f.run_id)
+   AND (r.uid = f.uid OR r.pairing_id = f.pairing_id
+        OR (r.uid IS NULL AND r.pairing_id IS NULL AND (f.pairing_id IS NULL OR r.verdict = 'deny')));
+
+CREATE VIEW egress_request_ruling AS
+SELECT q.id, q.flow_id, q.host = f.host AND q.port = f.port AS same,
+       (SELECT CASE WHEN max(r.verdict = 'deny') THEN 'denied'
+                    WHEN count(*) = 0
+                    THEN CASE WHEN NOT EXISTS (SELECT 1 FROM egress_held_by_grant
+                                           WHERE flow_id = f.id AND q.host = f.host AND q.port = f.port)
+                         THEN 'unknown' WHEN q.websocket THEN 'websocket' END
+                    WHEN NOT max(CASE WHEN EXISTS (SELECT 1 FROM egress_within WHERE rule_id = r.rule_id)
+                                      THEN EXISTS (SELECT 1 FROM egress_within AS w
+                                                    WHERE w.rule_id = r.rule_id AND w.method IN ('*', q.method)
+                                                      AND q.path GLOB w.path AND w.websocket >= q.websocket)
+                                      ELSE q.websocket = 0 END)
+                    THEN iif(q.websocket, 'websocket', 'narrower') END
+          FROM egress_rule_asked AS r WHERE r.request_id = q.id) AS held,
+       (SELECT w.id FROM egress_rule_asked AS r JOIN egress_within AS w ON w.rule_id = r.rule_id
+         WHERE r.request_id = q.id AND w.method IN ('*', q.method) AND q.path GLOB w.path
+           AND w.websocket >= q.websocket
+         ORDER BY length(r.suffix) DESC, r.port DESC, r.uid IS NULL, length(w.path) DESC,
+                  w.token_id IS NULL, w.id LIMIT 1) AS within_id
+  FROM egress_request AS q JOIN egress_flow AS f ON f.id = q.flow_id;
+
+CREATE TRIGGER destination_is_judged INSTEAD OF INSERT ON judged_destination
+BEGIN
+    SELECT CASE
+           WHEN host_text(NEW.host) IS NOT NEW.host
+           THEN RAISE(ABORT, 'egress.host|there is no name or address to reach')
+           WHEN NEW.host = 'localhost' OR NEW.host GLOB '*.localhost'
+           THEN RAISE(ABORT, 'egress.this_machine|that name is this machine')
+           WHEN EXISTS (SELECT 1 FROM egress_rule
+                         WHERE state = 'active' AND verdict = 'deny' AND uid IS NULL AND run_id IS NULL
+                           AND (pairing_id IS NULL OR pairing_id = NEW.pairing_id) AND port IN (0, NEW.port)
+                           AND (suffix IN ('*', NEW.host)
+                                OR substr(NEW.host, -length(suffix) - 1) = '.' || suffix))
+           THEN RAISE(ABORT, 'egress.denied|a rule denies this')
+           WHEN json_array_length(NEW.addresses)
+                NOT BETWEEN 1 AND (SELECT value FROM setting WHERE name = 'egress.addresses')
+           THEN RAISE(ABORT, 'egress.resolve|could not resolve that name to a sensible number of addresses')
+           END;
+    SELECT CASE
+           WHEN a.judged IS NULL
+           THEN RAISE(ABORT, 'egress.address|an address of that name is none')
+           WHEN c.class NOT IN ('public', 'network')
+           THEN refuse('egress.' || c.class, 'that is ' || c.why || ': no verb reaches it', 0)
+           WHEN NOT EXISTS (SELECT 1 FROM own_address)
+           THEN RAISE(ABORT, 'egress.own_unknown|cannot tell whether that is itself: the kernel does not say what this machine''s addresses are')
+           WHEN EXISTS (SELECT 1 FROM own_address WHERE a.ip BETWEEN first AND last OR a.judged BETWEEN first AND last)
+           THEN RAISE(ABORT, 'egress.own|that is this machine')
+           WHEN c.class = 'network' AND NOT EXISTS (SELECT 1 FROM live_anchor)
+            AND NOT EXISTS (SELECT 1 FROM egress_rule
+                             WHERE state = 'active' AND verdict = 'allow' AND pairing_id = NEW.pairing_id
+                               AND address_bytes(suffix) = a.ip AND port IN (0, NEW.port))
+           THEN refuse('egress.network', 'that is ' || c.why || ': only an anchored machine reaches it, '
+                       || 'or one whose egress rules allow that address to this Host', 0)
+           END
+      FROM (SELECT ip, (SELECT iif(embed IS NULL, ip,
+                                   CAST(x'00000000000000000000ffff' || substr(ip, embed + 1, 4) AS BLOB))
+                          FROM address_class WHERE ip BETWEEN first AND last ORDER BY prio LIMIT 1) AS judged
+              FROM (SELECT address_bytes(value) AS ip FROM json_each(NEW.addresses))) AS a
+      LEFT JOIN address_class AS c
+        ON c.prio = (SELECT min(prio) FROM address_class WHERE a.judged BETWEEN first AND last);
+END;
