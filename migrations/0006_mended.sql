@@ -1,9 +1,11 @@
 -- Rules that had a gap: what a restore brings back, whose a rule is, which program was meant; held Hosts and old times.
 
 DROP TRIGGER egress_flow_within;
+DROP TRIGGER egress_flow_host_may;
 DROP TRIGGER destination_is_judged;
 DROP VIEW egress_narrowed;
 DROP VIEW egress_ruling;
+DROP VIEW egress_grants_mark;
 DROP VIEW egress_request_ruling;
 
 CREATE VIEW egress_rule_for AS
@@ -28,6 +30,44 @@ SELECT f.id,
                     THEN 'unknown' END
           FROM egress_rule_for AS r WHERE r.flow_id = f.id) AS held
   FROM egress_flow AS f;
+
+CREATE TRIGGER egress_flow_host_may INSTEAD OF INSERT ON egress_flow_of_host
+BEGIN
+    SELECT CASE
+           WHEN (SELECT active FROM pairing_status WHERE id = NEW.pairing_id) IS NOT 1
+           THEN RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
+           WHEN EXISTS (SELECT 1 FROM quarantine
+                         WHERE pairing_id = NEW.pairing_id AND state = 'held' AND until_at > now_ms())
+           THEN RAISE(ABORT, 'pairing.held|this Host asked too often for what it may not, and is held')
+           WHEN NOT EXISTS (SELECT 1 FROM egress_hosts WHERE pairing_id = NEW.pairing_id)
+           THEN RAISE(ABORT, 'egress.capability|this Host has no capability egress here, and no grant')
+           END;
+END;
+
+CREATE VIEW egress_grants_mark AS
+SELECT count(*) AS n, coalesce(sum(f.id), 0) AS which
+  FROM egress_flow AS f JOIN egress_use AS u ON u.flow_id = f.id
+ WHERE f.ended_at IS NULL AND EXISTS (SELECT 1 FROM grant WHERE op = 'egress:reach')
+   AND NOT EXISTS (SELECT 1 FROM egress_held_by_grant WHERE flow_id = f.id);
+
+CREATE VIEW grant_in_use AS
+SELECT DISTINCT g.id, g.factor_id
+  FROM egress_flow AS f JOIN egress_use AS u ON u.flow_id = f.id JOIN op_run AS r ON r.id = u.op_run_id
+  JOIN grant AS g ON g.id = r.grant_id
+ WHERE f.ended_at IS NULL AND f.pairing_id IS NOT NULL AND g.state = 'spent';
+
+CREATE TRIGGER grant_spent_drops BEFORE UPDATE OF state ON grant WHEN OLD.state = 'spent' AND NEW.state = 'dropped'
+BEGIN
+    SELECT RAISE(ABORT, 'grant.final|an ended grant stays ended')
+     WHERE OLD.id NOT IN (SELECT id FROM grant_in_use);
+END;
+
+CREATE TRIGGER grant_in_use_ends_with_factor AFTER UPDATE OF state ON factor
+WHEN NEW.state = 'dropped' AND OLD.state <> 'dropped'
+BEGIN
+    UPDATE grant SET state = 'dropped', ended_at = NEW.dropped_at, end_reason = 'approver dropped'
+     WHERE id IN (SELECT id FROM grant_in_use WHERE factor_id = NEW.id);
+END;
 
 CREATE VIEW egress_narrowed AS
 SELECT f.id,
@@ -79,6 +119,27 @@ SELECT q.id, q.flow_id, q.host = f.host AND q.port = f.port AS same,
                   w.token_id IS NULL, w.id LIMIT 1) AS within_id
   FROM egress_request AS q JOIN egress_flow AS f ON f.id = q.flow_id;
 
+CREATE VIEW egress_overruled AS
+SELECT f.id,
+       (SELECT held FROM egress_ruling WHERE id = f.id) IS NOT NULL
+       OR (f.pairing_id IS NOT NULL
+           AND ((SELECT active FROM pairing_status WHERE id = f.pairing_id) IS NOT 1
+                OR EXISTS (SELECT 1 FROM held_pairings WHERE pairing_id = f.pairing_id)))
+       -- (One that went over to another protocol lasts as long as its tunnel.)
+       OR EXISTS (SELECT 1 FROM egress_request AS q JOIN egress_request_ruling AS r ON r.id = q.id
+                   WHERE q.flow_id = f.id AND (q.state = 'open' OR q.status = 101) AND r.held IS NOT NULL) AS over,
+       f.state = 'open' AND EXISTS (SELECT 1 FROM egress_within)
+       AND (SELECT narrowed AND NOT whole FROM egress_narrowed WHERE id = f.id) AS narrowed
+  FROM egress_flow AS f
+ WHERE f.ended_at IS NULL;
+
+CREATE VIEW egress_rules_mark AS
+SELECT (SELECT count(*) || ' ' || coalesce(sum(state = 'dropped'), 0) FROM egress_rule) || ' '
+       || (SELECT coalesce(max(id), 0) FROM egress_within) || ' '
+       || (SELECT count(*) || ' ' || coalesce(sum(id), 0) FROM pairing_status WHERE active) || ' '
+       || (SELECT count(*) || ' ' || coalesce(sum(id), 0) FROM held_pairings) || ' '
+       || (SELECT n || ' ' || which FROM egress_grants_mark) AS mark;
+
 CREATE TRIGGER destination_is_judged INSTEAD OF INSERT ON judged_destination
 BEGIN
     SELECT CASE
@@ -119,3 +180,6 @@ BEGIN
       LEFT JOIN address_class AS c
         ON c.prio = (SELECT min(prio) FROM address_class WHERE a.judged BETWEEN first AND last);
 END;
+
+INSERT INTO state_rule (entity, from_state, to_state) VALUES
+    ('grant', 'spent', 'dropped');

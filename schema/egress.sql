@@ -244,6 +244,9 @@ BEGIN
     SELECT CASE
            WHEN (SELECT active FROM pairing_status WHERE id = NEW.pairing_id) IS NOT 1
            THEN RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
+           WHEN EXISTS (SELECT 1 FROM quarantine
+                         WHERE pairing_id = NEW.pairing_id AND state = 'held' AND until_at > now_ms())
+           THEN RAISE(ABORT, 'pairing.held|this Host asked too often for what it may not, and is held')
            WHEN NOT EXISTS (SELECT 1 FROM egress_hosts WHERE pairing_id = NEW.pairing_id)
            THEN RAISE(ABORT, 'egress.capability|this Host has no capability egress here, and no grant')
            END;

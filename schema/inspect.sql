@@ -143,6 +143,29 @@ SELECT q.id, q.flow_id, q.host = f.host AND q.port = f.port AS same,
                   w.token_id IS NULL, w.id LIMIT 1) AS within_id
   FROM egress_request AS q JOIN egress_flow AS f ON f.id = q.flow_id;
 
+-- What is under way, as the rules of now have it: is it over, and if not, is it over unless it is looked into?
+CREATE VIEW egress_overruled AS
+SELECT f.id,
+       (SELECT held FROM egress_ruling WHERE id = f.id) IS NOT NULL
+       OR (f.pairing_id IS NOT NULL
+           AND ((SELECT active FROM pairing_status WHERE id = f.pairing_id) IS NOT 1
+                OR EXISTS (SELECT 1 FROM held_pairings WHERE pairing_id = f.pairing_id)))
+       -- (One that went over to another protocol lasts as long as its tunnel.)
+       OR EXISTS (SELECT 1 FROM egress_request AS q JOIN egress_request_ruling AS r ON r.id = q.id
+                   WHERE q.flow_id = f.id AND (q.state = 'open' OR q.status = 101) AND r.held IS NOT NULL) AS over,
+       f.state = 'open' AND EXISTS (SELECT 1 FROM egress_within)
+       AND (SELECT narrowed AND NOT whole FROM egress_narrowed WHERE id = f.id) AS narrowed
+  FROM egress_flow AS f
+ WHERE f.ended_at IS NULL;
+
+-- What changes when that may. (Numbers that but grow, and sums of who is there: no clock that is set back hides a change.)
+CREATE VIEW egress_rules_mark AS
+SELECT (SELECT count(*) || ' ' || coalesce(sum(state = 'dropped'), 0) FROM egress_rule) || ' '
+       || (SELECT coalesce(max(id), 0) FROM egress_within) || ' '
+       || (SELECT count(*) || ' ' || coalesce(sum(id), 0) FROM pairing_status WHERE active) || ' '
+       || (SELECT count(*) || ' ' || coalesce(sum(id), 0) FROM held_pairings) || ' '
+       || (SELECT n || ' ' || which FROM egress_grants_mark) AS mark;
+
 CREATE TRIGGER egress_request_born BEFORE INSERT ON egress_request
 BEGIN
     SELECT CASE

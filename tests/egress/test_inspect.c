@@ -942,6 +942,93 @@ websockets_go_by_rule(void **state)
 	rig_stop(&s);
 }
 
+/* What was let through whole under a wider rule ends when that is narrowed; what is looked into
+ * goes on. */
+static void
+narrowing_ends_what_is_whole(void **state)
+{
+	struct end client, server;
+	int whole, there, plain, plainly, own, home;
+	int64_t count;
+
+	(void)state;
+	rig_inspect = PROXY_INSPECT_RULES;
+	runs_make();
+	allow(NAME, NULL);
+	allow("other.example", &(struct egress_within){.method = "GET"});
+	run_allow("1", NAME);
+	begin();
+	whole = tunnel_to(NAME);
+	there = rig_accept(site);
+	plain = rig_dial(rig_http);
+	fill("GET http://" NAME ":%u/ HTTP/1.1\r\n\r\n");
+	rig_say(plain, request);
+	plainly = rig_accept(site);
+	own = rig_catch(first_run, NAME, port);
+	home = rig_accept(site);
+	client = client_to("other.example");
+	say(&client, "GET /1 HTTP/1.1\r\nHost: other.example:%u\r\n\r\n");
+	server = server_of(site_end);
+	hear(&server, "\r\n\r\n");
+	scratch_open(&s, ROLE_PERSON);
+	assert_int_equal(egress_rule_forget(s.db, 0, NAME, &count), 0);
+	allow(NAME, &(struct egress_within){.method = "GET", .path = "/repos/*"});
+	allow("other.example", &(struct egress_within){.method = "POST"});
+	rig_awaken();
+	rig_until(&s, 1, "SELECT count(*) FROM egress_flow WHERE code = 'egress.denied'");
+	assert_int_equal(rig_hear(whole, out, sizeof(out)), 0);
+	assert_int_equal(rig_hear(there, out, sizeof(out)), 0);
+	answers(&server, "seen");
+	hear(&client, "seen");
+	rig_say(plainly, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+	rig_hear(plain, out, sizeof(out));
+	assert_non_null(strstr(out, "\r\n\r\nok"));
+	rig_say(own, "bytes");
+	assert_int_equal(rig_hear_until(home, "bytes", out, sizeof(out)), 0);
+	close(whole);
+	close(there);
+	close(plain);
+	close(plainly);
+	close(own);
+	close(home);
+	end_close(&client);
+	end_close(&server);
+	rig_stop(&s);
+}
+
+/* One that went over to another protocol lasts no longer than the rule that let it, even where the
+ * host stays allowed. */
+static void
+websockets_end_with_their_rule(void **state)
+{
+	struct end client, server;
+
+	(void)state;
+	rig_inspect = PROXY_INSPECT_RULES;
+	allow(NAME, &(struct egress_within){.websocket = true, .path = "/live"});
+	allow("example", &(struct egress_within){.method = "GET"});
+	begin();
+	client = client_to(NAME);
+	say(&client, "GET /live HTTP/1.1\r\nHost: " NAME
+		     ":%u\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+	server = server_of(site_end);
+	hear(&server, "\r\n\r\n");
+	say(&server, "HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\n"
+		     "Connection: Upgrade\r\n\r\nfirst");
+	hear(&client, "first");
+	rig_until(&s, 1, "SELECT count(*) FROM egress_request WHERE status = 101");
+	assert_int_equal(
+	    scratch_sql(&s, "UPDATE egress_rule SET state = 'dropped', dropped_at = now_ms()"
+			    " WHERE suffix = '" NAME "'"),
+	    0);
+	rig_awaken();
+	hear(&client, NULL);
+	rig_until(&s, 1, "SELECT count(*) FROM egress_flow WHERE code = 'egress.denied'");
+	end_close(&client);
+	end_close(&server);
+	rig_stop(&s);
+}
+
 /*
  * Tokens.
  */
@@ -1354,6 +1441,8 @@ main(void)
 	    cmocka_unit_test_setup_teardown(nothing_is_smuggled, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(rules_see_method_and_path, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(websockets_go_by_rule, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(narrowing_ends_what_is_whole, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(websockets_end_with_their_rule, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(a_token_goes_along, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(placeholders_are_swapped, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(echoes_are_struck_out, set_up, tear_down),
