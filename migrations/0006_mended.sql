@@ -1,9 +1,12 @@
 -- Rules that had a gap: what a restore brings back, whose a rule is, which program was meant; held Hosts and old times.
 
+DROP TRIGGER egress_flow_born;
 DROP TRIGGER egress_flow_within;
+DROP TRIGGER egress_request_born;
 DROP TRIGGER egress_flow_host_may;
 DROP TRIGGER destination_is_judged;
 DROP VIEW egress_narrowed;
+DROP INDEX egress_request_refused;
 DROP VIEW egress_ruling;
 DROP VIEW egress_grants_mark;
 DROP VIEW egress_request_ruling;
@@ -31,6 +34,37 @@ SELECT f.id,
           FROM egress_rule_for AS r WHERE r.flow_id = f.id) AS held
   FROM egress_flow AS f;
 
+CREATE TRIGGER egress_flow_born BEFORE INSERT ON egress_flow
+BEGIN
+    UPDATE egress_counted
+       SET live = (SELECT count(*) FROM egress_flow WHERE ended_at IS NULL),
+           last = (SELECT coalesce(max(id), 0) FROM egress_flow)
+     WHERE NEW.state <> 'refused'
+       AND live + (SELECT coalesce(max(id), 0) FROM egress_flow) - last
+        >= min((SELECT value FROM setting WHERE name = 'egress.live'),
+               (SELECT value FROM setting WHERE name = 'egress.live_each'));
+    SELECT CASE
+           WHEN NEW.state NOT IN ('asked', 'open') AND NEW.state <> 'refused'
+           THEN RAISE(ABORT, 'egress.transition|a connection begins as asked, open or refused')
+           WHEN NEW.state = 'refused'
+           THEN NULL
+           WHEN NEW.run_id IS NOT NULL
+            AND NOT EXISTS (SELECT 1 FROM sandbox_run WHERE id = NEW.run_id AND ended_at IS NULL)
+           THEN RAISE(ABORT, 'run.over|this run is over')
+           WHEN NEW.host = ''
+           THEN RAISE(ABORT, 'egress.host|there is no name or address to reach')
+           WHEN (SELECT live + (SELECT coalesce(max(id), 0) FROM egress_flow) - last FROM egress_counted)
+             >= (SELECT value FROM setting WHERE name = 'egress.live')
+           THEN RAISE(ABORT, 'egress.busy|too many connections are open')
+           WHEN (SELECT live + (SELECT coalesce(max(id), 0) FROM egress_flow) - last FROM egress_counted)
+             >= (SELECT value FROM setting WHERE name = 'egress.live_each')
+            AND (SELECT count(*) FROM egress_flow
+                  WHERE ended_at IS NULL AND uid IS NEW.uid AND pairing_id IS NEW.pairing_id)
+             >= (SELECT value FROM setting WHERE name = 'egress.live_each')
+           THEN RAISE(ABORT, 'egress.busy|too many connections are open')
+           END;
+END;
+
 CREATE TRIGGER egress_flow_host_may INSTEAD OF INSERT ON egress_flow_of_host
 BEGIN
     SELECT CASE
@@ -49,6 +83,70 @@ SELECT count(*) AS n, coalesce(sum(f.id), 0) AS which
   FROM egress_flow AS f JOIN egress_use AS u ON u.flow_id = f.id
  WHERE f.ended_at IS NULL AND EXISTS (SELECT 1 FROM grant WHERE op = 'egress:reach')
    AND NOT EXISTS (SELECT 1 FROM egress_held_by_grant WHERE flow_id = f.id);
+
+CREATE TABLE egress_stretch (
+    kind       TEXT    NOT NULL CHECK (kind IN ('connection', 'request')),
+    uid        INTEGER NOT NULL,
+    pairing_id INTEGER NOT NULL,
+    run_id     INTEGER NOT NULL,
+    since      INTEGER NOT NULL,
+    kept       INTEGER NOT NULL DEFAULT 0 CHECK (kept >= 0),
+    dropped    INTEGER NOT NULL DEFAULT 0 CHECK (dropped >= 0),
+    over       INTEGER NOT NULL DEFAULT 0 CHECK (over IN (0, 1)),   -- the last one was not kept
+    PRIMARY KEY (kind, uid, pairing_id, run_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE VIEW egress_refused_dropped AS
+SELECT CASE WHEN s.run_id >= 0 THEN 'run ' || s.run_id WHEN s.pairing_id >= 0 THEN 'host ' || p.host_name
+            WHEN s.uid >= 0 THEN 'uid ' || s.uid ELSE 'all together' END AS who,
+       s.kind, s.since, s.kept, s.dropped
+  FROM egress_stretch AS s LEFT JOIN pairing AS p ON p.id = s.pairing_id WHERE s.dropped > 0;
+
+CREATE TRIGGER egress_stretch_audit AFTER UPDATE OF dropped ON egress_stretch WHEN NEW.dropped = 1 AND OLD.dropped = 0
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('management', 'egress_stretch', NEW.kind, 'full',
+            coalesce((SELECT host_name FROM pairing WHERE id = NEW.pairing_id), ''),
+            json_object('code', 'egress.flood', 'uid', nullif(NEW.uid, -1), 'run', nullif(NEW.run_id, -1),
+                        'kept', NEW.kept, 'since', NEW.since));
+END;
+
+CREATE VIEW egress_refusal AS SELECT kind, uid, pairing_id, run_id FROM egress_stretch;
+
+CREATE TRIGGER egress_refusal_counts INSTEAD OF INSERT ON egress_refusal
+BEGIN
+    DELETE FROM egress_stretch WHERE since NOT BETWEEN now_ms() - 59999 AND now_ms();
+    INSERT INTO egress_stretch (kind, uid, pairing_id, run_id, since) VALUES (NEW.kind, -1, -1, -1, now_ms())
+        ON CONFLICT DO NOTHING;
+    INSERT INTO egress_stretch (kind, uid, pairing_id, run_id, since)
+    VALUES (NEW.kind, NEW.uid, NEW.pairing_id, NEW.run_id, now_ms())
+        ON CONFLICT DO NOTHING;
+    UPDATE egress_stretch
+       SET over = kept >= (SELECT value FROM setting WHERE name = 'egress.refused')
+                  OR (kept > 0
+                      AND (SELECT kept FROM egress_stretch
+                            WHERE kind = NEW.kind AND uid = -1 AND pairing_id = -1 AND run_id = -1)
+                       >= (SELECT value FROM setting WHERE name = 'egress.refused_all'))
+     WHERE kind = NEW.kind AND uid = NEW.uid AND pairing_id = NEW.pairing_id AND run_id = NEW.run_id;
+    UPDATE egress_stretch SET kept = kept + 1 - over, dropped = dropped + over
+     WHERE kind = NEW.kind AND uid = NEW.uid AND pairing_id = NEW.pairing_id AND run_id = NEW.run_id;
+    -- (What is over for one is not counted for all.)
+    UPDATE egress_stretch SET kept = kept + 1 - o.over, dropped = dropped + o.over
+      FROM (SELECT over, kept AS n FROM egress_stretch
+             WHERE kind = NEW.kind AND uid = NEW.uid AND pairing_id = NEW.pairing_id AND run_id = NEW.run_id) AS o
+     WHERE kind = NEW.kind AND uid = -1 AND pairing_id = -1 AND run_id = -1
+       AND (NOT o.over OR o.n < (SELECT value FROM setting WHERE name = 'egress.refused'));
+END;
+
+CREATE TRIGGER egress_flow_born_refused BEFORE INSERT ON egress_flow WHEN NEW.state = 'refused'
+BEGIN
+    INSERT INTO egress_refusal (kind, uid, pairing_id, run_id)
+    VALUES ('connection', coalesce(NEW.uid, -1), coalesce(NEW.pairing_id, -1), coalesce(NEW.run_id, -1));
+    SELECT RAISE(IGNORE)
+      FROM egress_stretch
+     WHERE kind = 'connection' AND uid = coalesce(NEW.uid, -1) AND pairing_id = coalesce(NEW.pairing_id, -1)
+       AND run_id = coalesce(NEW.run_id, -1) AND over;
+END;
 
 CREATE VIEW grant_in_use AS
 SELECT DISTINCT g.id, g.factor_id
@@ -140,6 +238,28 @@ SELECT (SELECT count(*) || ' ' || coalesce(sum(state = 'dropped'), 0) FROM egres
        || (SELECT count(*) || ' ' || coalesce(sum(id), 0) FROM held_pairings) || ' '
        || (SELECT n || ' ' || which FROM egress_grants_mark) AS mark;
 
+CREATE TRIGGER egress_request_born BEFORE INSERT ON egress_request
+BEGIN
+    SELECT CASE
+           WHEN NEW.state NOT IN ('open', 'refused') OR NEW.token_id IS NOT NULL OR NEW.within_id IS NOT NULL
+           THEN RAISE(ABORT, 'egress.transition|a request begins as open or refused')
+           WHEN NEW.state = 'open' AND (SELECT state FROM egress_flow WHERE id = NEW.flow_id) IS NOT 'open'
+           THEN RAISE(ABORT, 'egress.transition|a request is within an open tunnel')
+           END;
+END;
+
+CREATE TRIGGER egress_request_born_refused BEFORE INSERT ON egress_request WHEN NEW.state = 'refused'
+BEGIN
+    INSERT INTO egress_refusal (kind, uid, pairing_id, run_id)
+    SELECT 'request', coalesce(uid, -1), coalesce(pairing_id, -1), coalesce(run_id, -1)
+      FROM egress_flow WHERE id = NEW.flow_id;
+    SELECT RAISE(IGNORE)
+      FROM egress_flow AS f JOIN egress_stretch AS s
+        ON s.kind = 'request' AND s.uid = coalesce(f.uid, -1) AND s.pairing_id = coalesce(f.pairing_id, -1)
+       AND s.run_id = coalesce(f.run_id, -1)
+     WHERE f.id = NEW.flow_id AND s.over;
+END;
+
 CREATE TRIGGER destination_is_judged INSTEAD OF INSERT ON judged_destination
 BEGIN
     SELECT CASE
@@ -180,6 +300,9 @@ BEGIN
       LEFT JOIN address_class AS c
         ON c.prio = (SELECT min(prio) FROM address_class WHERE a.judged BETWEEN first AND last);
 END;
+
+INSERT INTO setting (name, value, unit, low, high, doc) VALUES
+    ('egress.refused_all', 6000, 'rows', 0, 1000000, 'as egress.refused, which is of one user, Host or run; this is of all together, beyond the first of each');
 
 INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('grant', 'spent', 'dropped');

@@ -206,11 +206,6 @@ BEGIN
     SELECT CASE
            WHEN NEW.state NOT IN ('asked', 'open') AND NEW.state <> 'refused'
            THEN RAISE(ABORT, 'egress.transition|a connection begins as asked, open or refused')
-           -- Who is refused without end fills no database.
-           WHEN NEW.state = 'refused'
-            AND (SELECT count(*) FROM egress_flow WHERE state = 'refused' AND ended_at > now_ms() - 60000)
-             >= (SELECT value FROM setting WHERE name = 'egress.refused')
-           THEN RAISE(ABORT, 'egress.flood|as many refused connections as are kept were refused in this minute')
            WHEN NEW.state = 'refused'
            THEN NULL
            WHEN NEW.run_id IS NOT NULL

@@ -104,7 +104,6 @@ CREATE TABLE egress_request (
 
 CREATE INDEX egress_request_by_flow ON egress_request (flow_id);
 CREATE INDEX egress_request_by_token ON egress_request (token_id, asked_at) WHERE token_id IS NOT NULL;
-CREATE INDEX egress_request_refused ON egress_request (ended_at) WHERE state = 'refused';
 
 -- The rules that speak of a request, as egress_rule_for has those of a connection: it may be for another host than its
 -- tunnel.
@@ -171,13 +170,21 @@ BEGIN
     SELECT CASE
            WHEN NEW.state NOT IN ('open', 'refused') OR NEW.token_id IS NOT NULL OR NEW.within_id IS NOT NULL
            THEN RAISE(ABORT, 'egress.transition|a request begins as open or refused')
-           WHEN NEW.state = 'refused'
-            AND (SELECT count(*) FROM egress_request WHERE state = 'refused' AND ended_at > now_ms() - 60000)
-             >= (SELECT value FROM setting WHERE name = 'egress.refused')
-           THEN RAISE(ABORT, 'egress.flood|as many refused requests as are kept were refused in this minute')
            WHEN NEW.state = 'open' AND (SELECT state FROM egress_flow WHERE id = NEW.flow_id) IS NOT 'open'
            THEN RAISE(ABORT, 'egress.transition|a request is within an open tunnel')
            END;
+END;
+
+CREATE TRIGGER egress_request_born_refused BEFORE INSERT ON egress_request WHEN NEW.state = 'refused'
+BEGIN
+    INSERT INTO egress_refusal (kind, uid, pairing_id, run_id)
+    SELECT 'request', coalesce(uid, -1), coalesce(pairing_id, -1), coalesce(run_id, -1)
+      FROM egress_flow WHERE id = NEW.flow_id;
+    SELECT RAISE(IGNORE)
+      FROM egress_flow AS f JOIN egress_stretch AS s
+        ON s.kind = 'request' AND s.uid = coalesce(f.uid, -1) AND s.pairing_id = coalesce(f.pairing_id, -1)
+       AND s.run_id = coalesce(f.run_id, -1)
+     WHERE f.id = NEW.flow_id AND s.over;
 END;
 
 CREATE TRIGGER egress_request_ruled AFTER INSERT ON egress_request WHEN NEW.state = 'open'

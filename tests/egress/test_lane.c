@@ -22,6 +22,7 @@
 
 #include "engine/clock.h"
 #include "engine/state/grant.h"
+#include "engine/state/process.h"
 #include "net/egress/who.h"
 #include "tests/rig.h"
 #include "tests/netns.h"
@@ -1175,6 +1176,64 @@ a_held_host_reaches_nothing(void **state)
 	clock_fix(-1);
 }
 
+/* Whoever asks without end fills no database, and hides nobody else: what a run is refused is still
+ * there to be read, and the first of everybody is, however many others are refused. */
+static void
+nobodys_refusals_hide_anothers(void **state)
+{
+	const struct proxy_who run = {.id = 4000, .run = 1}, late = {.id = 4001};
+	int n, fd;
+
+	(void)state;
+	if (!isolated)
+		skip();
+	scratch_open(&s, ROLE_PERSON);
+	assert_int_equal(store_begin(s.db), 0);
+	assert_true(process_self(s.db) > 0);
+	assert_int_equal(store_commit(s.db), 0);
+	begin(
+	    "INSERT INTO sandbox_run (nonce, backend, process_id, uid, program, words, net, started_at)"
+	    " SELECT lower(hex(randomblob(16))), 'native', max(id), 4000, 'agent', 1, 'sockets',"
+	    "  now_ms() FROM process;"
+	    "INSERT INTO egress_rule (verdict, suffix, made_at, made_by_uid)"
+	    " VALUES ('allow', 'nothing.example', now_ms(), 0);"
+	    "UPDATE setting SET value = 3 WHERE name = 'egress.refused';"
+	    "UPDATE setting SET value = 4 WHERE name = 'egress.refused_all'");
+	for (n = 0; n < 6; n++) {
+		rig_ask(rig_http, "CONNECT a.example:443 HTTP/1.1\r\n\r\n", out, sizeof(out));
+		refused_as(out, 403, "egress.unknown");
+	}
+	rig_until(&s, 3, "SELECT count(*) FROM egress_flow WHERE state = 'refused'");
+	assert_int_equal(scratch_value(&s, "SELECT dropped FROM egress_refused_dropped"), 3);
+	fd = rig_catch(run, "b.example", 443);
+	rig_hear(fd, out, sizeof(out));
+	close(fd);
+	rig_until(
+	    &s, 1, "SELECT count(*) FROM egress_flow WHERE run_id = 1 AND code = 'egress.unknown'");
+	/* Those of all together are as many as are kept, and the first of another is kept. */
+	for (n = 0; n < 2; n++) {
+		fd = rig_catch(late, "c.example", 443);
+		rig_hear(fd, out, sizeof(out));
+		close(fd);
+	}
+	rig_until(&s, 2,
+	    "SELECT count(*) FROM egress_refused_dropped"
+	    " WHERE who IN ('uid 4001', 'all together') AND dropped = 1");
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM egress_flow WHERE uid = 4001"), 1);
+	/* That there were more is said once of each. */
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM audit"
+					   " WHERE entity = 'egress_stretch' AND action = 'full'"),
+	    3);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM audit WHERE entity = 'egress_flow'"
+					   " AND action = 'refused'"),
+	    5);
+	/* The next minute is another. */
+	assert_int_equal(scratch_sql(&s, "UPDATE egress_stretch SET since = since - 60000"), 0);
+	rig_ask(rig_http, "CONNECT a.example:443 HTTP/1.1\r\n\r\n", out, sizeof(out));
+	rig_until(&s, 4, "SELECT count(*) FROM egress_flow WHERE uid NOT IN (4000, 4001)");
+	rig_stop(&s);
+}
+
 /* Rows of connections go when their time is over, and not before. */
 static void
 old_rows_go(void **state)
@@ -1289,6 +1348,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(
 		a_grant_that_is_used_up_ends_with_its_factor, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(a_held_host_reaches_nothing, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(nobodys_refusals_hide_anothers, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(old_rows_go, set_up, tear_down),
 	    cmocka_unit_test(a_closed_socket_is_nobodys),
 	    cmocka_unit_test_setup_teardown(a_new_address_is_known, set_up, tear_down),
