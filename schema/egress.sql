@@ -159,9 +159,22 @@ CREATE TABLE egress_flow (
 CREATE INDEX egress_flow_live ON egress_flow (id, uid, pairing_id) WHERE ended_at IS NULL;
 CREATE INDEX egress_flow_refused ON egress_flow (ended_at) WHERE state = 'refused';
 
+-- The rules that speak of a connection: of where it goes, to whom it is. (A name is looked for with each of its tails:
+-- host_tail is the last so many labels, NULL where there are not more than that, or of an address.)
+CREATE VIEW egress_rule_for AS
+SELECT f.id AS flow_id, r.id AS rule_id, r.verdict, r.run_id
+  FROM egress_flow AS f JOIN egress_rule AS r
+    ON r.state = 'active'
+   AND r.suffix IN (f.host, '*', host_tail(f.host, 1), host_tail(f.host, 2), host_tail(f.host, 3),
+                    host_tail(f.host, 4), host_tail(f.host, 5), host_tail(f.host, 6),
+                    host_tail(f.host, 7), host_tail(f.host, 8))
+   AND r.port IN (0, f.port)
+   AND (r.run_id IS NULL OR r.run_id = f.run_id)
+   AND (r.uid = f.uid OR r.pairing_id = f.pairing_id
+        OR (r.uid IS NULL AND r.pairing_id IS NULL AND (f.pairing_id IS NULL OR r.verdict = 'deny')));
+
 -- What the rules say to a connection: NULL where they let it be; to one of an added op's program, its manifest does, and
--- the rules can but deny. (A name is looked for with each of its
--- tails: host_tail is the last so many labels, NULL where there are not more than that, or of an address.)
+-- the rules can but deny.
 CREATE VIEW egress_ruling AS
 SELECT f.id,
        (SELECT CASE WHEN max(r.verdict = 'deny') THEN 'denied'
@@ -170,16 +183,7 @@ SELECT f.id,
                            WHERE run_id = f.run_id AND host = f.host AND port = f.port)
                     WHEN count(*) = 0 AND NOT EXISTS (SELECT 1 FROM egress_held_by_grant WHERE flow_id = f.id)
                     THEN 'unknown' END
-          FROM egress_rule AS r
-         WHERE r.state = 'active'
-           AND r.suffix IN (f.host, '*', host_tail(f.host, 1), host_tail(f.host, 2), host_tail(f.host, 3),
-                            host_tail(f.host, 4), host_tail(f.host, 5), host_tail(f.host, 6),
-                            host_tail(f.host, 7), host_tail(f.host, 8))
-           AND r.port IN (0, f.port)
-           AND (r.run_id IS NULL OR r.run_id = f.run_id)
-           AND (r.uid = f.uid OR r.pairing_id = f.pairing_id
-                OR (r.uid IS NULL AND r.pairing_id IS NULL
-                    AND (f.pairing_id IS NULL OR r.verdict = 'deny')))) AS held
+          FROM egress_rule_for AS r WHERE r.flow_id = f.id) AS held
   FROM egress_flow AS f;
 
 -- How many were under way when they were counted last, and the newest row of then. There are no more now than that and
@@ -202,11 +206,6 @@ BEGIN
     SELECT CASE
            WHEN NEW.state NOT IN ('asked', 'open') AND NEW.state <> 'refused'
            THEN RAISE(ABORT, 'egress.transition|a connection begins as asked, open or refused')
-           -- Who is refused without end fills no database.
-           WHEN NEW.state = 'refused'
-            AND (SELECT count(*) FROM egress_flow WHERE state = 'refused' AND ended_at > now_ms() - 60000)
-             >= (SELECT value FROM setting WHERE name = 'egress.refused')
-           THEN RAISE(ABORT, 'egress.flood|as many refused connections as are kept were refused in this minute')
            WHEN NEW.state = 'refused'
            THEN NULL
            WHEN NEW.run_id IS NOT NULL
@@ -240,6 +239,9 @@ BEGIN
     SELECT CASE
            WHEN (SELECT active FROM pairing_status WHERE id = NEW.pairing_id) IS NOT 1
            THEN RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
+           WHEN EXISTS (SELECT 1 FROM quarantine
+                         WHERE pairing_id = NEW.pairing_id AND state = 'held' AND until_at > now_ms())
+           THEN RAISE(ABORT, 'pairing.held|this Host asked too often for what it may not, and is held')
            WHEN NOT EXISTS (SELECT 1 FROM egress_hosts WHERE pairing_id = NEW.pairing_id)
            THEN RAISE(ABORT, 'egress.capability|this Host has no capability egress here, and no grant')
            END;

@@ -32,9 +32,13 @@ SELECT u.flow_id
   FROM egress_use AS u JOIN op_run AS r ON r.id = u.op_run_id JOIN grant AS g ON g.id = r.grant_id
  WHERE g.state IN ('active', 'spent') AND g.expires_at > now_ms();
 
--- What changes when those may: the lane then looks again at what is under way.
+-- Of those under way the ones that stand by a grant no more. (What is new of them, the lane looks at. Where no grant was
+-- ever given, no connection is looked at for it.)
 CREATE VIEW egress_grants_mark AS
-SELECT count(*) AS n, coalesce(max(ended_at), 0) AS last FROM grant WHERE op = 'egress:reach';
+SELECT count(*) AS n, coalesce(sum(f.id), 0) AS which
+  FROM egress_flow AS f JOIN egress_use AS u ON u.flow_id = f.id
+ WHERE f.ended_at IS NULL AND EXISTS (SELECT 1 FROM grant WHERE op = 'egress:reach')
+   AND NOT EXISTS (SELECT 1 FROM egress_held_by_grant WHERE flow_id = f.id);
 
 -- The grants that cover where a connection wants to go, as an ask for egress:reach would find them.
 CREATE VIEW egress_covered AS

@@ -59,16 +59,16 @@ BEGIN
                         'token', (SELECT name FROM token WHERE id = NEW.token_id)));
 END;
 
--- What allows a tunnel: is it narrowed? (The tails are those of egress_ruling.)
+-- What allows a connection: does some of it say something of requests? And is it let be whole all the same: by what
+-- was signed for an added op, or by a rule of its own run that says nothing of requests.
 CREATE VIEW egress_narrowed AS
 SELECT f.id,
-       EXISTS (SELECT 1 FROM egress_within AS w JOIN egress_rule AS r ON r.id = w.rule_id
-                WHERE r.state = 'active' AND r.port IN (0, f.port)
-                  AND r.suffix IN (f.host, '*', host_tail(f.host, 1), host_tail(f.host, 2),
-                                   host_tail(f.host, 3), host_tail(f.host, 4), host_tail(f.host, 5),
-                                   host_tail(f.host, 6), host_tail(f.host, 7), host_tail(f.host, 8))
-                  AND (r.uid = f.uid OR r.pairing_id = f.pairing_id
-                       OR (r.uid IS NULL AND r.pairing_id IS NULL AND f.pairing_id IS NULL))) AS narrowed
+       EXISTS (SELECT 1 FROM egress_rule_for AS r
+                WHERE r.flow_id = f.id AND EXISTS (SELECT 1 FROM egress_within WHERE rule_id = r.rule_id)) AS narrowed,
+       EXISTS (SELECT 1 FROM program_reach WHERE run_id = f.run_id)
+       OR EXISTS (SELECT 1 FROM egress_rule_for AS r
+                   WHERE r.flow_id = f.id AND r.run_id = f.run_id AND r.verdict = 'allow'
+                     AND NOT EXISTS (SELECT 1 FROM egress_within WHERE rule_id = r.rule_id)) AS whole
   FROM egress_flow AS f;
 
 -- A plain request is read on the way by anybody: no secret goes with it, and what is narrowed is for TLS.
@@ -76,7 +76,7 @@ CREATE TRIGGER egress_flow_within AFTER INSERT ON egress_flow
 WHEN NEW.surface = 'http' AND NEW.state <> 'refused' AND EXISTS (SELECT 1 FROM egress_within)
 BEGIN
     SELECT RAISE(ABORT, 'egress.plain|what allows this is for requests within TLS')
-      FROM egress_narrowed WHERE id = NEW.id AND narrowed;
+      FROM egress_narrowed WHERE id = NEW.id AND narrowed AND NOT whole;
 END;
 
 -- A request within TLS. It is written, with what the rules say, before a byte of it goes on. The query is
@@ -104,7 +104,20 @@ CREATE TABLE egress_request (
 
 CREATE INDEX egress_request_by_flow ON egress_request (flow_id);
 CREATE INDEX egress_request_by_token ON egress_request (token_id, asked_at) WHERE token_id IS NOT NULL;
-CREATE INDEX egress_request_refused ON egress_request (ended_at) WHERE state = 'refused';
+
+-- The rules that speak of a request, as egress_rule_for has those of a connection: it may be for another host than its
+-- tunnel.
+CREATE VIEW egress_rule_asked AS
+SELECT q.id AS request_id, r.id AS rule_id, r.verdict, r.suffix, r.port, r.uid
+  FROM egress_request AS q JOIN egress_flow AS f ON f.id = q.flow_id JOIN egress_rule AS r
+    ON r.state = 'active'
+   AND r.suffix IN (q.host, '*', host_tail(q.host, 1), host_tail(q.host, 2), host_tail(q.host, 3),
+                    host_tail(q.host, 4), host_tail(q.host, 5), host_tail(q.host, 6),
+                    host_tail(q.host, 7), host_tail(q.host, 8))
+   AND r.port IN (0, q.port)
+   AND (r.run_id IS NULL OR r.run_id = f.run_id)
+   AND (r.uid = f.uid OR r.pairing_id = f.pairing_id
+        OR (r.uid IS NULL AND r.pairing_id IS NULL AND (f.pairing_id IS NULL OR r.verdict = 'deny')));
 
 -- What the rules say to a request, as egress_ruling does to a connection; of those that allow it, the one
 -- that says most decides whether a token goes along.
@@ -115,46 +128,63 @@ SELECT q.id, q.flow_id, q.host = f.host AND q.port = f.port AS same,
                     THEN CASE WHEN NOT EXISTS (SELECT 1 FROM egress_held_by_grant
                                            WHERE flow_id = f.id AND q.host = f.host AND q.port = f.port)
                          THEN 'unknown' WHEN q.websocket THEN 'websocket' END
-                    WHEN NOT max(CASE WHEN EXISTS (SELECT 1 FROM egress_within WHERE rule_id = r.id)
+                    WHEN NOT max(CASE WHEN EXISTS (SELECT 1 FROM egress_within WHERE rule_id = r.rule_id)
                                       THEN EXISTS (SELECT 1 FROM egress_within AS w
-                                                    WHERE w.rule_id = r.id AND w.method IN ('*', q.method)
+                                                    WHERE w.rule_id = r.rule_id AND w.method IN ('*', q.method)
                                                       AND q.path GLOB w.path AND w.websocket >= q.websocket)
                                       ELSE q.websocket = 0 END)
                     THEN iif(q.websocket, 'websocket', 'narrower') END
-          FROM egress_rule AS r
-         WHERE r.state = 'active'
-           AND r.suffix IN (q.host, '*', host_tail(q.host, 1), host_tail(q.host, 2), host_tail(q.host, 3),
-                            host_tail(q.host, 4), host_tail(q.host, 5), host_tail(q.host, 6),
-                            host_tail(q.host, 7), host_tail(q.host, 8))
-           AND r.port IN (0, q.port)
-           AND (r.uid = f.uid OR r.pairing_id = f.pairing_id
-                OR (r.uid IS NULL AND r.pairing_id IS NULL
-                    AND (f.pairing_id IS NULL OR r.verdict = 'deny')))) AS held,
-       (SELECT w.id FROM egress_within AS w JOIN egress_rule AS r ON r.id = w.rule_id
-         WHERE r.state = 'active' AND w.method IN ('*', q.method) AND q.path GLOB w.path
+          FROM egress_rule_asked AS r WHERE r.request_id = q.id) AS held,
+       (SELECT w.id FROM egress_rule_asked AS r JOIN egress_within AS w ON w.rule_id = r.rule_id
+         WHERE r.request_id = q.id AND w.method IN ('*', q.method) AND q.path GLOB w.path
            AND w.websocket >= q.websocket
-           AND r.suffix IN (q.host, '*', host_tail(q.host, 1), host_tail(q.host, 2), host_tail(q.host, 3),
-                            host_tail(q.host, 4), host_tail(q.host, 5), host_tail(q.host, 6),
-                            host_tail(q.host, 7), host_tail(q.host, 8))
-           AND r.port IN (0, q.port)
-           AND (r.uid = f.uid OR r.pairing_id = f.pairing_id
-                OR (r.uid IS NULL AND r.pairing_id IS NULL AND f.pairing_id IS NULL))
          ORDER BY length(r.suffix) DESC, r.port DESC, r.uid IS NULL, length(w.path) DESC,
                   w.token_id IS NULL, w.id LIMIT 1) AS within_id
   FROM egress_request AS q JOIN egress_flow AS f ON f.id = q.flow_id;
+
+-- What is under way, as the rules of now have it: is it over, and if not, is it over unless it is looked into?
+CREATE VIEW egress_overruled AS
+SELECT f.id,
+       (SELECT held FROM egress_ruling WHERE id = f.id) IS NOT NULL
+       OR (f.pairing_id IS NOT NULL
+           AND ((SELECT active FROM pairing_status WHERE id = f.pairing_id) IS NOT 1
+                OR EXISTS (SELECT 1 FROM held_pairings WHERE pairing_id = f.pairing_id)))
+       -- (One that went over to another protocol lasts as long as its tunnel.)
+       OR EXISTS (SELECT 1 FROM egress_request AS q JOIN egress_request_ruling AS r ON r.id = q.id
+                   WHERE q.flow_id = f.id AND (q.state = 'open' OR q.status = 101) AND r.held IS NOT NULL) AS over,
+       f.state = 'open' AND EXISTS (SELECT 1 FROM egress_within)
+       AND (SELECT narrowed AND NOT whole FROM egress_narrowed WHERE id = f.id) AS narrowed
+  FROM egress_flow AS f
+ WHERE f.ended_at IS NULL;
+
+-- What changes when that may. (Numbers that but grow, and sums of who is there: no clock that is set back hides a change.)
+CREATE VIEW egress_rules_mark AS
+SELECT (SELECT count(*) || ' ' || coalesce(sum(state = 'dropped'), 0) FROM egress_rule) || ' '
+       || (SELECT coalesce(max(id), 0) FROM egress_within) || ' '
+       || (SELECT count(*) || ' ' || coalesce(sum(id), 0) FROM pairing_status WHERE active) || ' '
+       || (SELECT count(*) || ' ' || coalesce(sum(id), 0) FROM held_pairings) || ' '
+       || (SELECT n || ' ' || which FROM egress_grants_mark) AS mark;
 
 CREATE TRIGGER egress_request_born BEFORE INSERT ON egress_request
 BEGIN
     SELECT CASE
            WHEN NEW.state NOT IN ('open', 'refused') OR NEW.token_id IS NOT NULL OR NEW.within_id IS NOT NULL
            THEN RAISE(ABORT, 'egress.transition|a request begins as open or refused')
-           WHEN NEW.state = 'refused'
-            AND (SELECT count(*) FROM egress_request WHERE state = 'refused' AND ended_at > now_ms() - 60000)
-             >= (SELECT value FROM setting WHERE name = 'egress.refused')
-           THEN RAISE(ABORT, 'egress.flood|as many refused requests as are kept were refused in this minute')
            WHEN NEW.state = 'open' AND (SELECT state FROM egress_flow WHERE id = NEW.flow_id) IS NOT 'open'
            THEN RAISE(ABORT, 'egress.transition|a request is within an open tunnel')
            END;
+END;
+
+CREATE TRIGGER egress_request_born_refused BEFORE INSERT ON egress_request WHEN NEW.state = 'refused'
+BEGIN
+    INSERT INTO egress_refusal (kind, uid, pairing_id, run_id)
+    SELECT 'request', coalesce(uid, -1), coalesce(pairing_id, -1), coalesce(run_id, -1)
+      FROM egress_flow WHERE id = NEW.flow_id;
+    SELECT RAISE(IGNORE)
+      FROM egress_flow AS f JOIN egress_stretch AS s
+        ON s.kind = 'request' AND s.uid = coalesce(f.uid, -1) AND s.pairing_id = coalesce(f.pairing_id, -1)
+       AND s.run_id = coalesce(f.run_id, -1)
+     WHERE f.id = NEW.flow_id AND s.over;
 END;
 
 CREATE TRIGGER egress_request_ruled AFTER INSERT ON egress_request WHEN NEW.state = 'open'

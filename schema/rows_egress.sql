@@ -89,6 +89,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('egress.live_each', 10000, 'rows', 1, 1000000, 'connections of one user or Host to the internet open at once'),
     ('egress.lookups', 256, 'rows', 1, 65536, 'names looked up at once'),
     ('egress.refused', 600, 'rows', 0, 1000000, 'refused connections of one minute that are kept'),
+    ('egress.refused_all', 6000, 'rows', 0, 1000000, 'as egress.refused, which is of one user, Host or run; this is of all together, beyond the first of each'),
     ('egress.report_ms', 2000, 'ms', 100, 3600000, 'how often the rows of open connections say how much these have carried'),
     ('egress.resolve_ms', 10000, 'ms', 100, 600000, 'how long a name may take to be looked up'),
     ('egress.rules', 10000, 'rows', 1, 1000000, 'rules in force at once'),

@@ -46,6 +46,7 @@ INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('grant', 'active', 'spent'),
     ('grant', 'active', 'expired'),
     ('grant', 'active', 'dropped'),
+    ('grant', 'spent', 'dropped'),
     ('op_run', '', 'queued'),
     ('op_run', 'queued', 'running'),
     ('op_run', 'queued', 'cancelled'),

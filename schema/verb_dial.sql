@@ -30,7 +30,7 @@ BEGIN
            WHEN NEW.host = 'localhost' OR NEW.host GLOB '*.localhost'
            THEN RAISE(ABORT, 'egress.this_machine|that name is this machine')
            WHEN EXISTS (SELECT 1 FROM egress_rule
-                         WHERE state = 'active' AND verdict = 'deny' AND uid IS NULL
+                         WHERE state = 'active' AND verdict = 'deny' AND uid IS NULL AND run_id IS NULL
                            AND (pairing_id IS NULL OR pairing_id = NEW.pairing_id) AND port IN (0, NEW.port)
                            AND (suffix IN ('*', NEW.host)
                                 OR substr(NEW.host, -length(suffix) - 1) = '.' || suffix))

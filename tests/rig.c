@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -313,6 +314,50 @@ rig_dial(int port)
 	    0);
 	patience_set(fd);
 	return fd;
+}
+
+/* A connection that comes from elsewhere. */
+struct visit {
+	struct proxy_who who;
+	struct authority to; /* port 0: it says so itself */
+	int fd;
+};
+
+static void
+visit(void *ctx)
+{
+	struct visit *v = ctx;
+
+	if (v->to.port == 0)
+		proxy_take(proxy, v->fd, PROXY_HTTP, &v->who);
+	else
+		proxy_catch(proxy, v->fd, &v->who, &v->to);
+	free(v);
+}
+
+int
+rig_catch(struct proxy_who who, const char *host, uint16_t port)
+{
+	struct visit *v = calloc(1, sizeof(*v));
+	int ends[2];
+
+	assert_non_null(v);
+	v->who = who;
+	v->to.port = port;
+	if (port != 0)
+		assert_int_equal(host_read(host, strlen(host), &v->to.host, NULL), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+	patience_set(ends[0]);
+	assert_int_equal(fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
+	v->fd = ends[1];
+	assert_int_equal(loop_post(loop, visit, v), 0);
+	return ends[0];
+}
+
+int
+rig_take(struct proxy_who who)
+{
+	return rig_catch(who, NULL, 0);
 }
 
 void

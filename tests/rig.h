@@ -80,6 +80,14 @@ int rig_accept(int listener);
 int rig_contacted(int listener);
 
 /**
+ * rig_take(who), rig_catch(who, host, port):
+ * Return a connection of ${who}, who speaks HTTP on it, or is carried to ${host} as one that wanted
+ * to go there by itself.  It waits no longer than 20 s.
+ */
+int rig_take(struct proxy_who who);
+int rig_catch(struct proxy_who who, const char *host, uint16_t port);
+
+/**
  * rig_ask(port, text, out, size):
  * Dial, say and hear to the end.  Return the length.
  */

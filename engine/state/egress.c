@@ -8,23 +8,24 @@ static const char PAIRING[] = "SELECT id FROM pairing WHERE host_name = :host";
 static const char OPPOSITE[] =
     "UPDATE egress_rule SET state = 'dropped', dropped_at = now_ms()"
     " WHERE state = 'active' AND suffix = :suffix AND port = :port AND verdict <> :verdict"
-    "   AND uid IS :uid AND pairing_id IS :pairing";
+    "   AND run_id IS NULL AND uid IS :uid AND pairing_id IS :pairing";
 static const char MAKE[] =
     "INSERT INTO egress_rule (verdict, uid, pairing_id, suffix, port, made_at, made_by_uid)"
     " VALUES (:verdict, :uid, :pairing, :suffix, :port, now_ms(), :by)";
 static const char NARROWED[] =
     "SELECT id FROM egress_rule AS r WHERE state = 'active' AND suffix = :suffix AND port = :port"
-    "  AND verdict = :verdict AND uid IS :uid AND pairing_id IS :pairing"
+    "  AND verdict = :verdict AND run_id IS NULL AND uid IS :uid AND pairing_id IS :pairing"
     "  AND EXISTS (SELECT 1 FROM egress_within WHERE rule_id = r.id)";
 static const char NARROW[] =
     "INSERT INTO egress_within (rule_id, method, path, websocket, token_id, made_at, made_by_uid)"
     " VALUES (:rule, coalesce(:method, '*'), coalesce(:path, '*'), :websocket, :token, now_ms(), :by)";
 static const char TOKEN[] = "SELECT id FROM token WHERE name = :name AND state = 'active'";
-static const char COUNT[] =
-    "SELECT count(*) FROM egress_rule WHERE state = 'active' AND iif(:id = 0, suffix = :suffix,"
-    " id = :id)";
-static const char FORGET[] = "UPDATE egress_rule SET state = 'dropped', dropped_at = now_ms()"
-			     " WHERE state = 'active' AND iif(:id = 0, suffix = :suffix, id = :id)";
+/* By its number the rule of a run is forgotten, too; a name means what holds for longer. */
+#define FORGOTTEN \
+	" WHERE state = 'active' AND iif(:id = 0, suffix = :suffix AND run_id IS NULL, id = :id)"
+static const char COUNT[] = "SELECT count(*) FROM egress_rule" FORGOTTEN;
+static const char FORGET[] =
+    "UPDATE egress_rule SET state = 'dropped', dropped_at = now_ms()" FORGOTTEN;
 #define OF_PRESET " (suffix, port) IN (SELECT suffix, port FROM egress_preset WHERE name = :preset)"
 static const char PRESET_OPPOSITE[] =
     "UPDATE egress_rule SET state = 'dropped', dropped_at = now_ms()"

@@ -1,9 +1,10 @@
 /* grant.c: find grants, and take them back. */
 #include "engine/state/grant.h"
 
+/* One that is used up may hold a connection that lasts. */
 static const char DROP[] =
     "UPDATE grant SET state = 'dropped', ended_at = now_ms(), end_reason = 'dropped at this machine'"
-    " WHERE state = 'active' AND (:id IS NULL OR id = :id) AND (:host IS NULL OR pairing_id ="
+    " WHERE (state = 'active' OR id IN (SELECT id FROM grant_in_use)) AND (:id IS NULL OR id = :id) AND (:host IS NULL OR pairing_id ="
     "       (SELECT id FROM pairing WHERE host_name = :host))"
     " RETURNING id";
 

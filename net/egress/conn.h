@@ -75,7 +75,7 @@ struct proxy {
 	uint64_t timer, calm, gathering, ringing;
 	struct conn *ends, *last_end; /* whose rows are to be ended, the oldest first */
 	int64_t gather_ms;
-	char rules[96];              /* what was applied last to what is under way */
+	char rules[192];             /* what was applied last to what is under way */
 	int64_t now;                 /* of the events at hand, on loop_now's clock */
 	int64_t report_ms, reported; /* on proxy->now's clock */
 	uint64_t answers;            /* that a person gave */
@@ -133,7 +133,8 @@ struct conn {
 	 */
 	struct refusal *waits;
 	bool rules_read; /* for what stands below, of its tunnel */
-	bool narrowed;   /* the rule that allows it says something of requests */
+	bool narrowed;   /* some rule that allows it says something of requests */
+	bool whole;      /* but its run may reach that whole */
 	int setting;     /* egress.inspect */
 };
 

@@ -33,7 +33,7 @@
 
 static const char WANTED[] = "SELECT (SELECT value FROM setting WHERE name = 'egress.inspect'),"
 			     " EXISTS (SELECT 1 FROM egress_within)";
-static const char NARROWED[] = "SELECT narrowed FROM egress_narrowed WHERE id = :id";
+static const char NARROWED[] = "SELECT narrowed, whole FROM egress_narrowed WHERE id = :id";
 
 /* Bytes that wait.  They may be secret: what is freed is wiped. */
 struct text {
@@ -1141,20 +1141,21 @@ inspect_read(struct store *db, struct conn *c)
 {
 	struct inspect_rules *rules = &c->proxy->rules_inside;
 	struct stmt *q;
-	int64_t narrowed = 0;
 
-	c->rules_read = false;
+	c->rules_read = c->narrowed = c->whole = false;
 	if (rules_look(db, rules) != 0)
 		return;
 	if (rules->within) {
 		if ((q = store_sql(db, NARROWED)) == NULL)
 			return;
 		stmt_int(q, ":id", c->flow_id);
-		if ((narrowed = stmt_value(q, -1)) == -1)
+		if (stmt_step(q) != 1)
 			return;
+		c->narrowed = stmt_get_int(q, 0) != 0;
+		c->whole = stmt_get_int(q, 1) != 0;
+		stmt_done(q);
 	}
 	c->setting = rules->setting;
-	c->narrowed = narrowed != 0;
 	c->rules_read = true;
 }
 
@@ -1163,18 +1164,16 @@ inspect_wanted(struct conn *c, struct refusal *r)
 {
 	enum proxy_inspect mode = c->proxy->config.inspect;
 
-	/* What an added op reaches was approved whole, and its program trusts no authority of ours.
-	 */
-	if (mode == PROXY_INSPECT_SETTING && c->user->who.run != 0)
-		return 0;
 	if (!c->rules_read)
 		return refusal_set(r, "store.failed", "the rules cannot be read");
+	/* Programs of runs that were handed over trust no authority of ours. */
 	if (mode == PROXY_INSPECT_SETTING)
-		mode = (enum proxy_inspect)(PROXY_INSPECT_NONE + c->setting);
+		mode = (enum proxy_inspect)(
+		    PROXY_INSPECT_NONE + (c->user->who.run == 0 ? c->setting : 0));
 	if (mode != PROXY_INSPECT_NONE)
 		return c->narrowed ||
 		       (mode == PROXY_INSPECT_ALL && (!c->caught || c->to.port == HTTPS));
-	if (!c->narrowed)
+	if (!c->narrowed || c->whole)
 		return 0;
 	return refusal_set(r, "egress.uninspected",
 	    "what allows this says something of requests, and the lane does not look into tunnels");

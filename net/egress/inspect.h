@@ -31,8 +31,9 @@ void inspect_read(struct store *db, struct conn *conn);
 /**
  * inspect_wanted(conn, r):
  * Is the tunnel of ${conn}, whose row is open, to be looked into?  Of what is caught, which may
- * speak anything, PROXY_INSPECT_ALL means port 443 alone.  Return 1, 0, or -1 with ${r}:
- * egress.uninspected where the rule that allows it wants that and the lane does not.
+ * speak anything, PROXY_INSPECT_ALL means port 443 alone.  By the setting no run is looked into:
+ * its programs do not trust the lane.  Return 1, 0, or -1 with ${r}: egress.uninspected where the
+ * rule that allows it wants that and the lane does not.
  */
 int inspect_wanted(struct conn *conn, struct refusal *r);
 

@@ -34,15 +34,9 @@ static const char OLD[] =
 static const char REPORT[] =
     "UPDATE egress_flow SET up = :up, down = :down WHERE id = :id AND state = 'open'";
 
-/* What changes when a rule or the state of a pairing does; and what is held by them then. */
-static const char RULES[] =
-    "SELECT (SELECT count(*) || ' ' || coalesce(max(dropped_at), 0) FROM egress_rule) || ' ' ||"
-    "  (SELECT count(*) FROM pairing_status WHERE active) || ' ' ||"
-    "  (SELECT n || ' ' || last FROM egress_grants_mark)";
-static const char HELD[] =
-    "SELECT r.id FROM egress_flow AS f JOIN egress_ruling AS r ON r.id = f.id"
-    " WHERE f.ended_at IS NULL AND (r.held IS NOT NULL OR (f.pairing_id IS NOT NULL"
-    "   AND (SELECT active FROM pairing_status WHERE id = f.pairing_id) IS NOT 1))";
+/* What changes when a rule or whoever has it does; and what is over by them then. */
+static const char RULES[] = "SELECT mark FROM egress_rules_mark";
+static const char OVER[] = "SELECT id, over FROM egress_overruled WHERE over OR narrowed";
 
 struct listener {
 	struct proxy *proxy;
@@ -704,17 +698,27 @@ report(struct proxy *proxy)
  * What somebody decided since.
  */
 
-static void
-withdraw(struct proxy *proxy, int64_t id)
+/*
+ * End the connection of the row ${id}; if it is not ${over}, only where it is a tunnel that nobody
+ * looks into.  Return false where a commit about it is under way, whose outcome it waits for.
+ */
+static bool
+withdraw(struct proxy *proxy, int64_t id, bool over)
 {
 	struct refusal why;
 	struct conn *c;
 
-	refusal_set(&why, "egress.denied", "what allowed it was taken back");
-	for (c = proxy->all.first; c != NULL && (c->flow_id != id || c->busy); c = c->in_all.next)
+	for (c = proxy->all.first; c != NULL && c->flow_id != id; c = c->in_all.next)
 		;
-	if (c != NULL)
-		conn_end(c, &why);
+	if (c == NULL || c->closing)
+		return true;
+	if (c->busy)
+		return false;
+	if (!over && (c->inspect != NULL || c->head.out != NULL))
+		return true;
+	refusal_set(&why, "egress.denied", "what allowed it was taken back");
+	conn_end(c, &why);
+	return true;
 }
 
 /* What is held because no rule spoke of it is put to them again. */
@@ -729,7 +733,7 @@ held_again(struct proxy *proxy)
 			conn_ask_again(c);
 }
 
-/* A rule that is new or gone, and a pairing that ended, hold also what is under way. */
+/* A rule that is new or gone, a grant or pairing that ended, hold also what is under way. */
 static void
 rules_apply(struct proxy *proxy)
 {
@@ -740,12 +744,16 @@ rules_apply(struct proxy *proxy)
 		snprintf(rules, sizeof(rules), "%s", stmt_get_text(q, 0));
 		stmt_done(q);
 	}
-	if (strcmp(rules, proxy->rules) == 0 || (q = store_sql(proxy->config.db, HELD)) == NULL)
+	if (strcmp(rules, proxy->rules) == 0 || (q = store_sql(proxy->config.db, OVER)) == NULL)
 		return;
 	memcpy(proxy->rules, rules, sizeof(rules));
 	held_again(proxy);
 	while (stmt_step(q) == 1)
-		withdraw(proxy, stmt_get_int(q, 0));
+		if (!withdraw(proxy, stmt_get_int(q, 0), stmt_get_int(q, 1) != 0))
+			proxy->woken = true;
+	/* Those are looked at once more, soon. */
+	if (proxy->woken)
+		proxy->rules[0] = '\0';
 }
 
 static void

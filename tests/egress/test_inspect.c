@@ -20,6 +20,7 @@
 #include "engine/crypto/ca.h"
 #include "engine/crypto/openssl.h"
 #include "engine/state/egress.h"
+#include "engine/state/process.h"
 #include "engine/state/token.h"
 #include "net/egress/inject.h"
 #include "net/egress/leaf.h"
@@ -539,6 +540,183 @@ off_is_off(void **state)
 	rig_stop(&s);
 }
 
+/* Two runs of a user, of which neither is an added op's: as sessions and bastion run make them. */
+static void
+runs_make(void)
+{
+	scratch_open(&s, ROLE_PERSON);
+	assert_int_equal(store_begin(s.db), 0);
+	assert_true(process_self(s.db) > 0);
+	assert_int_equal(store_commit(s.db), 0);
+	assert_int_equal(
+	    scratch_sql(&s,
+		"INSERT INTO sandbox_run (nonce, backend, process_id, uid, program, words, net,"
+		"  started_at)"
+		" SELECT lower(hex(randomblob(16))), 'native', p.id, 1000, 'agent', 1, 'sockets',"
+		"  now_ms() FROM process AS p, (VALUES (1), (2))"),
+	    0);
+}
+
+static void
+run_allow(const char *run, const char *suffix)
+{
+	char sql[256];
+
+	snprintf(sql, sizeof(sql),
+	    "INSERT INTO egress_rule (verdict, run_id, suffix, made_at, made_by_uid)"
+	    " VALUES ('allow', %s, '%s', now_ms(), 0)",
+	    run, suffix);
+	assert_int_equal(scratch_sql(&s, sql), 0);
+}
+
+static const struct proxy_who first_run = {.id = 1000, .run = 1};
+static const struct proxy_who other_run = {.id = 1000, .run = 2};
+
+/* What ${who} wants by itself is refused, with ${code} in its row, and reaches nobody. */
+static void
+caught_is_refused(struct proxy_who who, const char *host, uint16_t to, const char *code)
+{
+	char sql[160];
+	int fd = rig_catch(who, host, to);
+
+	rig_hear(fd, out, sizeof(out));
+	close(fd);
+	snprintf(sql, sizeof(sql),
+	    "SELECT count(*) > 0 FROM egress_flow WHERE surface = 'caught' AND host = '%s'"
+	    "  AND port = %u AND run_id = %d AND code = '%s'",
+	    host, to, (int)who.run, code);
+	rig_until(&s, 1, sql);
+	assert_false(rig_contacted(site));
+}
+
+static void
+caught_passes(struct proxy_who who, const char *host)
+{
+	int fd = rig_catch(who, host, port), there;
+
+	there = rig_accept(site);
+	rig_say(fd, "plain bytes");
+	assert_int_equal(rig_hear_until(there, "bytes", out, sizeof(out)), 0);
+	close(fd);
+	close(there);
+}
+
+/* A session, whose programs do not trust the lane, gets nothing whole that a rule only allows in
+ * part, whatever the setting is and on whatever port; what its own rules allow whole it does get.
+ */
+static void
+sessions_get_no_part_whole(void **state)
+{
+	int fd, mode;
+	char sql[96];
+
+	(void)state;
+	rig_inspect = PROXY_INSPECT_SETTING;
+	runs_make();
+	allow(NAME, &(struct egress_within){.method = "GET", .path = "/repos/*"});
+	allow("other.example", NULL);
+	run_allow("1", "www." NAME);
+	for (mode = 0; mode <= 2; mode++) {
+		snprintf(sql, sizeof(sql),
+		    "UPDATE setting SET value = %d WHERE name = 'egress.inspect'", mode);
+		assert_int_equal(scratch_sql(&s, sql), 0);
+		begin();
+		caught_is_refused(first_run, NAME, port, "egress.uninspected");
+		caught_is_refused(first_run, NAME, 80, "egress.uninspected");
+		fd = rig_take(first_run);
+		fill("CONNECT " NAME ":%u HTTP/1.1\r\n\r\n");
+		rig_say(fd, request);
+		rig_hear(fd, out, sizeof(out));
+		assert_non_null(strstr(out, "egress.uninspected"));
+		close(fd);
+		fd = rig_take(first_run);
+		rig_say(fd, "GET http://" NAME "/repos/a HTTP/1.1\r\n\r\n");
+		rig_hear(fd, out, sizeof(out));
+		assert_non_null(strstr(out, "egress.plain"));
+		close(fd);
+		caught_passes(first_run, "other.example");
+		caught_passes(first_run, "www." NAME);
+		/* What one run may reach whole, another may not. */
+		caught_is_refused(other_run, "www." NAME, port, "egress.uninspected");
+		rig_stop(&s);
+	}
+}
+
+/* What was said for a run says nothing of what others ask for. */
+static void
+rules_of_a_run_are_for_its_requests(void **state)
+{
+	struct end client, server;
+
+	(void)state;
+	rig_inspect = PROXY_INSPECT_RULES;
+	runs_make();
+	allow(NAME, &(struct egress_within){.method = "GET", .path = "/repos/*"});
+	allow("other.example", NULL);
+	run_allow("1", NAME);
+	assert_int_equal(
+	    scratch_sql(&s,
+		"INSERT INTO egress_rule (verdict, run_id, suffix, made_at, made_by_uid)"
+		" VALUES ('deny', 1, 'www." NAME "', now_ms(), 0)"),
+	    0);
+	begin();
+	refused(NAME, "GET /user HTTP/1.1\r\nHost: " NAME ":%u\r\n\r\n", 403, "egress.within");
+	client = client_to("www." NAME);
+	say(&client, "GET /repos/a HTTP/1.1\r\nHost: www." NAME ":%u\r\n\r\n");
+	server = server_of(site_end);
+	hear(&server, "\r\n\r\n");
+	answers(&server, "seen");
+	hear(&client, "seen");
+	end_close(&client);
+	end_close(&server);
+	/* To the run itself they speak. */
+	fill("CONNECT www." NAME ":%u HTTP/1.1\r\n\r\n");
+	client.fd = rig_take(first_run);
+	rig_say(client.fd, request);
+	rig_hear(client.fd, out, sizeof(out));
+	assert_non_null(strstr(out, "egress.denied"));
+	close(client.fd);
+	fill("CONNECT " NAME ":%u HTTP/1.1\r\n\r\n");
+	client.fd = rig_take(first_run);
+	rig_say(client.fd, request);
+	assert_int_equal(rig_hear_until(client.fd, "\r\n\r\n", out, sizeof(out)), 0);
+	assert_int_equal(shake(&client, client.fd, rig_pem, NAME, NULL), 0);
+	say(&client, "GET /user HTTP/1.1\r\nHost: " NAME ":%u\r\n\r\n");
+	server = server_of(site_end);
+	hear(&server, "\r\n\r\n");
+	answers(&server, "whole");
+	hear(&client, "whole");
+	end_close(&client);
+	end_close(&server);
+	rig_stop(&s);
+}
+
+/* A rule that is made or forgotten leaves those of runs as they are. */
+static void
+rules_of_a_run_stay(void **state)
+{
+	struct egress_rule rule = {.deny = true, .uid = -1, .suffix = NAME};
+	int64_t count;
+
+	(void)state;
+	if (!isolated)
+		skip();
+	runs_make();
+	run_allow("1", NAME);
+	scratch_open(&s, ROLE_PERSON);
+	assert_int_equal(egress_rule_make(s.db, &rule, &count), 0);
+	assert_int_equal(egress_rule_forget(s.db, 0, NAME, &count), 0);
+	assert_int_equal(count, 1);
+	assert_int_equal(egress_rule_forget(s.db, 0, NAME, &count), -1);
+	assert_string_equal(store_refusal(s.db)->code, "egress.unknown_rule");
+	assert_int_equal(
+	    scratch_value(&s, "SELECT run_id FROM egress_rule WHERE state = 'active'"), 1);
+	scratch_open(&s, ROLE_PERSON);
+	assert_int_equal(egress_rule_forget(s.db, 1, "", &count), 0);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM egress_rule WHERE state = 'active'"), 0);
+}
+
 /* A tunnel to the site by SOCKS, with the lane's own handshake in it. */
 static struct end
 socks_to_site(void)
@@ -759,6 +937,93 @@ websockets_go_by_rule(void **state)
 	say(&server, "HTTP/1.1 101 Switching\r\n\r\nfirst");
 	hear(&client, NULL);
 	assert_memory_equal(out, "HTTP/1.1 502 ", 13);
+	end_close(&client);
+	end_close(&server);
+	rig_stop(&s);
+}
+
+/* What was let through whole under a wider rule ends when that is narrowed; what is looked into
+ * goes on. */
+static void
+narrowing_ends_what_is_whole(void **state)
+{
+	struct end client, server;
+	int whole, there, plain, plainly, own, home;
+	int64_t count;
+
+	(void)state;
+	rig_inspect = PROXY_INSPECT_RULES;
+	runs_make();
+	allow(NAME, NULL);
+	allow("other.example", &(struct egress_within){.method = "GET"});
+	run_allow("1", NAME);
+	begin();
+	whole = tunnel_to(NAME);
+	there = rig_accept(site);
+	plain = rig_dial(rig_http);
+	fill("GET http://" NAME ":%u/ HTTP/1.1\r\n\r\n");
+	rig_say(plain, request);
+	plainly = rig_accept(site);
+	own = rig_catch(first_run, NAME, port);
+	home = rig_accept(site);
+	client = client_to("other.example");
+	say(&client, "GET /1 HTTP/1.1\r\nHost: other.example:%u\r\n\r\n");
+	server = server_of(site_end);
+	hear(&server, "\r\n\r\n");
+	scratch_open(&s, ROLE_PERSON);
+	assert_int_equal(egress_rule_forget(s.db, 0, NAME, &count), 0);
+	allow(NAME, &(struct egress_within){.method = "GET", .path = "/repos/*"});
+	allow("other.example", &(struct egress_within){.method = "POST"});
+	rig_awaken();
+	rig_until(&s, 1, "SELECT count(*) FROM egress_flow WHERE code = 'egress.denied'");
+	assert_int_equal(rig_hear(whole, out, sizeof(out)), 0);
+	assert_int_equal(rig_hear(there, out, sizeof(out)), 0);
+	answers(&server, "seen");
+	hear(&client, "seen");
+	rig_say(plainly, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+	rig_hear(plain, out, sizeof(out));
+	assert_non_null(strstr(out, "\r\n\r\nok"));
+	rig_say(own, "bytes");
+	assert_int_equal(rig_hear_until(home, "bytes", out, sizeof(out)), 0);
+	close(whole);
+	close(there);
+	close(plain);
+	close(plainly);
+	close(own);
+	close(home);
+	end_close(&client);
+	end_close(&server);
+	rig_stop(&s);
+}
+
+/* One that went over to another protocol lasts no longer than the rule that let it, even where the
+ * host stays allowed. */
+static void
+websockets_end_with_their_rule(void **state)
+{
+	struct end client, server;
+
+	(void)state;
+	rig_inspect = PROXY_INSPECT_RULES;
+	allow(NAME, &(struct egress_within){.websocket = true, .path = "/live"});
+	allow("example", &(struct egress_within){.method = "GET"});
+	begin();
+	client = client_to(NAME);
+	say(&client, "GET /live HTTP/1.1\r\nHost: " NAME
+		     ":%u\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+	server = server_of(site_end);
+	hear(&server, "\r\n\r\n");
+	say(&server, "HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\n"
+		     "Connection: Upgrade\r\n\r\nfirst");
+	hear(&client, "first");
+	rig_until(&s, 1, "SELECT count(*) FROM egress_request WHERE status = 101");
+	assert_int_equal(
+	    scratch_sql(&s, "UPDATE egress_rule SET state = 'dropped', dropped_at = now_ms()"
+			    " WHERE suffix = '" NAME "'"),
+	    0);
+	rig_awaken();
+	hear(&client, NULL);
+	rig_until(&s, 1, "SELECT count(*) FROM egress_flow WHERE code = 'egress.denied'");
 	end_close(&client);
 	end_close(&server);
 	rig_stop(&s);
@@ -1168,11 +1433,16 @@ main(void)
 	    cmocka_unit_test_setup_teardown(the_tunnel_says_who_it_is, set_up, tear_down),
 	    cmocka_unit_test(few_certificates_are_kept),
 	    cmocka_unit_test_setup_teardown(off_is_off, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(sessions_get_no_part_whole, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(rules_of_a_run_are_for_its_requests, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(rules_of_a_run_stay, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(socks_is_looked_into, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(bodies_go_through, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(nothing_is_smuggled, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(rules_see_method_and_path, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(websockets_go_by_rule, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(narrowing_ends_what_is_whole, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(websockets_end_with_their_rule, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(a_token_goes_along, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(placeholders_are_swapped, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(echoes_are_struck_out, set_up, tear_down),

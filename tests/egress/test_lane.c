@@ -20,9 +20,15 @@
 #include <cmocka.h>
 #include <sodium.h>
 
+#include "engine/clock.h"
+#include "engine/state/grant.h"
+#include "engine/state/process.h"
 #include "net/egress/who.h"
 #include "tests/rig.h"
 #include "tests/netns.h"
+#include "tests/person.h"
+
+#define MONDAY INT64_C(1795996800000) /* 2026-11-30, 00:00 UTC */
 
 static struct scratch s;
 static bool isolated, real_root;
@@ -1028,6 +1034,206 @@ a_rule_that_goes_ends_what_it_allowed(void **state)
 	rig_stop(&s);
 }
 
+static const struct proxy_who host = {.host = true, .id = 1};
+
+/* Two grants of one connection to the site for the Host; the lane begins then. */
+static void
+begin_granted(struct person *person, const char *settings)
+{
+	struct approval_question q = {.op = "egress:reach", .uses = 1, .ttl_ms = 600000};
+	char args[64], code[7];
+	int64_t id, grant;
+	int n;
+
+	if (!isolated)
+		skip();
+	clock_fix(MONDAY);
+	person_enrol(&s, person, "phone");
+	assert_int_equal(person_host(&s, "laptop"), 1);
+	snprintf(args, sizeof(args), "[\"" NETNS_SITE "\",\"%u\"]", port);
+	q.args = args;
+	for (n = 0; n < 2; n++) {
+		q.ttl_ms += n * 1000;
+		assert_int_equal(approval_put(scratch_open(&s, ROLE_NET), 1, &q, &id), 0);
+		clock_fix(clock_now() + 30000);
+		assert_int_equal(
+		    person_answers(&s, id, person_code(person, clock_now(), code), NULL, &grant),
+		    0);
+	}
+	begin(settings);
+}
+
+/* A tunnel of the Host's to the site. */
+static void
+granted_tunnel(int *client, int *server)
+{
+	*client = rig_take(host);
+	request_fill("CONNECT " NETNS_SITE ":%u HTTP/1.1\r\n\r\n");
+	rig_say(*client, request);
+	*server = rig_accept(site);
+	assert_int_equal(rig_hear_until(*client, "\r\n\r\n", out, sizeof(out)), 0);
+	assert_memory_equal(out, "HTTP/1.1 200 ", 13);
+}
+
+static void
+ended(int client, int server)
+{
+	assert_int_equal(rig_hear(client, out, sizeof(out)), 0);
+	assert_int_equal(rig_hear(server, out, sizeof(out)), 0);
+	close(client);
+	close(server);
+}
+
+/* A grant that is used up is taken back while it holds a connection, which ends; it ends as well
+ * where the time of its grant is over, or who approved it is dropped. */
+static void
+a_grant_that_is_used_up_ends(void **state)
+{
+	struct person person;
+	int client, server, other, there;
+	int64_t count;
+
+	(void)state;
+	begin_granted(&person, NULL);
+	granted_tunnel(&client, &server);
+	granted_tunnel(&other, &there);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM grant WHERE state = 'spent'"), 2);
+	scratch_open(&s, ROLE_PERSON);
+	assert_int_equal(grant_drop(s.db, 1, &count), 0);
+	assert_int_equal(count, 1);
+	rig_awaken();
+	ended(client, server);
+	rig_until(&s, 1, "SELECT count(*) FROM egress_flow WHERE code = 'egress.denied'");
+	rig_say(other, "bytes");
+	assert_int_equal(rig_hear_until(there, "bytes", out, sizeof(out)), 0);
+	/* What holds nothing any more is history. */
+	scratch_open(&s, ROLE_PERSON);
+	assert_int_equal(grant_drop(s.db, 1, &count), 0);
+	assert_int_equal(count, 0);
+	/* Nobody writes anything: the look of every few seconds finds it. */
+	clock_fix(clock_now() + 700000);
+	rig_awaken();
+	ended(other, there);
+	rig_until(&s, 2, "SELECT count(*) FROM egress_flow WHERE code = 'egress.denied'");
+	scratch_refused(&s, "grant.final",
+	    "UPDATE grant SET state = 'dropped', ended_at = now_ms() WHERE id = 2");
+	rig_stop(&s);
+	clock_fix(-1);
+}
+
+/* Who approved it is dropped: so is what is used up and holds something. */
+static void
+a_grant_that_is_used_up_ends_with_its_factor(void **state)
+{
+	struct person person;
+	int client, server;
+
+	(void)state;
+	begin_granted(&person, NULL);
+	granted_tunnel(&client, &server);
+	assert_int_equal(
+	    scratch_sql(&s, "UPDATE factor SET state = 'dropped', dropped_at = now_ms()"), 0);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM grant WHERE state = 'dropped'"), 2);
+	rig_awaken();
+	ended(client, server);
+	rig_stop(&s);
+	clock_fix(-1);
+}
+
+/* A Host that is held reaches nothing by a rule either, and what it has under way ends. */
+static void
+a_held_host_reaches_nothing(void **state)
+{
+	struct person person;
+	int client, server, late;
+
+	(void)state;
+	begin_granted(&person,
+	    "INSERT INTO egress_rule (verdict, pairing_id, suffix, made_at, made_by_uid)"
+	    " VALUES ('allow', 1, '*', now_ms(), 0)");
+	granted_tunnel(&client, &server);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM egress_way"), 1);
+	assert_int_equal(
+	    scratch_sql(&s, "INSERT INTO quarantine (pairing_id, strikes, last, from_at, until_at)"
+			    " VALUES (1, 3, 1, now_ms(), now_ms() + 600000)"),
+	    0);
+	late = rig_take(host);
+	rig_say(late, request);
+	rig_hear(late, out, sizeof(out));
+	assert_non_null(strstr(out, "pairing.held"));
+	close(late);
+	rig_awaken();
+	ended(client, server);
+	assert_false(rig_contacted(site));
+	assert_int_equal(scratch_sql(&s, "UPDATE quarantine SET state = 'lifted', by_uid = 0,"
+					 " ended_at = now_ms()"),
+	    0);
+	granted_tunnel(&client, &server);
+	close(client);
+	close(server);
+	rig_stop(&s);
+	clock_fix(-1);
+}
+
+/* Whoever asks without end fills no database, and hides nobody else: what a run is refused is still
+ * there to be read, and the first of everybody is, however many others are refused. */
+static void
+nobodys_refusals_hide_anothers(void **state)
+{
+	const struct proxy_who run = {.id = 4000, .run = 1}, late = {.id = 4001};
+	int n, fd;
+
+	(void)state;
+	if (!isolated)
+		skip();
+	scratch_open(&s, ROLE_PERSON);
+	assert_int_equal(store_begin(s.db), 0);
+	assert_true(process_self(s.db) > 0);
+	assert_int_equal(store_commit(s.db), 0);
+	begin(
+	    "INSERT INTO sandbox_run (nonce, backend, process_id, uid, program, words, net, started_at)"
+	    " SELECT lower(hex(randomblob(16))), 'native', max(id), 4000, 'agent', 1, 'sockets',"
+	    "  now_ms() FROM process;"
+	    "INSERT INTO egress_rule (verdict, suffix, made_at, made_by_uid)"
+	    " VALUES ('allow', 'nothing.example', now_ms(), 0);"
+	    "UPDATE setting SET value = 3 WHERE name = 'egress.refused';"
+	    "UPDATE setting SET value = 4 WHERE name = 'egress.refused_all'");
+	for (n = 0; n < 6; n++) {
+		rig_ask(rig_http, "CONNECT a.example:443 HTTP/1.1\r\n\r\n", out, sizeof(out));
+		refused_as(out, 403, "egress.unknown");
+	}
+	rig_until(&s, 3, "SELECT count(*) FROM egress_flow WHERE state = 'refused'");
+	assert_int_equal(scratch_value(&s, "SELECT dropped FROM egress_refused_dropped"), 3);
+	fd = rig_catch(run, "b.example", 443);
+	rig_hear(fd, out, sizeof(out));
+	close(fd);
+	rig_until(
+	    &s, 1, "SELECT count(*) FROM egress_flow WHERE run_id = 1 AND code = 'egress.unknown'");
+	/* Those of all together are as many as are kept, and the first of another is kept. */
+	for (n = 0; n < 2; n++) {
+		fd = rig_catch(late, "c.example", 443);
+		rig_hear(fd, out, sizeof(out));
+		close(fd);
+	}
+	rig_until(&s, 2,
+	    "SELECT count(*) FROM egress_refused_dropped"
+	    " WHERE who IN ('uid 4001', 'all together') AND dropped = 1");
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM egress_flow WHERE uid = 4001"), 1);
+	/* That there were more is said once of each. */
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM audit"
+					   " WHERE entity = 'egress_stretch' AND action = 'full'"),
+	    3);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM audit WHERE entity = 'egress_flow'"
+					   " AND action = 'refused'"),
+	    5);
+	/* The next minute is another. */
+	assert_int_equal(scratch_sql(&s, "UPDATE egress_stretch SET since = since - 60000"), 0);
+	rig_ask(rig_http, "CONNECT a.example:443 HTTP/1.1\r\n\r\n", out, sizeof(out));
+	rig_until(&s, 4, "SELECT count(*) FROM egress_flow WHERE uid NOT IN (4000, 4001)");
+	rig_stop(&s);
+}
+
 /* Rows of connections go when their time is over, and not before. */
 static void
 old_rows_go(void **state)
@@ -1138,6 +1344,11 @@ main(void)
 	    cmocka_unit_test_setup_teardown(
 		a_rule_that_goes_ends_what_it_allowed, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(open_rows_say_how_much, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(a_grant_that_is_used_up_ends, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(
+		a_grant_that_is_used_up_ends_with_its_factor, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(a_held_host_reaches_nothing, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(nobodys_refusals_hide_anothers, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(old_rows_go, set_up, tear_down),
 	    cmocka_unit_test(a_closed_socket_is_nobodys),
 	    cmocka_unit_test_setup_teardown(a_new_address_is_known, set_up, tear_down),

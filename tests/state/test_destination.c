@@ -13,6 +13,7 @@
 #include "engine/state/approval.h"
 #include "engine/state/mode.h"
 #include "engine/state/pairing.h"
+#include "engine/state/process.h"
 #include "tests/paper.h"
 #include "tests/person.h"
 
@@ -214,6 +215,19 @@ only_what_was_declared_is_reached(void **state)
 	scratch_refused(&s, "egress.denied", DIAL("git.example", "[\"198.51.100.8\"]"));
 	assert_int_equal(
 	    scratch_sql(&s, "UPDATE egress_rule SET state = 'dropped', dropped_at = now_ms()"), 0);
+	/* What is denied to one run is for that run. */
+	scratch_open(&s, ROLE_PERSON);
+	assert_int_equal(store_begin(s.db), 0);
+	assert_true(process_self(s.db) > 0);
+	assert_int_equal(store_commit(s.db), 0);
+	assert_int_equal(
+	    scratch_sql(&s,
+		"INSERT INTO sandbox_run (nonce, backend, process_id, uid, program, words, net,"
+		"  started_at) SELECT lower(hex(randomblob(16))), 'native', max(id), 1000, 'agent', 1,"
+		"  'sockets', now_ms() FROM process;"
+		"INSERT INTO egress_rule (verdict, run_id, suffix, made_at, made_by_uid)"
+		" SELECT 'deny', max(id), 'example', now_ms(), 0 FROM sandbox_run"),
+	    0);
 	assert_int_equal(scratch_sql(&s, DIAL("git.example", "[\"198.51.100.8\"]")), 0);
 }
 

@@ -170,6 +170,7 @@ static const struct {
     {"own_address", {"E", "", "E"}},
     {"egress_way", {"", "", ""}},
     {"egress_counted", {"", "", ""}},
+    {"egress_stretch", {"", "", ""}},
     {"process", {"PNLWEKS", "", ""}},
     {"lease", {"PNLWEKS", "PNLWEKSA", ""}},
     {"amendment", {"P", "P", ""}},
