@@ -65,7 +65,7 @@ static const char HEARD[] =
 static const char OVER[] = "SELECT code IS 'call.cancelled', nonce FROM call"
 			   " WHERE id = :id AND finished_at IS NOT NULL";
 
-/* NULL for a frame, the exit for an exit, 256 for what passes itself off as one, however spelt. */
+/* NULL for a frame, the exit for an exit, 256 for what passes itself off as one. */
 static const char EXIT[] =
     "SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM json_each(:frame) WHERE key = 'x') THEN NULL"
     " WHEN json_type(:frame, '$.x') = 'integer' AND (:frame ->> '$.x') BETWEEN 0 AND 255"
@@ -231,13 +231,15 @@ static int
 line_keep(struct carried *c, const char *line, size_t len)
 {
 	struct store *db = c->carry->env->db;
+	struct refusal r;
 	struct stmt *q;
 	int64_t exit_code;
 	bool shown;
 	int good;
 
-	if (http_json_check(line, len, c->carry->depth, &c->refusal) != 0)
-		return -1;
+	if (http_json_check(line, len, c->carry->depth, &r) != 0)
+		return refusal_set(&c->refusal, "call.failed",
+		    "the box answered with a frame that is none: %s", r.why);
 	if (c->exit_code != -1)
 		return refusal_set(&c->refusal, "call.failed", "the box went on after its exit");
 	if ((q = store_sql(db, EXIT)) == NULL)

@@ -251,6 +251,8 @@ what_is_no_ask_is_refused(void **state)
 	(void)state;
 	for (i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++)
 		refused("POST", "/v1/sessions", bodies[i], 422, "op.args");
+	refused("POST", "/v1/sessions", "{\"argv\":[\"a\"],\"cwd\":\"/\",\"attempt\\u0073\":1}",
+	    400, "json.invalid");
 	refused("POST", "/v1/sessions", "{\"argv\":[\"a\"],\"cwd\":\"/\",\"name\":\"a b\"}", 422,
 	    "session.name");
 	refused("POST", "/v1/sessions", "{\"argv\":[],\"cwd\":\"/\",\"worker\":\"none\"}", 404,
