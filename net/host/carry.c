@@ -131,6 +131,16 @@ struct carried {
 	struct refusal refusal;
 };
 
+/* Nothing is under way any more: no ask, and no word to a box that one was taken back. */
+static void
+check_drained(void *ctx)
+{
+	const struct carry *carry = ctx;
+
+	if (carry->draining && carry->carried == NULL && !cancels_any(carry->cancels))
+		carry->drained(carry->drained_ctx);
+}
+
 static void
 carried_free(struct carried *c)
 {
@@ -142,8 +152,7 @@ carried_free(struct carried *c)
 	free(c->note);
 	free(c->text);
 	free(c);
-	if (carry->draining && carry->carried == NULL)
-		carry->drained(carry->drained_ctx);
+	check_drained(carry);
 }
 
 /*
@@ -655,8 +664,7 @@ carry_drain(struct carry *carry, void (*done)(void *ctx), void *ctx)
 	carry->draining = true;
 	carry->drained = done;
 	carry->drained_ctx = ctx;
-	if (carry->carried == NULL)
-		done(ctx);
+	check_drained(carry);
 }
 
 struct carry *
@@ -665,7 +673,7 @@ carry_new(struct actor_env *env, struct ways *ways, struct refusal *r)
 	struct carry *carry;
 
 	if ((carry = calloc(1, sizeof(*carry))) == NULL ||
-	    (carry->cancels = cancels_new(env, ways)) == NULL) {
+	    (carry->cancels = cancels_new(env, ways, check_drained, carry)) == NULL) {
 		free(carry);
 		refusal_set(r, "store.failed", "out of memory");
 		return NULL;
