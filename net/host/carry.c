@@ -73,16 +73,20 @@ static const char EXIT[] =
     "       CASE WHEN json_type(:frame, '$.w') = 'text' THEN :frame ->> '$.w' END";
 
 /*
- * What the box has shown goes on from what was held when it was asked; most asks show what is held
- * already.  An answer that took long comes home when more is held than it showed.
+ * What the box has shown is proven to go on from what was held when it was asked, and from nothing
+ * else (c2sp.org/tlog-witness): where another answer brought a newer one meanwhile, that stays, and
+ * the next ask proves from it.  A box could show two histories otherwise, the one in an answer that
+ * it holds back.  What was asked with nothing held is taken where nothing is held, or a person said
+ * that the box begins anew.  Most asks show what is held already.
  */
 static const char FOLLOWED[] =
     "INSERT INTO box_witness (box_id, size, root, note, seen_at)"
     " VALUES (:box, :size, :root, :note, now_ms()) ON CONFLICT (box_id) DO UPDATE"
     "   SET state = 'followed', size = excluded.size, root = excluded.root, note = excluded.note,"
     "       seen_at = excluded.seen_at, why = NULL"
-    " WHERE box_witness.state = 'accepted' OR excluded.size > box_witness.size"
-    "    OR (excluded.size = box_witness.size AND box_witness.state <> 'followed')";
+    " WHERE iif(box_witness.state = 'accepted', :held = 0,"
+    "   box_witness.size = :held AND box_witness.root = :held_root"
+    "     AND (excluded.size > box_witness.size OR box_witness.state <> 'followed'))";
 
 /* It does not, as we found or as the box says itself. */
 static const char ASTRAY[] =
@@ -221,6 +225,8 @@ witness_keep(struct carried *c)
 		stmt_int(q, ":size", (int64_t)c->shown.size);
 		stmt_blob(q, ":root", c->shown.root, MERKLE_HASH);
 		stmt_text(q, ":note", c->note);
+		stmt_int(q, ":held", (int64_t)c->held.size);
+		stmt_blob(q, ":held_root", c->held.root, MERKLE_HASH);
 	} else {
 		if ((q = store_sql(db, ASTRAY)) == NULL)
 			return -1;
