@@ -53,13 +53,15 @@ struct http_route {
 };
 
 /*
- * All must be set, but stall_ms may be 0: a client that stops reading is waited for.  A peer of
- * this machine for whom there is no place takes that of the one that waits longest without a whole
- * request: of the same user, or of any where all places are taken; http.busy where there is none,
- * and where a connection has one request (once).
+ * All must be set, but stall_ms may be 0: a client that stops reading is waited for; and
+ * peer_connections.  A peer of this machine for whom there is no place takes that of the one that
+ * waits longest without a whole request: of the same user, or of any of this machine where all
+ * places are taken; http.busy where there is none, and where a connection has one request (once).
  */
 struct http_limits {
-	unsigned connections, uid_connections;
+	unsigned connections;      /* of this machine; and as many on each port without TLS */
+	unsigned uid_connections;  /* of one user of it */
+	unsigned peer_connections; /* of one peer under TLS that has a tag; 0: no bound */
 	size_t body, header_bytes;
 	size_t beat;
 	unsigned headers;
