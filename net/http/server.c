@@ -465,6 +465,8 @@ on_handshake(void *ctx, struct tls_conn *conn, int plain, struct tls_peer *tls)
 	return admit(l->server, plain, &peer, true);
 }
 
+static void reap_soon(struct http_server *server);
+
 static void
 on_tls_gone(void *ctx, const struct refusal *why)
 {
@@ -472,6 +474,8 @@ on_tls_gone(void *ctx, const struct refusal *why)
 
 	(void)why;
 	check_drained(l->server);
+	if (l->sock.fd == -1)
+		reap_soon(l->server);
 }
 
 static void
@@ -546,6 +550,33 @@ listener_free(struct listener *l)
 	tls_pump_free(l->pump);
 	tls_end_free(l->tls);
 	free(l);
+}
+
+/* Those that accept nothing more go with the last connection: each has a key and what OpenSSL
+ * keeps. */
+static void
+reap(void *ctx)
+{
+	struct http_server *server = ctx;
+	struct listener *l, **p = &server->listeners;
+
+	server->reap_timer = 0;
+	while ((l = *p) != NULL) {
+		if (l->sock.fd != -1 || (l->pump != NULL && tls_pump_count(l->pump) > 0)) {
+			p = &l->next;
+			continue;
+		}
+		*p = l->next;
+		listener_free(l);
+	}
+}
+
+/* From the loop: a pump cannot be freed from inside its hooks. */
+static void
+reap_soon(struct http_server *server)
+{
+	if (server->reap_timer == 0)
+		server->reap_timer = loop_after(server->loop, 0, reap, server);
 }
 
 static struct listener *
@@ -643,6 +674,7 @@ http_listen_end(struct http_server *server, unsigned surface)
 	for (l = server->listeners; l != NULL; l = l->next)
 		if (l->surface == surface)
 			listener_close(l);
+	reap_soon(server);
 }
 
 /* The daemon. */
@@ -751,6 +783,17 @@ http_server_drain(struct http_server *server, void (*done)(void *), void *ctx)
 }
 
 unsigned
+http_server_listeners(const struct http_server *server)
+{
+	const struct listener *l;
+	unsigned n = 0;
+
+	for (l = server->listeners; l != NULL; l = l->next)
+		n++;
+	return n;
+}
+
+unsigned
 http_server_connections(const struct http_server *server)
 {
 	return server->nconns;
@@ -825,5 +868,6 @@ http_server_free(struct http_server *server)
 	}
 	loop_cancel(server->loop, server->timer);
 	loop_cancel(server->loop, server->drain_timer);
+	loop_cancel(server->loop, server->reap_timer);
 	free(server);
 }

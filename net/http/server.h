@@ -117,6 +117,13 @@ void http_server_free(struct http_server *server);
 void http_server_drain(struct http_server *server, void (*done)(void *ctx), void *ctx);
 
 /**
+ * http_server_listeners(server):
+ * Return how many listeners there are; of those that accept nothing more only such that still have
+ * a connection.
+ */
+unsigned http_server_listeners(const struct http_server *server);
+
+/**
  * http_server_connections(server):
  * Return how many connections are open.
  */
@@ -176,7 +183,8 @@ int http_listen_tls(struct http_server *server, int fd, unsigned surface,
 
 /**
  * http_listen_end(server, surface):
- * Accept nothing more on the listeners of ${surface}.  Connections that are open stay.
+ * Accept nothing more on the listeners of ${surface}.  Connections that are open stay; with the
+ * last of them a listener is freed, and its private key wiped.
  */
 void http_listen_end(struct http_server *server, unsigned surface);
 

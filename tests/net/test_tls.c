@@ -873,6 +873,31 @@ hold_one(const char *with)
 	return pid;
 }
 
+/* A certificate that is renewed is another listener: the one before goes with its last connection.
+ */
+static void
+ended_listeners_go(void **state)
+{
+	unsigned before = http_server_listeners(server), i;
+	struct tls_config whole = {
+	    .cas = &ours.cert, .ncas = 1, .cert = &box.cert, .key = &box.key};
+	pid_t pid = hold_one(WITH_BOX);
+
+	(void)state;
+	for (i = 0; i < 3; i++) {
+		http_listen_end(server, REQUIRED);
+		required = listen_tls(REQUIRED, TLS_ASK_REQUIRED, &host);
+		assert_string_equal(ask(required, AUTHORITY_HOST, &whole), "");
+	}
+	while (http_server_listeners(server) > before + 1)
+		run_for(1);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	while (http_server_listeners(server) > before)
+		run_for(1);
+	assert_string_equal(ask(required, AUTHORITY_HOST, &whole), "");
+}
+
 /*
  * However many connections peers under TLS have, the places of this machine's users are their own;
  * and one peer has no more than its share of the port: another is heard.
@@ -1519,6 +1544,7 @@ main(void)
 	    T(drain_waits_for_the_last_byte),
 	    HASTY(unread_rest_is_dropped_in_time),
 	    T(a_thousand_connections_leave_nothing),
+	    T(ended_listeners_go),
 	    cmocka_unit_test_setup_teardown(
 		peers_take_no_place_of_this_machine, setup_narrow, teardown),
 	    T(pump_carries_both_ways_at_once),
