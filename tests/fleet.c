@@ -73,7 +73,8 @@ fleet_host(struct driver *d, int boxes)
 	struct rlimit files;
 	size_t i;
 
-	/* Each box is a few descriptors at the Host, and as many in the process of the boxes. */
+	/* An ask is two connections of this machine: of whoever makes it, and of link to the line.
+	 * Each box is a few descriptors at the Host, and as many in the process of the boxes. */
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
 	files.rlim_cur = files.rlim_max;
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);

@@ -5,12 +5,15 @@
 #include "engine/policy/policy.h"
 
 /* An ask, and its arguments, name each thing once: a reader that takes the last of two would see
- * another ask than one that takes the first. */
+ * another ask than one that takes the first.  A name that a path does not find, since it is spelt
+ * with an escape, would be one that other readers see and we do not. */
 static const char IS_ASK[] =
     "SELECT json_valid(:ask) AND json_type(:ask) = 'object'"
     "   AND json_type(:ask, '$.tool') = 'text'"
     "   AND coalesce(json_type(:ask, '$.args'), 'object') = 'object'"
     "   AND (SELECT count(*) = count(DISTINCT key) FROM json_each(:ask))"
+    "   AND NOT EXISTS (SELECT 1 FROM json_each(:ask) WHERE key NOT GLOB '*[^a-z_]*'"
+    "     AND key <> '' AND json_type(:ask, '$.' || key) IS NULL)"
     "   AND (SELECT count(*) = count(DISTINCT key) FROM json_each(:ask, '$.args'))";
 
 static const char HEAD[] =

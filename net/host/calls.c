@@ -66,7 +66,8 @@ static const char ENDED[] =
     "  FROM (SELECT last_seq, state, exit_code, iif(state = 'lost', 'call.lost', code) AS code, why,"
     "          advice, retry_at, approval"
     "          FROM call WHERE id = :id AND finished_at IS NOT NULL) AS c"
-    "  LEFT JOIN refusal AS r ON r.code = c.code";
+    "  LEFT JOIN refusal AS r ON r.code = c.code"
+    " UNION ALL SELECT 0, NULL WHERE NOT EXISTS (SELECT 1 FROM call WHERE id = :id)";
 
 static const struct watch_rows ANSWER = {FRAMES, ENDED};
 

@@ -27,21 +27,23 @@ struct cancels {
 	struct actor_env *env;
 	struct ways *ways;
 	struct sending *list;
+	void (*told)(void *ctx);
+	void *ctx;
 };
 
 struct sending {
 	struct way way; /* first */
 	struct sending *next, **self;
-	struct http_call *call;
+	struct cancels *cancels;
 };
 
 struct cancels *
-cancels_new(struct actor_env *env, struct ways *ways)
+cancels_new(struct actor_env *env, struct ways *ways, void (*told)(void *ctx), void *ctx)
 {
 	struct cancels *c;
 
 	if ((c = calloc(1, sizeof(*c))) != NULL)
-		*c = (struct cancels){.env = env, .ways = ways};
+		*c = (struct cancels){.env = env, .ways = ways, .told = told, .ctx = ctx};
 	return c;
 }
 
@@ -59,19 +61,27 @@ cancels_free(struct cancels *c)
 {
 	if (c == NULL)
 		return;
-	while (c->list != NULL) {
-		http_abort(c->list->call);
+	while (c->list != NULL)
 		sending_free(c->list);
-	}
 	free(c);
+}
+
+bool
+cancels_any(const struct cancels *c)
+{
+	return c->list != NULL;
 }
 
 static void
 on_told(void *ctx, struct http_call *call, const struct refusal *refusal)
 {
+	struct sending *s = ctx;
+	struct cancels *c = s->cancels;
+
 	(void)call;
 	(void)refusal;
-	sending_free(ctx);
+	sending_free(s);
+	c->told(c->ctx);
 }
 
 void
@@ -92,13 +102,13 @@ cancels_send(struct cancels *c, int64_t box, const char *nonce)
 	snprintf(body, sizeof(body), "{\"nonce\":\"%.32s\"}", nonce);
 	if ((s = calloc(1, sizeof(*s))) == NULL)
 		return;
+	s->cancels = c;
 	s->next = c->list;
 	s->self = &c->list;
 	if (s->next != NULL)
 		s->next->self = &s->next;
 	c->list = s;
-	if (way_find(c->ways, box, &s->way, &r) != 0 ||
-	    (s->call = way_start(&s->way, &request, &r)) == NULL)
+	if (way_find(c->ways, box, &s->way, &r) != 0 || way_start(&s->way, &request, &r) == NULL)
 		sending_free(s);
 }
 

@@ -2,6 +2,7 @@
 #ifndef NET_HOST_CANCEL_H
 #define NET_HOST_CANCEL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "engine/actor/actor.h"
@@ -13,12 +14,24 @@ struct ways;
 struct cancels;
 
 /**
- * cancels_new(env, ways), cancels_free(cancels):
- * Make what cancels_send needs, or return NULL without memory; end what is under way.  ${env} and
- * ${ways} outlive it.
+ * cancels_new(env, ways, told, ctx):
+ * Make what cancels_send needs, or return NULL without memory.  ${told}(${ctx}) is called from the
+ * loop whenever a box has been told, or was not reached.  ${env} and ${ways} outlive it.
  */
-struct cancels *cancels_new(struct actor_env *env, struct ways *ways);
+struct cancels *cancels_new(
+    struct actor_env *env, struct ways *ways, void (*told)(void *ctx), void *ctx);
+
+/**
+ * cancels_free(cancels):
+ * Free ${cancels} after its client, with which every call ended.  May be NULL.
+ */
 void cancels_free(struct cancels *cancels);
+
+/**
+ * cancels_any(cancels):
+ * Return whether a box is being told.
+ */
+bool cancels_any(const struct cancels *cancels);
 
 /**
  * cancels_send(cancels, box, nonce):

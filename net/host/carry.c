@@ -65,7 +65,7 @@ static const char HEARD[] =
 static const char OVER[] = "SELECT code IS 'call.cancelled', nonce FROM call"
 			   " WHERE id = :id AND finished_at IS NOT NULL";
 
-/* NULL for a frame, the exit for an exit, 256 for what passes itself off as one, however spelt. */
+/* NULL for a frame, the exit for an exit, 256 for what passes itself off as one. */
 static const char EXIT[] =
     "SELECT CASE WHEN NOT EXISTS (SELECT 1 FROM json_each(:frame) WHERE key = 'x') THEN NULL"
     " WHEN json_type(:frame, '$.x') = 'integer' AND (:frame ->> '$.x') BETWEEN 0 AND 255"
@@ -73,16 +73,20 @@ static const char EXIT[] =
     "       CASE WHEN json_type(:frame, '$.w') = 'text' THEN :frame ->> '$.w' END";
 
 /*
- * What the box has shown goes on from what was held when it was asked; most asks show what is held
- * already.  An answer that took long comes home when more is held than it showed.
+ * What the box has shown is proven to go on from what was held when it was asked, and from nothing
+ * else (c2sp.org/tlog-witness): where another answer brought a newer one meanwhile, that stays, and
+ * the next ask proves from it.  A box could show two histories otherwise, the one in an answer that
+ * it holds back.  What was asked with nothing held is taken where nothing is held, or a person said
+ * that the box begins anew.  Most asks show what is held already.
  */
 static const char FOLLOWED[] =
     "INSERT INTO box_witness (box_id, size, root, note, seen_at)"
     " VALUES (:box, :size, :root, :note, now_ms()) ON CONFLICT (box_id) DO UPDATE"
     "   SET state = 'followed', size = excluded.size, root = excluded.root, note = excluded.note,"
     "       seen_at = excluded.seen_at, why = NULL"
-    " WHERE box_witness.state = 'accepted' OR excluded.size > box_witness.size"
-    "    OR (excluded.size = box_witness.size AND box_witness.state <> 'followed')";
+    " WHERE iif(box_witness.state = 'accepted', :held = 0,"
+    "   box_witness.size = :held AND box_witness.root = :held_root"
+    "     AND (excluded.size > box_witness.size OR box_witness.state <> 'followed'))";
 
 /* It does not, as we found or as the box says itself. */
 static const char ASTRAY[] =
@@ -131,6 +135,16 @@ struct carried {
 	struct refusal refusal;
 };
 
+/* Nothing is under way any more: no ask, and no word to a box that one was taken back. */
+static void
+check_drained(void *ctx)
+{
+	const struct carry *carry = ctx;
+
+	if (carry->draining && carry->carried == NULL && !cancels_any(carry->cancels))
+		carry->drained(carry->drained_ctx);
+}
+
 static void
 carried_free(struct carried *c)
 {
@@ -142,8 +156,7 @@ carried_free(struct carried *c)
 	free(c->note);
 	free(c->text);
 	free(c);
-	if (carry->draining && carry->carried == NULL)
-		carry->drained(carry->drained_ctx);
+	check_drained(carry);
 }
 
 /*
@@ -212,6 +225,8 @@ witness_keep(struct carried *c)
 		stmt_int(q, ":size", (int64_t)c->shown.size);
 		stmt_blob(q, ":root", c->shown.root, MERKLE_HASH);
 		stmt_text(q, ":note", c->note);
+		stmt_int(q, ":held", (int64_t)c->held.size);
+		stmt_blob(q, ":held_root", c->held.root, MERKLE_HASH);
 	} else {
 		if ((q = store_sql(db, ASTRAY)) == NULL)
 			return -1;
@@ -231,13 +246,15 @@ static int
 line_keep(struct carried *c, const char *line, size_t len)
 {
 	struct store *db = c->carry->env->db;
+	struct refusal r;
 	struct stmt *q;
 	int64_t exit_code;
 	bool shown;
 	int good;
 
-	if (http_json_check(line, len, c->carry->depth, &c->refusal) != 0)
-		return -1;
+	if (http_json_check(line, len, c->carry->depth, &r) != 0)
+		return refusal_set(&c->refusal, "call.failed",
+		    "the box answered with a frame that is none: %s", r.why);
 	if (c->exit_code != -1)
 		return refusal_set(&c->refusal, "call.failed", "the box went on after its exit");
 	if ((q = store_sql(db, EXIT)) == NULL)
@@ -653,8 +670,7 @@ carry_drain(struct carry *carry, void (*done)(void *ctx), void *ctx)
 	carry->draining = true;
 	carry->drained = done;
 	carry->drained_ctx = ctx;
-	if (carry->carried == NULL)
-		done(ctx);
+	check_drained(carry);
 }
 
 struct carry *
@@ -663,7 +679,7 @@ carry_new(struct actor_env *env, struct ways *ways, struct refusal *r)
 	struct carry *carry;
 
 	if ((carry = calloc(1, sizeof(*carry))) == NULL ||
-	    (carry->cancels = cancels_new(env, ways)) == NULL) {
+	    (carry->cancels = cancels_new(env, ways, check_drained, carry)) == NULL) {
 		free(carry);
 		refusal_set(r, "store.failed", "out of memory");
 		return NULL;

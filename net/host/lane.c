@@ -81,7 +81,8 @@ static const char ENDED[] =
     "   'op.' || state, 'why', 'the run was ' || state || ' before it ended')) || char(10)"
     "   || json_object('x', 1))"
     "  FROM (SELECT last_seq, exit_code, state, state IN ('done', 'failed') AS whole FROM op_run"
-    "         WHERE id = :id AND finished_at IS NOT NULL)";
+    "         WHERE id = :id AND finished_at IS NOT NULL)"
+    " UNION ALL SELECT 0, NULL WHERE NOT EXISTS (SELECT 1 FROM op_run WHERE id = :id)";
 
 static const struct watch_rows ANSWER = {FRAMES, ENDED};
 

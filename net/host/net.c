@@ -298,6 +298,7 @@ net_start(struct actor_env *env, struct refusal *r)
 	env->ctx = config.ctx = net;
 	net->env = env;
 	net_limits(env->db, &config.limits);
+	config.limits.peer_connections = (unsigned)store_setting(env->db, "port.per_address");
 	net->stream_bytes = config.limits.stream_bytes;
 	calls_start(net);
 	net->committer =

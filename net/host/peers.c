@@ -18,6 +18,7 @@ static const char IS_HOST[] =
     "SELECT count(*) FROM pairing_status"
     " WHERE id = :id AND state IN ('active', 'pending') AND transport <> 'unix'";
 
+/* Who cannot be looked up is let go: an honest peer comes again. */
 static bool
 is_paired(void *ctx, const struct http_peer *peer)
 {
@@ -26,9 +27,9 @@ is_paired(void *ctx, const struct http_peer *peer)
 
 	q = store_sql(net->env->db, net->env->home->role == HOME_HOST ? IS_BOX : IS_HOST);
 	if (q == NULL)
-		return true;
+		return false;
 	stmt_int(q, ":id", peer->tag);
-	return stmt_value(q, 1) != 0;
+	return stmt_value(q, 0) == 1;
 }
 
 void
@@ -42,10 +43,8 @@ peers_wake(struct net *net)
 		return;
 	now = strdup(stmt_get_text(q, 0));
 	stmt_done(q);
-	if (now != NULL && net->paired != NULL && strcmp(now, net->paired) != 0)
+	if (now == NULL || net->paired == NULL || strcmp(now, net->paired) != 0)
 		http_close_unless(net->server, SURFACE_PEER, is_paired, net);
-	if (now != NULL) {
-		free(net->paired);
-		net->paired = now;
-	}
+	free(net->paired);
+	net->paired = now;
 }

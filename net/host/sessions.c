@@ -64,7 +64,8 @@ static const char FRAMES[] =
 static const char ENDED[] =
     "SELECT last_seq, json_object('x', iif(state = 'done', 0, coalesce(nullif(exit_code, 0), 1)),"
     " 'state', state, 'reason', end_reason, 'id', id)"
-    " FROM session WHERE id = :id AND finished_at IS NOT NULL";
+    " FROM session WHERE id = :id AND finished_at IS NOT NULL"
+    " UNION ALL SELECT 0, NULL WHERE NOT EXISTS (SELECT 1 FROM session WHERE id = :id)";
 
 static const struct watch_rows OUTPUT = {FRAMES, ENDED};
 

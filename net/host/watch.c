@@ -11,8 +11,9 @@ struct watch {
 	struct http_exchange *x;
 	const struct watch_rows *rows;
 	int64_t id, seq; /* the last frame that was sent whole */
+	int64_t begun;   /* the one that is being sent; not over ${seq}: the end */
 	int64_t left;    /* frames that may be sent yet */
-	size_t sent;     /* bytes of the one after it */
+	size_t sent;     /* bytes of what is being sent */
 	bool some, paused;
 };
 
@@ -31,14 +32,15 @@ watch_gone(void *ctx)
 	watch_free(ctx);
 }
 
-/* Queue ${text} and a line's end, from byte w->sent on.  Return whether all of it is queued. */
+/* Queue ${text} and a line's end, from byte w->sent on; the latter waits for nobody, so that a
+ * frame of one piece is never half there.  Return whether all of it is queued. */
 static bool
 watch_line(struct watch *w, const char *text)
 {
 	size_t len = strlen(text), n;
 	ssize_t queued;
 
-	while (!w->paused && w->sent <= len) {
+	while (w->sent == len || (!w->paused && w->sent < len)) {
 		n = w->sent == len ? 1 : len - w->sent;
 		n = n < w->net->stream_bytes ? n : w->net->stream_bytes;
 		queued = http_stream_write(w->x, w->sent == len ? "\n" : text + w->sent, n);
@@ -50,9 +52,12 @@ watch_line(struct watch *w, const char *text)
 	return w->sent > len;
 }
 
-/* Read the end before the frames: then none can come between them. */
+/*
+ * Read the end before the frames: then none can come between them.  Without rows any more, there is
+ * none: ${*gone}.
+ */
 static bool
-watch_ended(struct watch *w, int64_t *last, char **end)
+watch_ended(struct watch *w, int64_t *last, char **end, bool *gone)
 {
 	struct stmt *q;
 
@@ -62,15 +67,21 @@ watch_ended(struct watch *w, int64_t *last, char **end)
 	if (stmt_step(q) != 1)
 		return false;
 	*last = stmt_get_int(q, 0);
-	*end = strdup(stmt_get_text(q, 1));
+	*gone = stmt_is_null(q, 1);
+	*end = *gone ? NULL : strdup(stmt_get_text(q, 1));
 	stmt_done(q);
 	return *end != NULL;
 }
 
-/* Return whether all that is there, or may be sent, was sent. */
+/*
+ * Return whether all that is there, or may be sent, was sent.  Rows may go while one is half sent,
+ * the oldest first, where a reader is slow: another's bytes must not stand behind that half.
+ * ${*gone}: that is so.
+ */
 static bool
-watch_frames(struct watch *w)
+watch_frames(struct watch *w, bool *gone)
 {
+	bool half = w->begun > w->seq && w->sent > 0;
 	struct stmt *q;
 	int n = 1;
 
@@ -80,13 +91,20 @@ watch_frames(struct watch *w)
 		return false;
 	stmt_int(q, ":id", w->id);
 	stmt_int(q, ":seq", w->seq);
-	while (w->left > 0 && (n = stmt_step(q)) == 1 && watch_line(w, stmt_get_text(q, 1))) {
-		w->seq = stmt_get_int(q, 0);
+	while (w->left > 0 && (n = stmt_step(q)) == 1) {
+		if (half && stmt_get_int(q, 0) != w->begun)
+			break;
+		half = false;
+		w->begun = stmt_get_int(q, 0);
+		if (!watch_line(w, stmt_get_text(q, 1)))
+			break;
+		w->seq = w->begun;
 		w->sent = 0;
 		w->left--;
 	}
 	if (n == 1)
 		stmt_done(q);
+	*gone |= half && n != -1;
 	return n == 0 || w->left == 0;
 }
 
@@ -95,9 +113,12 @@ watch_send(struct watch *w)
 {
 	int64_t last = 0;
 	char *end = NULL;
-	bool ended = watch_ended(w, &last, &end), all = watch_frames(w);
+	bool over, gone = false;
+	bool ended = watch_ended(w, &last, &end, &gone), all = watch_frames(w, &gone);
 
-	if (ended && w->seq >= last ? watch_line(w, end) : w->some && all) {
+	/* Without an exit: whoever reads asks again behind the last line that he has whole. */
+	over = ended && (w->seq >= last || (all && w->left > 0));
+	if (gone || (over ? watch_line(w, end) : w->some && all)) {
 		http_stream_end(w->x);
 		watch_free(w);
 	}

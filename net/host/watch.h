@@ -6,7 +6,8 @@
 
 /*
  * Where the frames of an answer stand. ${frames} selects (seq, frame) of :id behind :seq, in order;
- * ${ended} selects nothing while the answer goes on, and then (last seq, the text of the end).
+ * ${ended} selects nothing while the answer goes on, then (last seq, the text of the end), and
+ * (0, NULL) where there is nothing of this number any more.
  */
 struct watch_rows {
 	const char *frames, *ended;
@@ -16,7 +17,9 @@ struct watch_rows {
  * watch_begin(net, x, rows, id, after, first):
  * Answer ${x} with the frames of ${id} behind the number ${after}, each a line, as they are
  * committed, and then its end.  ${first} is NULL or a line to begin with.  Whoever reads slowly is
- * waited for, and nothing is kept for him.  ${rows} outlives it.
+ * waited for, and nothing is kept for him: where rows go before he has read them he sees a gap, and
+ * where the one goes of which he has a part, or all there is of the answer, the stream ends without
+ * its end.  ${rows} outlives it.
  */
 void watch_begin(struct net *net, struct http_exchange *x, const struct watch_rows *rows,
     int64_t id, int64_t after, const char *first);

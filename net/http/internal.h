@@ -36,7 +36,7 @@ struct http_server {
 	bool draining;
 	void (*drained)(void *ctx);
 	void *drained_ctx;
-	uint64_t drain_timer;
+	uint64_t drain_timer, reap_timer;
 };
 
 /* What a connection became.  Its exchange owns it until the 101 is sent, then the connection. */

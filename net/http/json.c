@@ -20,7 +20,8 @@ struct check {
 	unsigned depth, depth_max;
 	uint32_t open[JSON_DEPTH_MAX]; /* number of the object; 0: an array */
 	uint32_t objects;
-	char *arena; /* unescaped keys, one after the other: never longer than the text */
+	bool disguised; /* the string has a character escaped that needs no escape */
+	char *arena;    /* unescaped keys, one after the other: never longer than the text */
 	size_t arena_len;
 	struct key *keys;
 	size_t nkeys, room;
@@ -171,6 +172,16 @@ escape(struct check *c, uint32_t *u)
 	return 0;
 }
 
+/*
+ * Whether an escape of ${u} hides what could stand as it is.  Writers of JSON escape what the
+ * standard wants and what is not ASCII, and "/", "<", ">" and "&" for the sake of web pages.
+ */
+static bool
+is_disguise(uint32_t u)
+{
+	return u >= 0x20 && u < 0x7f && strchr("\"\\/<>&", (int)u) == NULL;
+}
+
 /* One character of a string; with ${out}, append it there unescaped. */
 static int
 string_char(struct check *c, char **out)
@@ -186,6 +197,7 @@ string_char(struct check *c, char **out)
 		c->p++;
 		if (escape(c, &u) == -1)
 			return -1;
+		c->disguised |= is_disguise(u);
 		from = utf8;
 		n = utf8_put(utf8, u);
 	} else {
@@ -263,7 +275,11 @@ key_hash(const struct check *c, const struct key *k)
 	return h ^ k->object * 0x9e3779b97f4a7c15u;
 }
 
-/* A key, the colon behind it, and the check that its object does not have it yet. */
+/*
+ * A key, the colon behind it, and the check that its object does not have it yet.  SQLite's
+ * json_each has a key unescaped, and a path finds it only as it is written: who spells "dry" with
+ * an escape would have it allowed by its name and then not seen.
+ */
 static int
 key(struct check *c)
 {
@@ -276,6 +292,7 @@ key(struct check *c)
 		crypto_shorthash_keygen(c->secret);
 	}
 	out = c->arena + c->arena_len;
+	c->disguised = false;
 	if (string(c, &out) == -1 || keys_grow(c) == -1)
 		return -1;
 	k.len = (size_t)(out - c->arena) - k.at;
@@ -284,6 +301,8 @@ key(struct check *c)
 	if (place->object != 0)
 		return refusal_set(c->refusal, "json.duplicate",
 		    "an object has the key that ends at byte %zu twice", (size_t)(c->p - c->text));
+	if (c->disguised)
+		return invalid(c, "a key with an escape that it does not need");
 	*place = k;
 	c->nkeys++;
 	c->arena_len += k.len;

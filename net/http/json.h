@@ -13,9 +13,11 @@
  * Return 0 if the ${len} bytes at ${text} are one JSON value by RFC 8259 and nothing else but
  * white space, nested at most ${depth_max} (capped at JSON_DEPTH_MAX) arrays and objects deep.
  * Stricter than the standard where parsers differ: no object may have a key twice (compared after
- * unescaping), no NUL, escaped or not, no invalid UTF-8 and no lone surrogate.  Else set
- * ${refusal} to json.invalid, json.depth, json.duplicate or http.memory and return -1; the reason
- * names the byte offset, never the content.  Time and memory are linear in ${len}.
+ * unescaping), no key may have a printable ASCII character escaped other than one of "\/<>& (so
+ * that a key is the same to json_each and to a path of SQLite), no NUL, escaped or not, no invalid
+ * UTF-8 and no lone surrogate.  Else set ${refusal} to json.invalid, json.depth, json.duplicate or
+ * http.memory and return -1; the reason names the byte offset, never the content.  Time and memory
+ * are linear in ${len}.
  */
 int http_json_check(const char *text, size_t len, unsigned depth_max, struct refusal *refusal);
 

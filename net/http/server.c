@@ -302,40 +302,39 @@ http_serve_fd(struct http_server *server, int fd, const struct http_peer *peer)
 /* Room: of connections that make room for others only those are counted that stay. */
 
 static bool
-is_anybodys(const struct conn *c, unsigned key)
+is_local(const struct conn *c, const struct http_peer *like)
 {
-	(void)key;
-	(void)c;
-	return true;
-}
-
-static bool
-is_local(const struct conn *c, unsigned key)
-{
-	(void)key;
+	(void)like;
 	return c->peer.uid != HTTP_NOBODY;
 }
 
 static bool
-is_of_user(const struct conn *c, unsigned key)
+is_of_user(const struct conn *c, const struct http_peer *like)
 {
-	return c->peer.uid == key;
+	return c->peer.uid == like->uid;
 }
 
 static bool
-is_on_surface(const struct conn *c, unsigned key)
+is_on_surface(const struct conn *c, const struct http_peer *like)
 {
-	return c->peer.surface == key;
+	return c->peer.surface == like->surface;
+}
+
+static bool
+is_of_peer(const struct conn *c, const struct http_peer *like)
+{
+	return c->peer.surface == like->surface && c->peer.tag == like->tag;
 }
 
 static unsigned
-count(const struct http_server *server, bool (*is)(const struct conn *, unsigned), unsigned key)
+count(const struct http_server *server, bool (*is)(const struct conn *, const struct http_peer *),
+    const struct http_peer *like)
 {
 	const struct conn *c;
 	unsigned n = 0;
 
 	for (c = server->conns; c != NULL; c = c->next)
-		n += !c->leaving && is(c, key);
+		n += !c->leaving && is(c, like);
 	return n;
 }
 
@@ -354,13 +353,14 @@ is_waiting(const struct conn *c)
 
 /* Cut off the one that waits longest without a whole request.  Return whether there was one. */
 static bool
-cut_waiting(struct http_server *server, bool (*is)(const struct conn *, unsigned), unsigned key)
+cut_waiting(struct http_server *server, bool (*is)(const struct conn *, const struct http_peer *),
+    const struct http_peer *like)
 {
 	struct conn *c, *oldest = NULL;
 
 	/* The newest come first. */
 	for (c = server->conns; c != NULL; c = c->next)
-		if (is(c, key) && (oldest == NULL || c->since <= oldest->since) && is_waiting(c))
+		if (is(c, like) && (oldest == NULL || c->since <= oldest->since) && is_waiting(c))
 			oldest = c;
 	if (oldest == NULL)
 		return false;
@@ -369,24 +369,37 @@ cut_waiting(struct http_server *server, bool (*is)(const struct conn *, unsigned
 	return true;
 }
 
+/* Whether there are fewer than ${most} like ${peer}, or, where it ${cuts}, one made room. */
+static bool
+has_room(struct http_server *server, unsigned most, bool cuts,
+    bool (*is)(const struct conn *, const struct http_peer *), const struct http_peer *peer)
+{
+	return server->nconns < most || count(server, is, peer) < most ||
+	       (cuts && cut_waiting(server, is, peer));
+}
+
 /*
- * Return 0, or -1 with why ${uid} gets no further connection.  On this machine those that say
+ * Return 0, or -1 with why ${peer} gets no further connection.  Each kind has places of its own, so
+ * that none keeps another out: this machine's users, each port, and under TLS, where the port
+ * counts for itself (struct tls_limits), each peer that has a tag.  On this machine those that say
  * nothing are in nobody's way: an honest client asks as soon as it has connected.  Where a
  * connection is for one request the deadline is short, and each keeps its place until then.
  */
 static int
-find_room(struct http_server *server, uid_t uid, struct refusal *r)
+find_room(struct http_server *server, const struct http_peer *peer, bool tls, struct refusal *r)
 {
 	const struct http_limits *limits = &server->config.limits;
-	bool cuts = uid != HTTP_NOBODY && !server->config.once;
+	bool local = peer->uid != HTTP_NOBODY, cuts = !server->config.once;
 
-	if (uid != HTTP_NOBODY && count(server, is_of_user, uid) >= limits->uid_connections &&
-	    !(cuts && cut_waiting(server, is_of_user, uid)))
+	if (tls && limits->peer_connections > 0 && peer->tag != 0 &&
+	    !has_room(server, limits->peer_connections, true, is_of_peer, peer))
 		return refusal_set(
-		    r, "http.busy", "busy: too many connections of user %u are open", uid);
-	if (server->nconns >= limits->connections &&
-	    count(server, is_anybodys, 0) >= limits->connections &&
-	    !(cuts && cut_waiting(server, is_local, 0)))
+		    r, "http.busy", "busy: too many connections of this peer are open");
+	if (local && !has_room(server, limits->uid_connections, cuts, is_of_user, peer))
+		return refusal_set(
+		    r, "http.busy", "busy: too many connections of user %u are open", peer->uid);
+	if (!tls && !has_room(server, limits->connections, local && cuts,
+			local ? is_local : is_on_surface, peer))
 		return refusal_set(r, "http.busy", "busy: too many connections are open");
 	return 0;
 }
@@ -412,7 +425,7 @@ peer_of(int fd, struct http_peer *peer)
 
 /* Serve ${peer} on ${fd}, if it may.  Return 0; or -1, with both given up. */
 static int
-admit(struct http_server *server, int fd, struct http_peer *peer)
+admit(struct http_server *server, int fd, struct http_peer *peer, bool tls)
 {
 	struct refusal r;
 
@@ -421,7 +434,7 @@ admit(struct http_server *server, int fd, struct http_peer *peer)
 		close(fd);
 		return -1;
 	}
-	if (find_room(server, peer->uid, &r) == -1) {
+	if (find_room(server, peer, tls, &r) == -1) {
 		server_refuse_raw(server, fd, 503, &r, NULL, NULL, true);
 		tls_peer_free(peer->tls);
 		close(fd);
@@ -438,7 +451,7 @@ admit_plain(struct listener *l, int fd)
 	if (peer_of(fd, &peer) == -1)
 		close(fd);
 	else
-		admit(l->server, fd, &peer);
+		admit(l->server, fd, &peer, false);
 }
 
 static int
@@ -449,8 +462,10 @@ on_handshake(void *ctx, struct tls_conn *conn, int plain, struct tls_peer *tls)
 	    .uid = HTTP_NOBODY, .gid = (gid_t)-1, .surface = l->surface, .tls = tls};
 
 	snprintf(peer.address, sizeof(peer.address), "%s", tls_address(conn));
-	return admit(l->server, plain, &peer);
+	return admit(l->server, plain, &peer, true);
 }
+
+static void reap_soon(struct http_server *server);
 
 static void
 on_tls_gone(void *ctx, const struct refusal *why)
@@ -459,6 +474,8 @@ on_tls_gone(void *ctx, const struct refusal *why)
 
 	(void)why;
 	check_drained(l->server);
+	if (l->sock.fd == -1)
+		reap_soon(l->server);
 }
 
 static void
@@ -533,6 +550,33 @@ listener_free(struct listener *l)
 	tls_pump_free(l->pump);
 	tls_end_free(l->tls);
 	free(l);
+}
+
+/* Those that accept nothing more go with the last connection: each has a key and what OpenSSL
+ * keeps. */
+static void
+reap(void *ctx)
+{
+	struct http_server *server = ctx;
+	struct listener *l, **p = &server->listeners;
+
+	server->reap_timer = 0;
+	while ((l = *p) != NULL) {
+		if (l->sock.fd != -1 || (l->pump != NULL && tls_pump_count(l->pump) > 0)) {
+			p = &l->next;
+			continue;
+		}
+		*p = l->next;
+		listener_free(l);
+	}
+}
+
+/* From the loop: a pump cannot be freed from inside its hooks. */
+static void
+reap_soon(struct http_server *server)
+{
+	if (server->reap_timer == 0)
+		server->reap_timer = loop_after(server->loop, 0, reap, server);
 }
 
 static struct listener *
@@ -630,6 +674,7 @@ http_listen_end(struct http_server *server, unsigned surface)
 	for (l = server->listeners; l != NULL; l = l->next)
 		if (l->surface == surface)
 			listener_close(l);
+	reap_soon(server);
 }
 
 /* The daemon. */
@@ -738,6 +783,17 @@ http_server_drain(struct http_server *server, void (*done)(void *), void *ctx)
 }
 
 unsigned
+http_server_listeners(const struct http_server *server)
+{
+	const struct listener *l;
+	unsigned n = 0;
+
+	for (l = server->listeners; l != NULL; l = l->next)
+		n++;
+	return n;
+}
+
+unsigned
 http_server_connections(const struct http_server *server)
 {
 	return server->nconns;
@@ -746,13 +802,13 @@ http_server_connections(const struct http_server *server)
 unsigned
 http_server_connections_of(const struct http_server *server, unsigned surface)
 {
-	return count(server, is_on_surface, surface);
+	return count(server, is_on_surface, &(struct http_peer){.surface = surface});
 }
 
 bool
 http_server_make_room(struct http_server *server, unsigned surface)
 {
-	return cut_waiting(server, is_on_surface, surface);
+	return cut_waiting(server, is_on_surface, &(struct http_peer){.surface = surface});
 }
 
 void
@@ -812,5 +868,6 @@ http_server_free(struct http_server *server)
 	}
 	loop_cancel(server->loop, server->timer);
 	loop_cancel(server->loop, server->drain_timer);
+	loop_cancel(server->loop, server->reap_timer);
 	free(server);
 }

@@ -53,13 +53,15 @@ struct http_route {
 };
 
 /*
- * All must be set, but stall_ms may be 0: a client that stops reading is waited for.  A peer of
- * this machine for whom there is no place takes that of the one that waits longest without a whole
- * request: of the same user, or of any where all places are taken; http.busy where there is none,
- * and where a connection has one request (once).
+ * All must be set, but stall_ms may be 0: a client that stops reading is waited for; and
+ * peer_connections.  A peer of this machine for whom there is no place takes that of the one that
+ * waits longest without a whole request: of the same user, or of any of this machine where all
+ * places are taken; http.busy where there is none, and where a connection has one request (once).
  */
 struct http_limits {
-	unsigned connections, uid_connections;
+	unsigned connections;      /* of this machine; and as many on each port without TLS */
+	unsigned uid_connections;  /* of one user of it */
+	unsigned peer_connections; /* of one peer under TLS that has a tag; 0: no bound */
 	size_t body, header_bytes;
 	size_t beat;
 	unsigned headers;
@@ -113,6 +115,13 @@ void http_server_free(struct http_server *server);
  * their producers to end; http_server_free cuts off what is left.
  */
 void http_server_drain(struct http_server *server, void (*done)(void *ctx), void *ctx);
+
+/**
+ * http_server_listeners(server):
+ * Return how many listeners there are; of those that accept nothing more only such that still have
+ * a connection.
+ */
+unsigned http_server_listeners(const struct http_server *server);
 
 /**
  * http_server_connections(server):
@@ -174,7 +183,8 @@ int http_listen_tls(struct http_server *server, int fd, unsigned surface,
 
 /**
  * http_listen_end(server, surface):
- * Accept nothing more on the listeners of ${surface}.  Connections that are open stay.
+ * Accept nothing more on the listeners of ${surface}.  Connections that are open stay; with the
+ * last of them a listener is freed, and its private key wiped.
  */
 void http_listen_end(struct http_server *server, unsigned surface);
 

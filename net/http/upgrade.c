@@ -145,7 +145,10 @@ take(struct upgrade *u)
 		fail(u, &r);
 }
 
-/* Take the head of the answer and no byte more: what is spoken then may stand behind it. */
+/*
+ * Take the head of the answer and no byte more: what is spoken then may stand behind it.  What has
+ * come of it stays in the socket until then, so we are told of what is new alone (EPOLLET).
+ */
 static void
 on_answer(void *ctx, uint32_t events)
 {
@@ -215,7 +218,7 @@ ask(struct upgrade *u)
 	    send(u->plain, text, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT) != n)
 		return -1;
 	u->timer = loop_after(u->loop, config->answer_ms, on_no_answer, u);
-	if (u->timer == 0 || loop_add(u->loop, u->plain, EPOLLIN, on_answer, u) == -1)
+	if (u->timer == 0 || loop_add(u->loop, u->plain, EPOLLIN | EPOLLET, on_answer, u) == -1)
 		return -1;
 	u->stage = STAGE_ASK;
 	return 0;

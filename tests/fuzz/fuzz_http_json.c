@@ -1,4 +1,5 @@
-/* fuzz_http_json.c: any bytes through the JSON gate; what passes must be JSON to SQLite as well. */
+/* fuzz_http_json.c: any bytes through the JSON gate; what passes must be JSON to SQLite as well,
+ * whose paths find each plain key as it is named. */
 #include <sqlite3.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -8,6 +9,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static const char VALID[] =
+    "SELECT json_valid(?1) AND NOT EXISTS (SELECT 1 FROM json_tree(?1) WHERE typeof(key) = 'text'"
+    "  AND key <> '' AND key NOT GLOB '*[^-A-Za-z0-9_.]*'"
+    "  AND key NOT IN (substr(fullkey, -length(key)),"
+    "    rtrim(substr(fullkey, -length(key) - 1), '\"')))";
+
 static sqlite3_stmt *valid;
 
 static void
@@ -16,7 +23,7 @@ open_sqlite(void)
 	sqlite3 *db;
 
 	if (sqlite3_open(":memory:", &db) != SQLITE_OK ||
-	    sqlite3_prepare_v2(db, "SELECT json_valid(?)", -1, &valid, NULL) != SQLITE_OK)
+	    sqlite3_prepare_v2(db, VALID, -1, &valid, NULL) != SQLITE_OK)
 		abort();
 }
 

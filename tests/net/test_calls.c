@@ -384,6 +384,8 @@ bodies_that_are_no_ask_are_refused(void **state)
 		400},
 	    {"{\"box\":\"box-a\",\"op\":\"observe:logins\",\"args\":[\"\\u0000\"]}", "json.invalid",
 		400},
+	    {"{\"box\":\"box-a\",\"op\":\"observe:logins\",\"args\":[],\"dr\\u0079\":true}",
+		"json.invalid", 400},
 	    {"[]", "op.args", 422},
 	    {"7", "op.args", 422},
 	    {"{\"op\":\"observe:logins\",\"args\":[]}", "op.args", 422},

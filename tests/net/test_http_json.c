@@ -78,6 +78,30 @@ duplicate_keys_are_refused(void **state)
 	assert_string_equal(check("{\"a\":1,\"A\":2,\"aa\":3}", 20), "ok");
 }
 
+/* PR-13: a key that SQLite finds by its name and not by a path is none; others' escapes are. */
+static void
+disguised_keys_are_refused(void **state)
+{
+	static const char *const bad[] = {"{\"dr\\u0079\":true}", "{\"\\u0064ry\":true}",
+	    "{\"a\":[{\"bound\\u0073\":{}}]}", "{\"a\\u005fb\":1}", "{\"a\\u002eb\":1}",
+	    "{\"a\\u002D\":1}", "{\"\\u0030\":1}", "{\"a\\u0020b\":1}", "{\"\\u007e\":1}",
+	    "{\"\\u0024\":1}"},
+				 *const good[] = {"{\"dry\":\"\\u0064ry\"}",
+				     "{\"\\u00e9t\\u00e9\":1}", "{\"\\ud83d\\ude00\":1}",
+				     "{\"\\u003ca\\u003E\\u0026\":1}", "{\"\\\"\\\\\\/\":1}",
+				     "{\"\\u0022\\u005c\\u002f\":1}", "{\"\\n\\u001f\\u007f\":1}",
+				     "{\"a\":\"\\u0061\",\"b\":[\"\\u0061\"]}"};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		if (strcmp(check(bad[i], strlen(bad[i])), "json.invalid") != 0)
+			fail_msg("passed: %s", bad[i]);
+	for (i = 0; i < sizeof(good) / sizeof(*good); i++)
+		if (strcmp(check(good[i], strlen(good[i])), "ok") != 0)
+			fail_msg("refused: %s", good[i]);
+}
+
 static void
 depth_is_bounded(void **state)
 {
@@ -196,6 +220,7 @@ main(void)
 	    cmocka_unit_test(standard_texts_pass),
 	    cmocka_unit_test(broken_texts_are_refused),
 	    cmocka_unit_test(duplicate_keys_are_refused),
+	    cmocka_unit_test(disguised_keys_are_refused),
 	    cmocka_unit_test(depth_is_bounded),
 	    cmocka_unit_test(reason_names_the_place_only),
 	    cmocka_unit_test(time_is_linear_in_keys),

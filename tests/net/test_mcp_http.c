@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "net/host/mcp_feed.h"
@@ -561,6 +562,37 @@ the_end_takes_back_what_waits(void **state)
 	    "SELECT code = 'call.cancelled' FROM call ORDER BY id DESC LIMIT 1");
 }
 
+/* A Host that is stopped while an agent waits tells the box, and only then ends: what is queued
+ * there runs no more. */
+static void
+a_stopped_host_takes_back_what_waits(void **state)
+{
+	const char *id = begin(0);
+	pid_t worker;
+	int fd = dial(), status;
+
+	(void)state;
+	driver_grant(&d, "observe:folders", "/usr", "1", "10", "1h");
+	worker = driver_actor(&d, DRIVER_BOX, "worker");
+	assert_true(worker > 1 && kill(worker, SIGSTOP) == 0);
+	request(fd, "POST", with(0, id), look(9, "/usr"));
+	driver_until(&d, DRIVER_BOX, 1, "SELECT count(*) FROM op_run WHERE finished_at IS NULL");
+	status = driver_end(&d, DRIVER_HOST, SIGTERM);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	close(fd);
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX,
+		"SELECT count(*) FROM op_cancel AS c JOIN op_run AS r ON r.id = c.op_run_id"
+		" WHERE r.state = 'cancelled' AND r.started_at IS NULL"),
+	    1);
+	assert_int_equal(
+	    driver_value(&d, DRIVER_HOST,
+		"SELECT state = 'ended' AND exit_code IS 0 FROM actor_run WHERE actor = 'link' ORDER BY id DESC"),
+	    1);
+	assert_int_equal(kill(worker, SIGCONT), 0);
+	driver_serve(&d, DRIVER_HOST);
+}
+
 /* MH-13: what waits on the box for a person is bounded; past that an ask is refused as ever. */
 static void
 waits_are_bounded(void **state)
@@ -829,6 +861,7 @@ main(void)
 	    cmocka_unit_test(a_call_that_is_taken_back_never_runs),
 	    cmocka_unit_test(a_stream_is_taken_up_again),
 	    cmocka_unit_test(the_end_takes_back_what_waits),
+	    cmocka_unit_test(a_stopped_host_takes_back_what_waits),
 	    cmocka_unit_test(waits_are_bounded),
 	    cmocka_unit_test(sessions_are_bounded),
 	    cmocka_unit_test(a_flood_of_notifications_is_taken),

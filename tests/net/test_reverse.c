@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -792,6 +793,62 @@ too_hasty_box_is_refused(void **state)
 	assert_int_equal(box_up, 0);
 }
 
+static int half = -1; /* the Host's end of a connection that it has answered by half */
+
+static int
+answer_by_half(void *ctx, struct tls_conn *conn, int plain, struct tls_peer *peer)
+{
+	static const char text[] = "HTTP/1.1 101 Switching Protocols\r\nConn";
+
+	(void)ctx;
+	(void)conn;
+	tls_peer_free(peer);
+	half = plain;
+	return send(plain, text, sizeof(text) - 1, MSG_NOSIGNAL) == sizeof(text) - 1 ? 0 : -1;
+}
+
+/* A box whose Host has answered by half waits for the rest and does nothing meanwhile. */
+static void
+half_an_answer_is_waited_for(void **state)
+{
+	static const char rest[] = "ection: Upgrade\r\nUpgrade: " REVERSE_PROTOCOL "\r\n\r\n";
+	const struct tls_config config = {.cert = &host_id.cert,
+	    .key = &host_id.key,
+	    .issuer = &ours.cert,
+	    .cas = &ours.cert,
+	    .ncas = 1,
+	    .ask = TLS_ASK_REQUIRED};
+	const struct tls_hooks hooks = {.ready = answer_by_half};
+	struct sockaddr_storage from = {.ss_family = AF_INET};
+	struct tls_pump *pump;
+	struct tls_end *end;
+	int listener = tcp_listen(&port), fd;
+	clock_t used;
+
+	(void)state;
+	assert_int_equal(fcntl(listener, F_SETFL, O_NONBLOCK), 0);
+	assert_non_null(end = tls_server_end(&config, &r));
+	assert_non_null(pump = tls_pump_new(loop, &limits, &r));
+	box_starts(AUTHORITY_HOST, 1);
+	while ((fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) == -1)
+		run_for(1);
+	assert_non_null(tls_accept(pump, end, fd, &from, &hooks, &r));
+	AWAIT(half != -1);
+	run_for(50);
+	used = clock();
+	run_for(500);
+	assert_true(clock() - used < CLOCKS_PER_SEC / 5);
+	assert_int_equal(box_failures, 0);
+	assert_int_equal(send(half, rest, sizeof(rest) - 1, MSG_NOSIGNAL), sizeof(rest) - 1);
+	AWAIT(box_up == 1);
+	reverse_stop(reverse);
+	reverse = NULL;
+	close(half);
+	close(listener);
+	tls_pump_free(pump);
+	tls_end_free(end);
+}
+
 /* Where one address fails the next is dialled, without a wait; it is kept to from then on. */
 static void
 next_address_is_tried(void **state)
@@ -1156,6 +1213,7 @@ main(void)
 	    T(box_comes_back_to_a_restarted_host),
 	    T(silent_host_is_noticed),
 	    T(hasty_box_is_kept),
+	    T(half_an_answer_is_waited_for),
 	    T(too_hasty_box_is_refused),
 	    T(next_address_is_tried),
 	    T(all_addresses_fail_in_turn),

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -251,6 +252,8 @@ what_is_no_ask_is_refused(void **state)
 	(void)state;
 	for (i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++)
 		refused("POST", "/v1/sessions", bodies[i], 422, "op.args");
+	refused("POST", "/v1/sessions", "{\"argv\":[\"a\"],\"cwd\":\"/\",\"attempt\\u0073\":1}",
+	    400, "json.invalid");
 	refused("POST", "/v1/sessions", "{\"argv\":[\"a\"],\"cwd\":\"/\",\"name\":\"a b\"}", 422,
 	    "session.name");
 	refused("POST", "/v1/sessions", "{\"argv\":[],\"cwd\":\"/\",\"worker\":\"none\"}", 404,
@@ -404,6 +407,69 @@ a_gap_comes_before_the_end(void **state)
 	assert_int_equal(gaps, 1);
 }
 
+/* The last number of a row that is whole in the answer, every one of which is JSON of its own. */
+static int64_t
+whole_rows(void)
+{
+	int64_t seq = 0, line;
+	char *at, *end;
+
+	for (at = answer.body; (end = strchr(at, '\n')) != NULL; at = end + 1) {
+		assert_int_equal(
+		    sscanf(at, "{\"id\":%*d,\"seq\":%" SCNd64 ",\"kind\":\"out\",\"line\":%" SCNd64,
+			&seq, &line),
+		    2);
+		assert_true(end - at > 2 && memcmp(end - 2, "\"}", 2) == 0);
+		*end = '\0';
+		assert_null(strstr(at + 1, "{\"id\""));
+	}
+	return seq;
+}
+
+/* Where a row goes of which a slow reader has a part, no other's bytes stand behind that part: the
+ * stream ends without its end, and goes on behind the last whole row; also where the session goes.
+ */
+static void
+halves_are_not_joined(void **state)
+{
+	char target[64];
+	int64_t seq;
+	int fd;
+
+	(void)state;
+	driver_does(&said, NULL, "settings", "set", "http.stream", "4096", NULL);
+	driver_does(&said, NULL, "settings", "set", "session.history", "400000", NULL);
+	driver_end(&d, DRIVER_BOX, SIGTERM);
+	driver_serve(&d, DRIVER_BOX);
+	assert_int_equal(
+	    ask("POST", "/v1/sessions",
+		"{\"name\":\"h\",\"cwd\":\"/\",\"argv\":[\"sh\",\"-c\",\"seq 1 60000; read x; seq 60001"
+		" 400000\"],\"input\":true}"),
+	    200);
+	driver_until(&d, DRIVER_BOX, 60000, "SELECT lines FROM session WHERE name = 'h'");
+	fd = follow("h");
+	assert_int_equal(ask("POST", "/v1/sessions/h/input", "x\n"), 202);
+	driver_until(&d, DRIVER_BOX, 400000,
+	    "SELECT lines * (state = 'done') FROM session WHERE name = 'h'");
+	wire_take(fd, &answer);
+	close(fd);
+	assert_true(answer.whole);
+	assert_null(strstr(answer.body, "{\"x\":"));
+	seq = whole_rows();
+	assert_true(seq > 0);
+	snprintf(target, sizeof(target), "/v1/sessions/h/output?after=%" PRId64, seq);
+	assert_int_equal(ask("GET", target, NULL), 200);
+	says("400000\\n\"}\n{\"x\":0,");
+	fd = follow("h");
+	assert_int_equal(poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, DRIVER_WAIT_MS), 1);
+	driver_does(&said, NULL, "session", "rm", "h", NULL);
+	wire_take(fd, &answer);
+	close(fd);
+	assert_true(answer.whole);
+	assert_null(strstr(answer.body, "{\"x\":"));
+	driver_does(&said, NULL, "settings", "set", "http.stream", "262144", NULL);
+}
+
 #define COMERS (60 / SLOWER)
 
 /* SE-09, RF-42: they come and go while it speaks and ends; nobody is sent to who has gone, and who
@@ -486,6 +552,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(a_reader_may_go, make, drop),
 	    cmocka_unit_test_setup_teardown(some_rows_come_at_once, make, drop),
 	    cmocka_unit_test_setup_teardown(a_name_is_not_the_session, make, drop),
+	    cmocka_unit_test_setup_teardown(halves_are_not_joined, make, drop),
 	    cmocka_unit_test_setup_teardown(a_gap_comes_before_the_end, make, drop),
 	    cmocka_unit_test_setup_teardown(they_come_and_go, make, drop),
 	    cmocka_unit_test_setup_teardown(a_replay_holds_up_no_end, make, drop),

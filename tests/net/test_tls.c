@@ -29,11 +29,12 @@
 #include "tests/authority.h"
 #include "tests/slower.h"
 
-#define REQUIRED 1u
-#define OPTIONAL 2u
-#define GUARD_MS (60000 * SLOWER)
-#define MIB      (1 << 20)
-#define STREAM   (64 * MIB)
+#define REQUIRED  1u
+#define OPTIONAL  2u
+#define PEER_MOST 3 /* connections of one peer that has a tag */
+#define GUARD_MS  (60000 * SLOWER)
+#define MIB       (1 << 20)
+#define STREAM    (64 * MIB)
 
 static struct loop *loop;
 static struct http_server *server;
@@ -43,6 +44,7 @@ static struct identity host, box;
 static char dir[32], out[1 << 16];
 static size_t out_len;
 static int required, optional; /* ports */
+static bool tagged;            /* peers under TLS are told apart */
 static unsigned authorised, asked, closed, drained;
 static size_t streamed;
 static struct refusal r;
@@ -155,7 +157,8 @@ static int
 authorise(void *ctx, struct http_peer *peer)
 {
 	(void)ctx;
-	(void)peer;
+	if (peer->tls != NULL && tagged)
+		peer->tag = strcmp(peer->tls->cert.uris.device, "dev-1") == 0 ? 1 : 2;
 	authorised++;
 	return 0;
 }
@@ -186,11 +189,12 @@ hung(void *ctx)
 }
 
 static int
-setup_with(int64_t handshake_ms, int64_t flush_ms)
+setup_with(int64_t handshake_ms, int64_t flush_ms, unsigned connections)
 {
 	struct http_server_config config = {.routes = routes, .authorise = authorise};
 
 	authorised = asked = closed = drained = 0;
+	tagged = false;
 	streamed = 0;
 	limits = (struct tls_limits){.connections = 1200,
 	    .handshakes = 100,
@@ -198,8 +202,9 @@ setup_with(int64_t handshake_ms, int64_t flush_ms)
 	    .handshake_ms = handshake_ms,
 	    .flush_ms = flush_ms,
 	    .dead_ms = 30000};
-	config.limits = (struct http_limits){.connections = 1200,
-	    .uid_connections = 1200,
+	config.limits = (struct http_limits){.connections = connections,
+	    .uid_connections = connections,
+	    .peer_connections = PEER_MOST,
 	    .body = 2 * STREAM,
 	    .header_bytes = 8192,
 	    .headers = 40,
@@ -229,14 +234,22 @@ static int
 setup(void **state)
 {
 	(void)state;
-	return setup_with(5000 * SLOWER, 5000 * SLOWER);
+	return setup_with(5000 * SLOWER, 5000 * SLOWER, 1200);
+}
+
+/* One place for this machine. */
+static int
+setup_narrow(void **state)
+{
+	(void)state;
+	return setup_with(5000 * SLOWER, 5000 * SLOWER, 1);
 }
 
 static int
 setup_hasty(void **state)
 {
 	(void)state;
-	return setup_with(300, 300);
+	return setup_with(300, 300, 1200);
 }
 
 static int
@@ -837,6 +850,89 @@ flood(int port, unsigned n, bool many, int *ready)
 	(void)!write(fds[1], "x", 1);
 	pause();
 	_exit(0);
+}
+
+/* A program with a request as the box, which is not answered. */
+static pid_t
+hold_one(const char *with)
+{
+	unsigned before = asked;
+	char line[256];
+	pid_t pid;
+
+	snprintf(line, sizeof(line),
+	    "cd %s && exec " CURL "%s https://127.0.0.1:%d/hold >/dev/null 2>&1", dir, with,
+	    required);
+	if ((pid = fork()) == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		execl("/bin/sh", "sh", "-c", line, (char *)NULL);
+		_exit(127);
+	}
+	while (asked == before)
+		loop_run(loop);
+	return pid;
+}
+
+/* A certificate that is renewed is another listener: the one before goes with its last connection.
+ */
+static void
+ended_listeners_go(void **state)
+{
+	unsigned before = http_server_listeners(server), i;
+	struct tls_config whole = {
+	    .cas = &ours.cert, .ncas = 1, .cert = &box.cert, .key = &box.key};
+	pid_t pid = hold_one(WITH_BOX);
+
+	(void)state;
+	for (i = 0; i < 3; i++) {
+		http_listen_end(server, REQUIRED);
+		required = listen_tls(REQUIRED, TLS_ASK_REQUIRED, &host);
+		assert_string_equal(ask(required, AUTHORITY_HOST, &whole), "");
+	}
+	while (http_server_listeners(server) > before + 1)
+		run_for(1);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	while (http_server_listeners(server) > before)
+		run_for(1);
+	assert_string_equal(ask(required, AUTHORITY_HOST, &whole), "");
+}
+
+/*
+ * However many connections peers under TLS have, the places of this machine's users are their own;
+ * and one peer has no more than its share of the port: another is heard.
+ */
+static void
+peers_take_no_place_of_this_machine(void **state)
+{
+	struct identity second;
+	char path[64];
+	pid_t pids[PEER_MOST + 1];
+	unsigned i;
+
+	(void)state;
+	tagged = true;
+	authority_client(&ours, &second, "dev-2", -AUTHORITY_DAY, AUTHORITY_DAY);
+	identity_save(&second, dir, "second");
+	snprintf(path, sizeof(path), "%s/local.sock", dir);
+	assert_int_equal(http_listen_unix(server, path, OPTIONAL, 0600, &r), 0);
+	for (i = 0; i < PEER_MOST; i++)
+		pids[i] = hold_one(WITH_BOX);
+	assert_int_equal(shell(CURL "-i " WITH_BOX "https://127.0.0.1:%d/who", required), 0);
+	want(" 503 ");
+	want("http.busy");
+	pids[i] = hold_one("--cert second.crt --key second.key --key-type DER ");
+	assert_int_equal(shell("curl -sS --unix-socket local.sock http://x/who"), 0);
+	want("|");
+	for (i = 0; i <= PEER_MOST; i++) {
+		kill(pids[i], SIGKILL);
+		waitpid(pids[i], NULL, 0);
+	}
+	while (closed <= PEER_MOST)
+		loop_run(loop);
+	assert_int_equal(shell(CURL WITH_BOX "https://127.0.0.1:%d/who", required), 0);
+	want("dev-1");
+	identity_drop(&second);
 }
 
 /* Issue 4: 10,000 slow connections; others are answered meanwhile, and memory stays bounded. */
@@ -1448,6 +1544,9 @@ main(void)
 	    T(drain_waits_for_the_last_byte),
 	    HASTY(unread_rest_is_dropped_in_time),
 	    T(a_thousand_connections_leave_nothing),
+	    T(ended_listeners_go),
+	    cmocka_unit_test_setup_teardown(
+		peers_take_no_place_of_this_machine, setup_narrow, teardown),
 	    T(pump_carries_both_ways_at_once),
 	    T(oldest_handshake_gives_way),
 	};

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "engine/state/audit_proof.h"
 #include "tests/driver.h"
 #include "tests/wire.h"
 
@@ -263,32 +265,78 @@ a_person_accepts_a_restore(void **state)
  * A box that lies: its program is another, with its own key's signatures from before.
  */
 
-/* Answer one ask with ${frames}, as the box's daemon would. */
-static pid_t
-lie(const char *frames)
+static int
+listen_as_box(void)
 {
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
-	char request[16384];
-	int listener, fd;
-	pid_t pid;
+	int listener;
 
 	snprintf(name.sun_path, sizeof(name.sun_path), "%s/lane.sock", d.run[DRIVER_BOX]);
 	unlink(name.sun_path);
 	assert_true((listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) != -1);
 	assert_int_equal(bind(listener, (struct sockaddr *)&name, sizeof(name)), 0);
-	assert_int_equal(listen(listener, 1), 0);
-	if ((pid = fork()) != 0) {
-		close(listener);
-		return pid;
-	}
-	if ((fd = accept(listener, NULL, NULL)) == -1 || read(fd, request, sizeof(request)) < 1)
+	assert_int_equal(listen(listener, 2), 0);
+	return listener;
+}
+
+static int
+hear(int listener)
+{
+	char request[16384];
+	int fd = accept(listener, NULL, NULL);
+
+	if (fd == -1 || read(fd, request, sizeof(request)) < 1)
 		_exit(1);
+	return fd;
+}
+
+static void
+tell(int fd, const char *frames)
+{
+	char request[16384];
+
 	dprintf(fd,
 	    "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nContent-Length: %zu\r\n\r\n%s",
 	    strlen(frames), frames);
 	shutdown(fd, SHUT_WR);
 	while (read(fd, request, sizeof(request)) > 0)
 		;
+	close(fd);
+}
+
+/* Answer one ask with ${frames}, as the box's daemon would. */
+static pid_t
+lie(const char *frames)
+{
+	int listener = listen_as_box();
+	pid_t pid;
+
+	if ((pid = fork()) != 0) {
+		close(listener);
+		return pid;
+	}
+	tell(hear(listener), frames);
+	_exit(0);
+}
+
+/* Hold one ask open, answer the next with ${second}, and the first with ${first} once ${go} can be
+ * read. */
+static pid_t
+lie_late(const char *first, const char *second, int go)
+{
+	int listener = listen_as_box(), open;
+	char byte;
+	pid_t pid;
+
+	if ((pid = fork()) != 0) {
+		close(listener);
+		return pid;
+	}
+	open = hear(listener);
+	tell(hear(listener), second);
+	if (read(go, &byte, 1) != 1)
+		_exit(1);
+	tell(open, first);
 	_exit(0);
 }
 
@@ -354,6 +402,85 @@ a_lying_box_is_caught(void **state)
 	holds("followed");
 }
 
+/* The frames of an answer that shows how the box's audit goes on from the ${old} rows that are
+ * held; as the box has it now, and with more than ${rows} rows. */
+static int64_t
+shown_from(int64_t old, int64_t rows, char *out, size_t size)
+{
+	unsigned char pk[32];
+	struct store_keys keys;
+	struct store *db;
+	struct stmt *q;
+	char *text;
+	size_t len;
+	FILE *f;
+
+	start();
+	while (driver_value(&d, DRIVER_BOX, "SELECT max(size) FROM audit_checkpoint") <= rows) {
+		driver_does(&said, NULL, "settings", "set", "cert.wait_ms", "4001", NULL);
+		driver_does(&said, NULL, "settings", "set", "cert.wait_ms", "4000", NULL);
+	}
+	stop();
+	db = driver_open(&d, DRIVER_BOX, ROLE_PERSON, &keys);
+	assert_non_null(q = store_sql(db, "SELECT identity_key FROM box"));
+	assert_int_equal(stmt_step(q), 1);
+	memcpy(pk, stmt_get_blob(q, 0, sizeof(pk)), sizeof(pk));
+	stmt_done(q);
+	assert_non_null(f = open_memstream(&text, &len));
+	assert_int_equal(audit_follow(db, pk, old, 0, f), 0);
+	assert_int_equal(fclose(f), 0);
+	store_close(db);
+	frame_of("", text, out, size);
+	free(text);
+	return driver_value(&d, DRIVER_BOX, "SELECT max(size) FROM audit_checkpoint");
+}
+
+/* Two histories, each of which goes on from what was held when both asks were sent: the one that
+ * came first is held, and the answer that was held back moves nothing. */
+static void
+a_held_back_answer_forks_nothing(void **state)
+{
+	static char one[16384], two[16384];
+	const char *words[] = {"on", d.box, "observe:folders", tree, "1", NULL};
+	int64_t before, first, second;
+	int go[2], status;
+	struct job job;
+	pid_t pid;
+
+	(void)state;
+	work_past(held());
+	before = held();
+	stop();
+	copy("bastion.db", "fork.db");
+	first = shown_from(before, before, one, sizeof(one));
+	copy("bastion.db", "one.db");
+	copy("fork.db", "bastion.db");
+	second = shown_from(before, first, two, sizeof(two));
+	assert_true(first > before && second > first);
+
+	assert_int_equal(pipe2(go, O_CLOEXEC), 0);
+	pid = lie_late(two, one, go[0]);
+	driver_start(&job, NULL, words);
+	driver_until(&d, DRIVER_HOST, 1, "SELECT count(*) FROM call WHERE state = 'sent'");
+	ask();
+	assert_int_equal(held(), first);
+	assert_int_equal(write(go[1], "", 1), 1);
+	driver_finish(&job, &said);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(held(), first);
+	holds("followed");
+	close(go[0]);
+	close(go[1]);
+
+	/* The next ask proves from what is held: the other history is found out. */
+	start();
+	ask_refused(126, "witness.forked");
+	exchange("two.db", "one.db");
+	ask();
+	holds("followed");
+}
+
 int
 main(void)
 {
@@ -364,6 +491,7 @@ main(void)
 	    cmocka_unit_test(a_forked_box_is_refused),
 	    cmocka_unit_test(a_person_accepts_a_restore),
 	    cmocka_unit_test(a_lying_box_is_caught),
+	    cmocka_unit_test(a_held_back_answer_forks_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, first_day, evening);

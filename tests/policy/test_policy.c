@@ -522,7 +522,7 @@ every_gate_says_something(void **state)
 	scratch_refused(&s, "policy.history", "UPDATE decision_gate SET action = 'allow'");
 }
 
-/* Who names a thing twice means two things. */
+/* Who names a thing twice means two things; who spells a name with an escape hides it from us. */
 static void
 asks_that_are_none(void **state)
 {
@@ -534,6 +534,8 @@ asks_that_are_none(void **state)
 	    "{\"tool\":\"x\",\"args\":[]}",
 	    "{\"tool\":\"x\",\"tool\":\"y\"}",
 	    "{\"tool\":\"x\",\"args\":{\"path\":\"a\",\"path\":\"b\"}}",
+	    "{\"tool\":\"x\",\"\\u0061rgs\":{\"command\":\"id\"}}",
+	    "{\"tool\":\"x\",\"side_effec\\u0074\":\"write\"}",
 	    "{\"tool\":\"x\",\"workspace\":\"/no/such/place\"}",
 	    "{\"tool\":\"x\",\"workspace\":\"/\"}",
 	    "{\"tool\":\"x\",\"workspace\":\"/tmp\",\"add_dirs\":[\"/no/such/place\"]}",
