@@ -15,6 +15,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "engine/worker/kill.h"
 #include "engine/worker/kin.h"
 #include "engine/worker/launch.h"
 
@@ -248,7 +249,7 @@ launch_start(const struct launch_plan *plan, struct launched *p, struct refusal 
 	close_theirs(&c);
 	if ((p->pidfd = pidfd_open(p->pid, 0)) != -1)
 		return 0;
-	kill(p->pid, SIGKILL);
+	kill_process(p->pid, SIGKILL);
 	refusal_errno(refusal, "launch.failed", "the process");
 	launch_close(p);
 	return -1;

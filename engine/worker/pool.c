@@ -574,7 +574,7 @@ attempt_sweep(struct attempt *a)
 	if (a->swept || a->p.pid <= 0)
 		return;
 	a->swept = true;
-	kill(-a->p.pid, SIGKILL);
+	kill_group(a->p.pid, SIGKILL);
 	if (a->who.pid != 0)
 		(void)kin_end(KIN_CHILDREN, is_its, a);
 	kin_reap(is_known, a->pool);
@@ -655,8 +655,8 @@ attempt_kill(void *ctx)
 		runner_kill(a->pool->runner, a->run);
 		return;
 	}
-	kill(a->p.pid, SIGKILL); /* where it leads no group yet */
-	kill(-a->p.pid, SIGKILL);
+	kill_process(a->p.pid, SIGKILL); /* where it leads no group yet */
+	kill_group(a->p.pid, SIGKILL);
 }
 
 /* Politely, and after a grace for certain. */
@@ -676,8 +676,8 @@ attempt_end(struct attempt *a)
 		attempt_kill(a);
 		return;
 	}
-	kill(-a->p.pid, SIGTERM);
-	kill(-a->p.pid, SIGCONT);
+	kill_group(a->p.pid, SIGTERM);
+	kill_group(a->p.pid, SIGCONT);
 	loop_cancel(env->loop, a->timer);
 	a->timer =
 	    loop_after(env->loop, store_setting(env->db, "session.kill_ms"), attempt_kill, a);
@@ -755,8 +755,7 @@ not_started(struct attempt *a, const struct refusal *r)
 {
 	a->refusal = *r;
 	a->ended = true;
-	if (a->p.pid > 0)
-		kill(a->p.pid, SIGKILL);
+	kill_process(a->p.pid, SIGKILL);
 	attempt_over(a);
 }
 
@@ -1658,8 +1657,8 @@ pool_free(struct pool *pool)
 	loop_cancel(pool->env->loop, pool->flush);
 	loop_cancel(pool->env->loop, pool->due);
 	while (pool->attempts != NULL) {
-		if (pool->attempts->p.pid > 0 && !pool->attempts->ended)
-			kill(-pool->attempts->p.pid, SIGKILL);
+		if (!pool->attempts->ended)
+			kill_group(pool->attempts->p.pid, SIGKILL);
 		attempt_free(pool->attempts);
 	}
 	lent_close(&pool->lent);
