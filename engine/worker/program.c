@@ -145,7 +145,8 @@ struct program {
 	bool placed; /* so says the row of its sandbox */
 	/* What is kept of it in the end, as one. */
 	struct keep keep;
-	struct refusal why; /* no code: nothing has to be said */
+	struct refusal why;    /* no code: nothing has to be said */
+	struct refusal unkept; /* why some of what it said is missing; no code: nothing is */
 	char *answer;
 	size_t answer_len;
 	int exit_code;
@@ -480,6 +481,8 @@ conclude(struct program *g)
 		r = g->effects.refusal;
 		code = 1;
 	}
+	if (r.code[0] == '\0')
+		r = g->unkept;
 	text = struck(g, answer_make(g, &len), &len);
 	finish(g, r.code[0] != '\0' ? &r : NULL, text, len, code);
 }
@@ -593,8 +596,10 @@ on_output(void *ctx, uint32_t events)
 	(void)events;
 	if (n == 1)
 		return;
-	if (n == -1)
+	if (n == -1) {
+		g->unkept = *store_refusal(g->of->env->db);
 		complain(g, "what it says could not be kept");
+	}
 	output_end(g);
 	over(g);
 }
