@@ -84,7 +84,7 @@ static const char LEFT_OPEN[] =
 static const char LEADER[] = "SELECT count(*) FROM process"
 			     " WHERE boot_id = :boot AND pid = :pid AND start_ticks = :start";
 static const char AGAIN[] =
-    "SELECT CASE WHEN state = 'queued' THEN printf('attempt %d ended with %s; the next is due in %d s',"
+    "SELECT CASE WHEN state = 'queued' THEN printf('attempt %d %s; the next is due in %d s',"
     "  attempts, :how, (not_before - now_ms() + 500) / 1000) END, lines + 1"
     "  FROM session WHERE id = :session";
 
@@ -461,19 +461,27 @@ end_keep(struct attempt *a)
 	return stmt_run_one(q);
 }
 
-/* Who watches is told that what follows is another try (RF-38). */
+static const char *
+not_started_why(const struct attempt *a)
+{
+	return a->refusal.code[0] != '\0' ? a->refusal.why : "it ended before it ran";
+}
+
+/* Who watches is told that what follows is another try (RF-38), and why the last one was none. */
 static int
 note_keep(struct attempt *a)
 {
-	char how[48], *text;
+	char how[REFUSAL_WHY_MAX + 32], *text;
 	struct stmt *q;
 	int64_t line;
 	int rc;
 
-	if (WIFSIGNALED(a->status))
-		snprintf(how, sizeof(how), "signal %d", WTERMSIG(a->status));
+	if (!a->runs)
+		snprintf(how, sizeof(how), "could not be started: %s", not_started_why(a));
+	else if (WIFSIGNALED(a->status))
+		snprintf(how, sizeof(how), "ended with signal %d", WTERMSIG(a->status));
 	else
-		snprintf(how, sizeof(how), "exit %d", WEXITSTATUS(a->status));
+		snprintf(how, sizeof(how), "ended with exit %d", WEXITSTATUS(a->status));
 	if ((q = store_sql(a->pool->env->db, AGAIN)) == NULL)
 		return -1;
 	stmt_text(q, ":how", how);
@@ -519,8 +527,7 @@ not_started_keep(struct attempt *a)
 		return -1;
 	stmt_int(q, ":id", a->id);
 	stmt_text(q, ":outcome", a->pool->draining ? "drain" : "launch");
-	stmt_text(
-	    q, ":why", a->refusal.code[0] != '\0' ? a->refusal.why : "it ended before it ran");
+	stmt_text(q, ":why", not_started_why(a));
 	return stmt_run_one(q);
 }
 
@@ -538,9 +545,11 @@ over_keep(void *ctx)
 
 	if (store_begin(db) != 0)
 		return -1;
-	if (a->runs ? attempt_take(a, true) != 0 || input_keep(a) != 0 || end_keep(a) != 0 ||
-			  note_keep(a) != 0
-		    : not_started_keep(a) != 0)
+	a->next_line = a->line;
+	a->more = 0;
+	if ((a->runs ? attempt_take(a, true) != 0 || input_keep(a) != 0 || end_keep(a) != 0
+		     : not_started_keep(a) != 0) ||
+	    note_keep(a) != 0)
 		return store_rollback(db);
 	claims_take(a->pool);
 	if (store_commit(db) == 0)
@@ -987,7 +996,7 @@ environment(struct words *w, const struct launch_plan *plan, const char *name, i
 	const char *tz = getenv("TZ");
 
 	w->nenv = 0;
-	set(w, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+	set(w, "PATH=" LAUNCH_PATH);
 	set(w, "LANG=C.UTF-8");
 	set(w, "PWD=%s", plan->cwd);
 	if (pw != NULL) {
