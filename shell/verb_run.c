@@ -63,7 +63,7 @@ struct run {
 	struct proxy *proxy;
 	struct inside *inside;
 	struct asking *asking; /* the first is on the screen */
-	uint64_t ask_timer;
+	uint64_t ask_timer, drain_timer;
 	uint64_t told[TOLD_MAX];
 	size_t told_count;
 	int code;
@@ -455,7 +455,18 @@ on_drain(void *ctx)
 {
 	struct run *r = ctx;
 
+	r->drain_timer = 0;
 	proxy_drain(r->proxy, on_drained, r);
+}
+
+/* The program is over, and a person does not want to wait for what is left of it. */
+static void
+lane_hurry(struct run *r)
+{
+	if (r->drain_timer == 0)
+		return;
+	loop_cancel(r->loop, r->drain_timer);
+	on_drain(r);
 }
 
 static void
@@ -465,8 +476,9 @@ lane_close(struct run *r)
 
 	if (r->proxy != NULL) {
 		inside_free(r->inside);
-		if (proxy_connections(r->proxy) == 0 ||
-		    loop_after(r->loop, DRAIN_MS, on_drain, r) == 0)
+		if (proxy_connections(r->proxy) > 0)
+			r->drain_timer = loop_after(r->loop, DRAIN_MS, on_drain, r);
+		if (r->drain_timer == 0)
 			on_drain(r);
 		loop_run(r->loop);
 		proxy_free(r->proxy);
@@ -491,8 +503,8 @@ on_signal(void *ctx, int signo)
 
 	if (signo == SIGWINCH)
 		screen_resized(&r->screen);
-	else
-		kill(r->box.pid, signo);
+	else if (sandbox_signal(&r->box, signo) != 0)
+		lane_hurry(r);
 }
 
 static void
@@ -505,10 +517,21 @@ on_ended(void *ctx, uint32_t events)
 	loop_stop(r->loop);
 }
 
+static const int signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
+
+/* All is over: a signal that comes too late does not take the place of the program's exit code. */
+static void
+ignore_signals(void)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		signal(signals[i], SIG_IGN);
+}
+
 static int
 listen_to_signals(struct run *r)
 {
-	static const int signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
 	size_t i;
 
 	signal(SIGPIPE, SIG_IGN);
@@ -915,6 +938,7 @@ verb_run(struct cli *cli, int argc, char **argv)
 		row_stands(&r, &wrong);
 	row_drop(&r);
 	publish_end(&r.publish);
+	ignore_signals();
 	loop_free(r.loop);
 	run_plan_free(&r.plan);
 	run_daemon_leave(&r.daemon);

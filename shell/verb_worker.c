@@ -8,9 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/worker/launch.h"
 #include "net/egress/authority.h"
 #include "shell/cli.h"
 #include "shell/input.h"
+#include "shell/text.h"
 #include "shell/words.h"
 
 static const char LIST[] =
@@ -160,6 +162,28 @@ reach_json(struct store *db, const struct options *o)
 	return NULL;
 }
 
+/* It may be installed later, so that is no refusal. */
+static void
+warn_missing(const char *name, const char *program)
+{
+	char path[LAUNCH_PATH_MAX];
+
+	/* A relative path is of the folder that a session runs in. */
+	if ((strchr(program, '/') != NULL && program[0] != '/') ||
+	    launch_find(LAUNCH_PATH, program, path) != NULL)
+		return;
+	fprintf(stderr, "bastion: worker: %s: ", name);
+	text_show(stderr, program, strlen(program));
+	if (program[0] == '/')
+		fprintf(stderr,
+		    " cannot be run now (%s), and no session of it can start before "
+		    "that\n",
+		    strerror(errno));
+	else
+		fprintf(stderr, " is in none of the folders where sessions look (" LAUNCH_PATH
+				"): install it there, or name it in full\n");
+}
+
 static int
 add(struct cli *cli, const char *name, char **argv, const struct options *o)
 {
@@ -187,6 +211,7 @@ add(struct cli *cli, const char *name, char **argv, const struct options *o)
 	words_free(reach);
 	if (rc != 0)
 		return cli_refuse(cli);
+	warn_missing(name, argv[0]);
 	if (cli->mode != CLI_JSON)
 		printf("%s is a worker. Start one: bastion session run %s\n", name, name);
 	return 0;

@@ -55,18 +55,22 @@ set_environment(const struct scratch *s)
 	unsetenv("NO_COLOR");
 }
 
+/* ${path}: another program, by its name alone; NULL: ours. */
 static void
-become(const char *const words[])
+become(const char *path, const char *const words[])
 {
 	char *argv[WORDS_MAX + 2];
 	size_t i;
 
-	argv[0] = strdup("bastion");
+	argv[0] = strdup(path == NULL ? "bastion" : path);
 	for (i = 0; words[i] != NULL && i < WORDS_MAX; i++)
 		argv[i + 1] = strdup(words[i]);
 	argv[i + 1] = NULL;
-	execv(program_path(), argv);
-	dprintf(STDERR_FILENO, "%s: %s\n", program_path(), strerror(errno));
+	if (path == NULL)
+		execv(path = program_path(), argv);
+	else
+		execvp(path, argv);
+	dprintf(STDERR_FILENO, "%s: %s\n", path, strerror(errno));
 	_exit(127);
 }
 
@@ -105,8 +109,9 @@ exit_code(pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-void
-program_run(struct program *p, struct scratch *s, const char *input, const char *const words[])
+static void
+collect(struct program *p, struct scratch *s, const char *path, const char *input,
+    const char *const words[])
 {
 	int in = nameless(), out = nameless(), err = nameless();
 	size_t len = input == NULL ? 0 : strlen(input), n;
@@ -119,12 +124,24 @@ program_run(struct program *p, struct scratch *s, const char *input, const char 
 		dup2(in, STDIN_FILENO);
 		dup2(out, STDOUT_FILENO);
 		dup2(err, STDERR_FILENO);
-		become(words);
+		become(path, words);
 	}
 	p->code = exit_code(pid);
 	close(in);
 	p->out = whole(out, &p->len);
 	p->err = whole(err, &n);
+}
+
+void
+program_run(struct program *p, struct scratch *s, const char *input, const char *const words[])
+{
+	collect(p, s, NULL, input, words);
+}
+
+void
+program_of(struct program *p, struct scratch *s, const char *const words[])
+{
+	collect(p, s, words[0], NULL, words + 1);
 }
 
 void
@@ -144,7 +161,7 @@ program_talk(struct program_talk *t, struct scratch *s, const char *const words[
 	if ((t->pid = forkpty(&t->fd, NULL, NULL, &size)) == 0) {
 		if (s != NULL)
 			set_environment(s);
-		become(words);
+		become(NULL, words);
 	}
 	if (t->pid == -1)
 		fail_msg("forkpty: %s", strerror(errno));

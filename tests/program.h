@@ -38,6 +38,12 @@ void program_run(
 void program_free(struct program *p);
 
 /**
+ * program_of(p, s, words):
+ * The same for another program, words[0], as one that runs ours in a place that it makes.
+ */
+void program_of(struct program *p, struct scratch *s, const char *const words[]);
+
+/**
  * program_talk(t, s, words), program_type(t, text), program_expect(t, text):
  * Run the program on a terminal of 80 columns, over the state of ${s}, or where that is NULL over
  * the one that the environment names; type ${text}; wait, at most 20 s, until ${text} is shown, and

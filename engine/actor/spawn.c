@@ -140,7 +140,9 @@ spawn_forget(struct spawned *child)
 void
 spawn_kill(struct spawned *child)
 {
-	kill(child->pid, SIGKILL);
+	if (child->pid <= 0)
+		return;
+	spawn_signal(child, SIGKILL);
 	while (waitpid(child->pid, NULL, 0) == -1 && errno == EINTR)
 		;
 	spawn_forget(child);

@@ -30,7 +30,7 @@ void spawn_signal(const struct spawned *child, int signo);
 
 /**
  * spawn_kill(child):
- * Kill ${child}, wait for its end and close its descriptors.
+ * Kill ${child}, wait for its end and close its descriptors; nothing where it is not there.
  */
 void spawn_kill(struct spawned *child);
 

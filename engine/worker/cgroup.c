@@ -19,6 +19,7 @@
 
 #include "engine/actor/identity.h"
 #include "engine/worker/cgroup.h"
+#include "engine/worker/kill.h"
 
 #define LINE_MAX_  4096
 #define DROP_TRIES 200
@@ -528,7 +529,7 @@ kill_members(const char *dir)
 		return;
 	while (fgets(line, sizeof(line), f) != NULL)
 		if ((pid = strtol(line, NULL, 10)) > 1)
-			kill((pid_t)pid, SIGKILL);
+			kill_process((pid_t)pid, SIGKILL);
 	fclose(f);
 }
 

@@ -1,5 +1,6 @@
 /* contain_run.c: an order's rows, before and after processes are stopped. */
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,8 +45,9 @@ static const char DONE[] =
     " WHERE id = :id";
 
 /* One order on its way. */
-struct order {
+struct contain_order {
 	int64_t id;
+	struct refusal refusal; /* why nothing more is done; no code: it was carried out */
 	char exe[CONTAIN_EXE_MAX + 1];
 	struct contain_target target;
 	struct contain_entry *spared;
@@ -56,7 +58,7 @@ struct order {
 
 /* Return 1, 0 where none waits, -1. */
 static int
-next_read(struct store *db, struct order *o)
+next_read(struct store *db, struct contain_order *o)
 {
 	struct stmt *q;
 	int rc;
@@ -76,7 +78,7 @@ next_read(struct store *db, struct order *o)
 }
 
 static int
-spared_read(struct store *db, struct order *o)
+spared_read(struct store *db, struct contain_order *o)
 {
 	struct contain_entry *e;
 	const void *digest;
@@ -107,9 +109,23 @@ spared_read(struct store *db, struct order *o)
 	return rc;
 }
 
+/* Where the daemon died we have another parent, which may be everybody's. */
+static bool
+parent_is_ours(struct identity *who)
+{
+	char path[64], ours[PATH_MAX], its[PATH_MAX];
+	pid_t parent = getppid();
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)parent);
+	n = readlink("/proc/self/exe", ours, sizeof(ours));
+	return parent > 1 && n > 0 && readlink(path, its, sizeof(its)) == n &&
+	       memcmp(ours, its, (size_t)n) == 0 && identity_of(parent, who) == 0;
+}
+
 /* Ourselves and our parent, the daemon, stand for bastion also where their rows do not. */
 static int
-ours_read(struct store *db, struct order *o)
+ours_read(struct store *db, struct contain_order *o)
 {
 	size_t n = 0;
 	struct stmt *q;
@@ -118,6 +134,7 @@ ours_read(struct store *db, struct order *o)
 	if (identity_of(getpid(), &o->ours[n++]) != 0)
 		return refusal_set(
 		    store_refusal(db), "contain.failed", "cannot read our own /proc");
+	n += parent_is_ours(&o->ours[n]) ? 1 : 0;
 	if ((q = store_sql(db, OURS)) == NULL)
 		return -1;
 	while ((rc = stmt_step(q)) == 1 && n < OURS_MAX) {
@@ -133,29 +150,10 @@ ours_read(struct store *db, struct order *o)
 	return rc == -1 ? -1 : 0;
 }
 
-/* The refusal of ${db} is the answer to the order. */
-static int
-refuse(struct store *db, const struct order *o)
-{
-	struct refusal r = *store_refusal(db);
-	struct stmt *q;
-
-	if (store_begin(db) != 0)
-		return -1;
-	if ((q = store_sql(db, REFUSE)) == NULL)
-		return store_rollback(db);
-	stmt_int(q, ":id", o->id);
-	stmt_text(q, ":code", r.code);
-	stmt_text(q, ":why", r.why);
-	if (stmt_run_one(q) != 0)
-		return store_rollback(db);
-	return store_commit(db);
-}
-
 /* Durable before anything is stopped: after a crash the order reads as lost, and is not done again.
  */
 static int
-authorise(struct store *db, struct order *o)
+authorise(struct store *db, struct contain_order *o)
 {
 	struct stmt *q;
 
@@ -171,7 +169,7 @@ authorise(struct store *db, struct order *o)
 }
 
 static int
-process_write(struct store *db, const struct order *o, const struct contain_process *p)
+process_write(struct store *db, const struct contain_order *o, const struct contain_process *p)
 {
 	struct stmt *q;
 
@@ -189,7 +187,7 @@ process_write(struct store *db, const struct order *o, const struct contain_proc
 }
 
 static int
-done_write(struct store *db, const struct order *o)
+done_write(struct store *db, const struct contain_order *o)
 {
 	int64_t spared = 0, gone = 0;
 	struct stmt *q;
@@ -213,38 +211,66 @@ done_write(struct store *db, const struct order *o)
 	return stmt_run_one(q);
 }
 
+/* The refusal is the answer to the order. */
 static int
-finish(struct store *db, const struct order *o)
+refused_write(struct store *db, const struct contain_order *o)
+{
+	struct stmt *q;
+
+	if ((q = store_sql(db, REFUSE)) == NULL)
+		return -1;
+	stmt_int(q, ":id", o->id);
+	stmt_text(q, ":code", o->refusal.code);
+	stmt_text(q, ":why", o->refusal.why);
+	return stmt_run_one(q);
+}
+
+int
+contain_write(struct store *db, const struct contain_order *o)
 {
 	if (store_begin(db) != 0)
 		return -1;
-	if (done_write(db, o) != 0)
+	if ((o->refusal.code[0] != '\0' ? refused_write(db, o) : done_write(db, o)) != 0)
 		return store_rollback(db);
 	return store_commit(db);
 }
 
-static int
-carry_out(struct store *db, struct order *o)
+void
+contain_order_free(struct contain_order *o)
 {
-	if (authorise(db, o) != 0)
-		return strncmp(store_refusal(db)->code, "store.", 6) == 0 ? -1 : refuse(db, o);
-	if (contain_stop(&o->world, &o->target, &o->tree, store_refusal(db)) != 0)
-		return refuse(db, o);
-	return finish(db, o);
+	if (o == NULL)
+		return;
+	contain_free(&o->tree);
+	free(o->spared);
+	free(o);
+}
+
+/* Return 0, also where it was refused; or -1 where the database could not be asked. */
+static int
+carry_out(struct store *db, struct contain_order *o)
+{
+	if (authorise(db, o) != 0) {
+		o->refusal = *store_refusal(db);
+		return strncmp(o->refusal.code, "store.", 6) == 0 ? -1 : 0;
+	}
+	if (contain_stop(&o->world, &o->target, &o->tree, &o->refusal) == 0)
+		o->refusal.code[0] = '\0';
+	return 0;
 }
 
 int
-contain_run(struct store *db)
+contain_run(struct store *db, struct contain_order **order)
 {
-	struct order *o;
+	struct contain_order *o;
 	int rc;
 
 	if ((o = calloc(1, sizeof(*o))) == NULL)
 		return refusal_set(store_refusal(db), "contain.failed", "out of memory");
-	if ((rc = next_read(db, o)) == 1)
-		rc = carry_out(db, o) == 0 ? 1 : -1;
-	contain_free(&o->tree);
-	free(o->spared);
-	free(o);
+	if ((rc = next_read(db, o)) == 1 && carry_out(db, o) != 0)
+		rc = -1;
+	if (rc == 1)
+		*order = o;
+	else
+		contain_order_free(o);
 	return rc;
 }

@@ -21,6 +21,24 @@ kill_defaults(void)
 	return (struct kill_grace){.term_ms = 3000, .kill_ms = 3000, .poll_ms = 50};
 }
 
+int
+kill_process(pid_t pid, int signo)
+{
+	if (pid > 1)
+		return kill(pid, signo);
+	errno = ESRCH;
+	return -1;
+}
+
+int
+kill_group(pid_t group, int signo)
+{
+	if (group > 1)
+		return kill(-group, signo);
+	errno = ESRCH;
+	return -1;
+}
+
 /* Read state and group of ${pid} from /proc.  Return 0, or -1 if there is no such process. */
 static int
 read_stat(const char *pid, char *state, pid_t *group)
@@ -70,7 +88,7 @@ group_lives(pid_t group)
 	DIR *d;
 	int lives = 0;
 
-	if (kill(-group, 0) == -1 && errno == ESRCH)
+	if (kill_group(group, 0) == -1 && errno == ESRCH)
 		return 0;
 	/* Signal 0 counts zombies as alive; the kernel's table tells them apart. */
 	if ((d = opendir("/proc")) == NULL)
@@ -113,10 +131,10 @@ static void
 signal_target(const struct kill_target *t, int sig)
 {
 	if (t->group != 0)
-		kill(-t->group, sig);
+		kill_group(t->group, sig);
 	/* It may have moved to another group since. */
 	if (t->group == 0 || getpgid(t->pid) != t->group)
-		kill(t->pid, sig);
+		kill_process(t->pid, sig);
 }
 
 /* Sleep until a leader ended or it is time to look at the groups again. */

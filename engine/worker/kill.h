@@ -28,6 +28,15 @@ struct kill_grace {
 struct kill_grace kill_defaults(void);
 
 /**
+ * kill_process(pid, signo), kill_group(group, signo):
+ * As kill(2), of one process or one process group and never of more: a number of 1 or less, which
+ * kill(2) may take for everything that the caller may signal, names nobody (ESRCH).  Return 0 or
+ * -1 with errno.
+ */
+int kill_process(pid_t pid, int signo);
+int kill_group(pid_t group, int signo);
+
+/**
  * kill_lives(pid, group):
  * Return 1 if ${pid}, or a member of the process group ${group} if that is not 0, lives and is not
  * a zombie.

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "engine/actor/identity.h"
+#include "engine/actor/loop.h"
 #include "engine/worker/kin.h"
 
 #define PASSES      256
@@ -116,12 +118,32 @@ between(pid_t pid)
 	return (flags & FLAG_KTHREAD) == 0 && (env[1] == 0 || env[1] > env[0]);
 }
 
+/* Whether the process ${fd} has ended, or does until ${until_ms}. */
+static bool
+ends_until(int fd, int64_t until_ms)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	int64_t left = until_ms - loop_now();
+
+	return poll(&p, 1, left > 0 ? (int)left : 0) == 1;
+}
+
+bool
+kin_over(int fd, pid_t pid, int64_t until_ms)
+{
+	(void)ends_until(fd, until_ms);
+	return waitpid(pid, NULL, WNOHANG) != 0;
+}
+
 struct search {
 	bool (*ours)(void *ctx, const struct kin *kin);
 	void *ctx;
 	char *buf;
 	bool reap, unsure; /* of somebody in this pass */
+	int64_t until_ms;
 	int ended;
+	int left; /* of this pass: killed, and not gone */
+	int held; /* gone, but not to be reaped now */
 };
 
 static bool
@@ -134,6 +156,21 @@ is_ours(struct search *s, pid_t pid)
 		s->unsure = true;
 	return marked(s->buf, len, &kin) && s->ours(s->ctx, &kin);
 }
+
+/* It was killed: see it go.  One that does not is looked at again. */
+static void
+see_off(struct search *s, int fd, pid_t pid)
+{
+	if (!ends_until(fd, s->until_ms)) {
+		s->left++;
+		s->unsure = true;
+		return;
+	}
+	s->ended++;
+	if (s->reap && waitpid(pid, NULL, WNOHANG) == 0)
+		s->held++;
+}
+
 /* End ${pid} where it is one.  It is held before it is looked at, so that it is the same. */
 static void
 look_at(void *ctx, pid_t pid)
@@ -148,8 +185,8 @@ look_at(void *ctx, pid_t pid)
 	if (is_ours(s, pid)) {
 		if (pidfd_send_signal(fd, SIGKILL, NULL, 0) != 0)
 			s->unsure |= errno == ESRCH;
-		else if (++s->ended, s->reap)
-			waitpid(pid, NULL, 0);
+		else
+			see_off(s, fd, pid);
 	}
 	close(fd);
 }
@@ -192,43 +229,53 @@ each_child(void (*fn)(void *ctx, pid_t pid), void *ctx)
 }
 
 int
-kin_end(enum kin_where where, bool (*ours)(void *ctx, const struct kin *kin), void *ctx)
+kin_end(enum kin_where where, bool (*ours)(void *ctx, const struct kin *kin), void *ctx, int *left)
 {
 	const struct timespec moment = {.tv_nsec = 1000000};
-	struct search s = {.ours = ours, .ctx = ctx, .reap = where == KIN_CHILDREN};
-	int before, left = PASSES;
+	struct search s = {.ours = ours,
+	    .ctx = ctx,
+	    .reap = where == KIN_CHILDREN,
+	    .until_ms = loop_now() + KIN_PATIENCE_MS};
+	int before, passes = PASSES;
 
+	*left = 0;
 	if ((s.buf = malloc(ENVIRON_MAX + 1)) == NULL)
 		return 0;
 	do {
 		before = s.ended;
 		s.unsure = false;
+		s.left = 0;
 		(where == KIN_CHILDREN ? each_child : each_process)(look_at, &s);
 		if (s.ended == before && s.unsure)
 			nanosleep(&moment, NULL);
-	} while ((s.ended > before || s.unsure) && --left > 0);
+	} while ((s.ended > before || (s.unsure && loop_now() < s.until_ms)) && --passes > 0);
 	free(s.buf);
+	*left = s.left + s.held;
 	return s.ended;
 }
 
 struct reaping {
 	bool (*known)(void *ctx, int64_t pid);
 	void *ctx;
+	int held;
 };
 
 static void
 reap_one(void *ctx, pid_t pid)
 {
-	const struct reaping *r = ctx;
+	struct reaping *r = ctx;
+	struct identity who;
 
-	if (!r->known(r->ctx, pid))
-		(void)waitpid(pid, NULL, WNOHANG);
+	if (!r->known(r->ctx, pid) && waitpid(pid, NULL, WNOHANG) == 0 &&
+	    identity_of(pid, &who) == 0 && who.state == 'Z')
+		r->held++;
 }
 
-void
+int
 kin_reap(bool (*known)(void *ctx, int64_t pid), void *ctx)
 {
-	struct reaping r = {known, ctx};
+	struct reaping r = {known, ctx, 0};
 
 	each_child(reap_one, &r);
+	return r.held;
 }

@@ -15,6 +15,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "engine/worker/kill.h"
 #include "engine/worker/kin.h"
 #include "engine/worker/launch.h"
 
@@ -90,18 +91,18 @@ variable(char *const *env, const char *name)
 	return "";
 }
 
-/* As execvpe(3) looks, but before the word is given. */
-static const char *
-find(const struct child *c, char path[4096])
+const char *
+launch_find(const char *folders, const char *name, char path[LAUNCH_PATH_MAX])
 {
-	const char *name = c->plan->argv[0], *at = variable(c->plan->env, "PATH"), *end;
+	const char *at = folders, *end;
 
 	if (strchr(name, '/') != NULL)
 		return access(name, X_OK) == 0 ? name : NULL;
 	errno = ENOENT;
 	for (; *at != '\0'; at = *end == '\0' ? end : end + 1) {
 		end = strchrnul(at, ':');
-		if (snprintf(path, 4096, "%.*s/%s", (int)(end - at), at, name) < 4096 &&
+		if (snprintf(path, LAUNCH_PATH_MAX, "%.*s/%s", (int)(end - at), at, name) <
+			LAUNCH_PATH_MAX &&
 		    access(path, X_OK) == 0)
 			return path;
 	}
@@ -110,7 +111,7 @@ find(const struct child *c, char path[4096])
 
 static void __attribute__((noreturn)) child_main(struct child *c)
 {
-	static char path[4096];
+	static char path[LAUNCH_PATH_MAX];
 	const struct word ready = {READY, 0};
 	const char *program;
 	char go;
@@ -126,7 +127,8 @@ static void __attribute__((noreturn)) child_main(struct child *c)
 		if (dup2(c->stdio[i], i) == -1)
 			fail(c, STEP_TERMINAL);
 	become(c);
-	if ((program = find(c, path)) == NULL)
+	/* Before the word is given. */
+	if ((program = launch_find(variable(c->plan->env, "PATH"), c->plan->argv[0], path)) == NULL)
 		fail(c, STEP_PROGRAM);
 	if (write(c->report, &ready, sizeof(ready)) != (ssize_t)sizeof(ready) ||
 	    read(c->go, &go, 1) != 1)
@@ -248,7 +250,7 @@ launch_start(const struct launch_plan *plan, struct launched *p, struct refusal 
 	close_theirs(&c);
 	if ((p->pidfd = pidfd_open(p->pid, 0)) != -1)
 		return 0;
-	kill(p->pid, SIGKILL);
+	kill_process(p->pid, SIGKILL);
 	refusal_errno(refusal, "launch.failed", "the process");
 	launch_close(p);
 	return -1;

@@ -8,6 +8,10 @@
 
 #include "engine/refusal.h"
 
+/* Where a session's program is looked for. */
+#define LAUNCH_PATH     "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#define LAUNCH_PATH_MAX 4096 /* bytes of what is found, with its NUL */
+
 struct launch_plan {
 	char *const *argv; /* argv[0] without a slash is looked for in PATH of ${env} */
 	char *const *env;  /* all of it */
@@ -28,6 +32,13 @@ struct launched {
 	int out, err; /* what it says, non-blocking; a terminal has out alone */
 	int in;       /* what it is sent, non-blocking; -1: it reads nothing; a terminal: as out */
 };
+
+/**
+ * launch_find(folders, name, path):
+ * Find the program ${name} as execvpe(3) does: as it is if it has a slash, else in ${folders},
+ * divided by ':', with ${path} as room.  Return what is found, or NULL with errno.
+ */
+const char *launch_find(const char *folders, const char *name, char path[LAUNCH_PATH_MAX]);
 
 /**
  * launch_start(plan, p, refusal):

@@ -19,6 +19,7 @@
 #include "engine/actor/loop.h"
 #include "engine/state/process.h"
 #include "engine/state/sandbox_run.h"
+#include "engine/worker/keep.h"
 #include "engine/worker/kill.h"
 #include "engine/worker/kin.h"
 #include "engine/worker/launch.h"
@@ -83,7 +84,7 @@ static const char LEFT_OPEN[] =
 static const char LEADER[] = "SELECT count(*) FROM process"
 			     " WHERE boot_id = :boot AND pid = :pid AND start_ticks = :start";
 static const char AGAIN[] =
-    "SELECT CASE WHEN state = 'queued' THEN printf('attempt %d ended with %s; the next is due in %d s',"
+    "SELECT CASE WHEN state = 'queued' THEN printf('attempt %d %s; the next is due in %d s',"
     "  attempts, :how, (not_before - now_ms() + 500) / 1000) END, lines + 1"
     "  FROM session WHERE id = :session";
 
@@ -94,7 +95,7 @@ struct pool {
 	void *ctx;
 	struct attempt *attempts;
 	struct lent lent;              /* files of networks that the lane is the way out of */
-	uint64_t flush, due;           /* timers */
+	uint64_t flush, due, late;     /* timers */
 	bool waking, draining, unkept; /* the disk refused what was said last */
 };
 
@@ -129,10 +130,12 @@ struct attempt {
 	size_t input_len, input_at;
 	int64_t input_seq;
 	bool input_waits;
-	uint64_t timer;
+	uint64_t timer, look;
+	struct keep keep; /* its end */
 	int status;
-	struct refusal refusal; /* why it did not start; no code: it did */
-	bool terminal, laned, ended, swept, unkept, cancelled, going, begun;
+	struct refusal refusal; /* why it did not start */
+	bool runs;              /* so says its row, or said until its end */
+	bool terminal, laned, ended, swept, cancelled, going, begun;
 	bool unread; /* not all that it said could be read */
 };
 
@@ -155,6 +158,8 @@ attempt_free(struct attempt *a)
 	if (a->next != NULL)
 		a->next->self = a->self;
 	loop_cancel(loop, a->timer);
+	loop_cancel(loop, a->look);
+	keep_drop(&a->keep);
 	for (i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		if (fds[i] != -1)
 			loop_del(loop, fds[i]);
@@ -456,19 +461,27 @@ end_keep(struct attempt *a)
 	return stmt_run_one(q);
 }
 
-/* Who watches is told that what follows is another try (RF-38). */
+static const char *
+not_started_why(const struct attempt *a)
+{
+	return a->refusal.code[0] != '\0' ? a->refusal.why : "it ended before it ran";
+}
+
+/* Who watches is told that what follows is another try (RF-38), and why the last one was none. */
 static int
 note_keep(struct attempt *a)
 {
-	char how[48], *text;
+	char how[REFUSAL_WHY_MAX + 32], *text;
 	struct stmt *q;
 	int64_t line;
 	int rc;
 
-	if (WIFSIGNALED(a->status))
-		snprintf(how, sizeof(how), "signal %d", WTERMSIG(a->status));
+	if (!a->runs)
+		snprintf(how, sizeof(how), "could not be started: %s", not_started_why(a));
+	else if (WIFSIGNALED(a->status))
+		snprintf(how, sizeof(how), "ended with signal %d", WTERMSIG(a->status));
 	else
-		snprintf(how, sizeof(how), "exit %d", WEXITSTATUS(a->status));
+		snprintf(how, sizeof(how), "ended with exit %d", WEXITSTATUS(a->status));
 	if ((q = store_sql(a->pool->env->db, AGAIN)) == NULL)
 		return -1;
 	stmt_text(q, ":how", how);
@@ -514,7 +527,7 @@ not_started_keep(struct attempt *a)
 		return -1;
 	stmt_int(q, ":id", a->id);
 	stmt_text(q, ":outcome", a->pool->draining ? "drain" : "launch");
-	stmt_text(q, ":why", a->refusal.why);
+	stmt_text(q, ":why", not_started_why(a));
 	return stmt_run_one(q);
 }
 
@@ -525,15 +538,18 @@ static void claims_drop(struct pool *pool);
 /* With it whoever waits for its place: between the two no place is idle, and one commit serves
  * both. */
 static int
-over_keep(struct attempt *a)
+over_keep(void *ctx)
 {
+	struct attempt *a = ctx;
 	struct store *db = a->pool->env->db;
 
 	if (store_begin(db) != 0)
 		return -1;
-	if (a->refusal.code[0] != '\0' ? not_started_keep(a) != 0
-				       : attempt_take(a, true) != 0 || input_keep(a) != 0 ||
-					     end_keep(a) != 0 || note_keep(a) != 0)
+	a->next_line = a->line;
+	a->more = 0;
+	if ((a->runs ? attempt_take(a, true) != 0 || input_keep(a) != 0 || end_keep(a) != 0
+		     : not_started_keep(a) != 0) ||
+	    note_keep(a) != 0)
 		return store_rollback(db);
 	claims_take(a->pool);
 	if (store_commit(db) == 0)
@@ -564,6 +580,46 @@ is_known(void *ctx, int64_t pid)
 	return false;
 }
 
+static bool is_left_over(void *ctx, const struct kin *kin);
+
+/* Of a session that is over, whose rows are kept: none of ours is of one that runs now. */
+static bool
+is_late(void *ctx, const struct kin *kin)
+{
+	const struct pool *pool = ctx;
+	struct attempt *a;
+
+	for (a = pool->attempts; a != NULL; a = a->next)
+		if (is_its(a, kin))
+			return false;
+	return is_left_over(pool->env->db, kin);
+}
+
+static void late_look(struct pool *pool);
+
+/* What the kernel held, or somebody traced, when its session was over. */
+static void
+late_end(void *ctx)
+{
+	struct pool *pool = ctx;
+	int left;
+
+	pool->late = 0;
+	(void)kin_end(KIN_CHILDREN, is_late, pool, &left);
+	if (kin_reap(is_known, pool) > 0 || left > 0)
+		late_look(pool);
+}
+
+static void
+late_look(struct pool *pool)
+{
+	struct actor_env *env = pool->env;
+
+	if (pool->late == 0)
+		pool->late =
+		    loop_after(env->loop, store_setting(env->db, "store.tick_ms"), late_end, pool);
+}
+
 /*
  * Nothing that it started outlives it.  Its leader is not reaped yet, so that its number, and that
  * of its group, are nobody else's.
@@ -571,23 +627,30 @@ is_known(void *ctx, int64_t pid)
 static void
 attempt_sweep(struct attempt *a)
 {
+	int left = 0;
+
 	if (a->swept || a->p.pid <= 0)
 		return;
 	a->swept = true;
-	kill(-a->p.pid, SIGKILL);
+	kill_group(a->p.pid, SIGKILL);
 	if (a->who.pid != 0)
-		(void)kin_end(KIN_CHILDREN, is_its, a);
-	kin_reap(is_known, a->pool);
-	waitpid(a->p.pid, NULL, 0);
+		(void)kin_end(KIN_CHILDREN, is_its, a, &left);
+	left += kin_reap(is_known, a->pool);
+	if (!kin_over(a->p.pidfd, a->p.pid, loop_now() + KIN_PATIENCE_MS) || left > 0)
+		late_look(a->pool);
 }
 
 static void
-attempt_retry(void *ctx)
+over_kept(void *ctx)
 {
 	struct attempt *a = ctx;
+	struct pool *pool = a->pool;
 
-	a->timer = 0;
-	attempt_over(a);
+	attempt_free(a);
+	claims_start(pool);
+	if (pool->attempts == NULL)
+		pool->idle(pool->ctx);
+	pool_wake(pool);
 }
 
 /*
@@ -597,23 +660,15 @@ attempt_retry(void *ctx)
 static void
 attempt_over(struct attempt *a)
 {
-	struct pool *pool = a->pool;
-
-	loop_cancel(pool->env->loop, a->timer);
+	loop_cancel(a->pool->env->loop, a->timer);
+	a->timer = 0;
 	attempt_sweep(a);
-	if (over_keep(a) != 0) {
-		if (!a->unkept)
-			complain(pool, "the end of a session could not be kept yet");
-		a->unkept = true;
-		a->timer = loop_after(pool->env->loop,
-		    store_setting(pool->env->db, "store.tick_ms"), attempt_retry, a);
-		return;
-	}
-	attempt_free(a);
-	claims_start(pool);
-	if (pool->attempts == NULL)
-		pool->idle(pool->ctx);
-	pool_wake(pool);
+	a->keep = (struct keep){.env = a->pool->env,
+	    .what = "the end of a session",
+	    .write = over_keep,
+	    .written = over_kept,
+	    .ctx = a};
+	keep_now(&a->keep);
 }
 
 /* What is in the pipe, up to what may be held: whoever wrote it is gone. */
@@ -655,8 +710,8 @@ attempt_kill(void *ctx)
 		runner_kill(a->pool->runner, a->run);
 		return;
 	}
-	kill(a->p.pid, SIGKILL); /* where it leads no group yet */
-	kill(-a->p.pid, SIGKILL);
+	kill_process(a->p.pid, SIGKILL); /* where it leads no group yet */
+	kill_group(a->p.pid, SIGKILL);
 }
 
 /* Politely, and after a grace for certain. */
@@ -676,8 +731,8 @@ attempt_end(struct attempt *a)
 		attempt_kill(a);
 		return;
 	}
-	kill(-a->p.pid, SIGTERM);
-	kill(-a->p.pid, SIGCONT);
+	kill_group(a->p.pid, SIGTERM);
+	kill_group(a->p.pid, SIGCONT);
 	loop_cancel(env->loop, a->timer);
 	a->timer =
 	    loop_after(env->loop, store_setting(env->db, "session.kill_ms"), attempt_kill, a);
@@ -729,6 +784,17 @@ program_ended(struct attempt *a, int status)
 		    env->loop, store_setting(env->db, "session.drain_ms"), attempt_heard, a);
 }
 
+static void process_ended(void *ctx, uint32_t events);
+
+static void
+process_look(void *ctx)
+{
+	struct attempt *a = ctx;
+
+	a->look = 0;
+	process_ended(a, 0);
+}
+
 static void
 process_ended(void *ctx, uint32_t events)
 {
@@ -737,10 +803,14 @@ process_ended(void *ctx, uint32_t events)
 	siginfo_t si = {.si_pid = 0};
 
 	(void)events;
-	if (waitid(P_PIDFD, (id_t)a->p.pidfd, &si, WEXITED | WNOHANG | WNOWAIT) != 0 ||
-	    si.si_pid == 0)
-		return;
 	loop_del(env->loop, a->p.pidfd);
+	if (waitid(P_PIDFD, (id_t)a->p.pidfd, &si, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+	    si.si_pid == 0) {
+		/* Who traces it is told first.  Its descriptor says all the time that it ended. */
+		a->look =
+		    loop_after(env->loop, store_setting(env->db, "store.tick_ms"), process_look, a);
+		return;
+	}
 	program_ended(
 	    a, si.si_code == CLD_EXITED ? W_EXITCODE(si.si_status, 0) : si.si_status & 0x7f);
 }
@@ -755,8 +825,7 @@ not_started(struct attempt *a, const struct refusal *r)
 {
 	a->refusal = *r;
 	a->ended = true;
-	if (a->p.pid > 0)
-		kill(a->p.pid, SIGKILL);
+	kill_process(a->p.pid, SIGKILL);
 	attempt_over(a);
 }
 
@@ -782,7 +851,10 @@ mark_running(struct attempt *a, const struct identity *who, const struct sandbox
 		return store_rollback(db);
 	stmt_int(q, ":id", a->id);
 	stmt_int(q, ":process", process);
-	return stmt_run_one(q) == 0 ? store_commit(db) : store_rollback(db);
+	if (stmt_run_one(q) != 0)
+		return store_rollback(db);
+	a->runs = store_commit(db) == 0;
+	return a->runs ? 0 : -1;
 }
 
 static void
@@ -836,6 +908,7 @@ reported(void *ctx, uint32_t events)
 	}
 }
 
+/* By its row it does not run yet. */
 static void
 box_given_up(struct attempt *a, const struct refusal *r)
 {
@@ -853,16 +926,17 @@ box_placed(struct attempt *a, struct runner_event *event)
 	struct actor_env *env = a->pool->env;
 	struct refusal r;
 
+	if (a->laned && session_lane_take(&a->lane, event->listener_fd, &r) != 0) {
+		box_given_up(a, &r);
+		return;
+	}
 	if (mark_running(a, &event->who, &event->report) != 0) {
 		complain(a->pool, "the start of a session could not be kept");
 		box_given_up(a, store_refusal(env->db));
 		return;
 	}
-	if (a->laned && session_lane_begin(
-			    &a->lane, env->loop, env->home, a->box, event->listener_fd, &r) != 0) {
-		box_given_up(a, &r);
-		return;
-	}
+	if (a->laned)
+		session_lane_begin(&a->lane, env->loop, env->home, a->box);
 	attempt_listen(a);
 	pool_wake(a->pool);
 }
@@ -922,7 +996,7 @@ environment(struct words *w, const struct launch_plan *plan, const char *name, i
 	const char *tz = getenv("TZ");
 
 	w->nenv = 0;
-	set(w, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+	set(w, "PATH=" LAUNCH_PATH);
 	set(w, "LANG=C.UTF-8");
 	set(w, "PWD=%s", plan->cwd);
 	if (pw != NULL) {
@@ -1587,7 +1661,7 @@ end_survivors(struct pool *pool)
 {
 	struct refusal r = {0};
 	int64_t pid;
-	int n;
+	int n, left;
 
 	if (close_left_open(pool) != 0)
 		complain(pool, "sessions of an earlier worker could not be closed");
@@ -1596,9 +1670,12 @@ end_survivors(struct pool *pool)
 			fprintf(stderr, "bastion: worker: %s\n", r.why);
 			break;
 		}
-	if ((n = kin_end(KIN_ANYWHERE, is_left_over, pool->env->db)) > 0)
+	if ((n = kin_end(KIN_ANYWHERE, is_left_over, pool->env->db, &left)) > 0)
 		fprintf(
 		    stderr, "bastion: worker: processes of lost sessions lived on: %d ended\n", n);
+	if (left > 0)
+		fprintf(stderr,
+		    "bastion: worker: processes of lost sessions could not be ended: %d\n", left);
 }
 
 struct pool *
@@ -1657,9 +1734,10 @@ pool_free(struct pool *pool)
 		return;
 	loop_cancel(pool->env->loop, pool->flush);
 	loop_cancel(pool->env->loop, pool->due);
+	loop_cancel(pool->env->loop, pool->late);
 	while (pool->attempts != NULL) {
-		if (pool->attempts->p.pid > 0 && !pool->attempts->ended)
-			kill(-pool->attempts->p.pid, SIGKILL);
+		if (!pool->attempts->ended)
+			kill_group(pool->attempts->p.pid, SIGKILL);
 		attempt_free(pool->attempts);
 	}
 	lent_close(&pool->lent);

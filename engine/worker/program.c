@@ -19,6 +19,7 @@
 #include "engine/state/op_run.h"
 #include "engine/state/sandbox_run.h"
 #include "engine/state/token.h"
+#include "engine/worker/keep.h"
 #include "engine/worker/program.h"
 #include "engine/worker/program_effect.h"
 #include "engine/worker/program_lane.h"
@@ -141,6 +142,14 @@ struct program {
 	char *results_text;
 	size_t results_len;
 	bool answered;
+	bool placed; /* so says the row of its sandbox */
+	/* What is kept of it in the end, as one. */
+	struct keep keep;
+	struct refusal why;    /* no code: nothing has to be said */
+	struct refusal unkept; /* why some of what it said is missing; no code: nothing is */
+	char *answer;
+	size_t answer_len;
+	int exit_code;
 	bool threaded;
 	pthread_t thread;
 };
@@ -195,6 +204,15 @@ complain(struct program *g, const char *what)
 	    store_refusal(g->of->env->db)->why);
 }
 
+/* What it was lent. */
+static void
+give_back(struct program *g)
+{
+	if (g->credential[0] != '\0')
+		lent_take_back(&g->of->lent, g->id);
+	g->credential[0] = '\0';
+}
+
 static void
 program_free(struct program *g)
 {
@@ -214,14 +232,15 @@ program_free(struct program *g)
 		loop_del(loop, g->lane);
 		close(g->lane);
 	}
-	if (g->credential[0] != '\0')
-		lent_take_back(&g->of->lent, g->id);
+	give_back(g);
 	loop_cancel(loop, g->timer);
 	pump_free(&g->pump);
 	redact_free(g->redact);
 	program_effects_free(&g->effects);
 	if (g->results != NULL)
 		fclose(g->results);
+	keep_drop(&g->keep);
+	free(g->answer);
 	free(g->results_text);
 	free(g->args);
 	free(g);
@@ -262,36 +281,117 @@ program_new(struct programs *p, int64_t id)
  * The end of a run.
  */
 
+static void
+output_end(struct program *g)
+{
+	loop_del(g->of->env->loop, g->fd);
+	close(g->fd);
+	g->fd = -1;
+}
+
+/* The end of its sandbox, into the transaction that is open. */
 static int
-finish_rows(struct program *g, const struct refusal *why, const char *answer, size_t len, int code)
+sandbox_rows(struct program *g)
+{
+	struct store *db = g->of->env->db;
+	struct program_effects *e = &g->effects;
+	struct sandbox_outcome outcome = {.exit_code = g->late ? LATE : g->code,
+	    .changes = e->changes,
+	    .digest = e->layer_count > 0 && e->json != NULL ? e->digest : NULL,
+	    .applied = e->applied > e->changes ? e->changes : e->applied};
+
+	if (g->sandbox == 0)
+		return 0;
+	if (!g->started)
+		return sandbox_run_end(db, g->sandbox, NULL);
+	if (!g->placed && sandbox_run_placed(db, g->sandbox, &g->report) != 0)
+		return -1;
+	return sandbox_run_end(db, g->sandbox, &outcome);
+}
+
+/* What a rule refuses of it is in nobody's way: it is said. */
+static int
+sandbox_rows_or_not(struct program *g)
+{
+	struct store *db = g->of->env->db;
+
+	if (store_savepoint(db) != 0)
+		return -1;
+	if (sandbox_rows(g) == 0)
+		return store_release(db);
+	if (keep_passes(store_refusal(db)))
+		return -1;
+	complain(g, "the end of its sandbox could not be kept");
+	store_undo(db);
+	return 0;
+}
+
+static int
+finish_rows(struct program *g, const struct refusal *why, const char *answer, int code)
 {
 	struct store *db = g->of->env->db;
 
 	if (store_begin(db) != 0)
 		return -1;
-	if ((why != NULL && op_run_says(db, g->id, why) != 0) ||
-	    (answer != NULL && op_run_frame(db, g->id, answer, len) != 0) ||
+	if (sandbox_rows_or_not(g) != 0 || (why != NULL && op_run_says(db, g->id, why) != 0) ||
+	    (answer != NULL && op_run_frame(db, g->id, answer, g->answer_len) != 0) ||
 	    op_run_finish(db, g->id, code) != 0)
 		return store_rollback(db);
 	return store_commit(db);
 }
 
-/* Commit why it ended, where that has to be said, its answer, and its end, as one.  An answer that
- * cannot be kept is left out, and that is said. */
-static void
-finish(struct program *g, const struct refusal *why, const char *answer, size_t len, int code)
+/* Why it ended, where that has to be said, its answer, and its end.  An answer that cannot be kept
+ * is left out, and that is said; where there is only no room for it now, all of it is kept later.
+ */
+static int
+finish_write(void *ctx)
 {
-	struct programs *p = g->of;
+	struct program *g = ctx;
 	struct refusal r;
 
-	if (finish_rows(g, why, answer, len, code) != 0) {
+	if (finish_rows(g, g->why.code[0] != '\0' ? &g->why : NULL, g->answer, g->exit_code) == 0)
+		return 0;
+	r = *store_refusal(g->of->env->db);
+	if (g->answer == NULL || strcmp(r.code, "store.full") == 0 ||
+	    strcmp(r.code, "store.busy") == 0)
+		return -1;
+	if (!g->keep.told)
 		complain(g, "its answer could not be kept");
-		r = *store_refusal(p->env->db);
-		if (finish_rows(g, &r, NULL, 0, code != 0 ? code : 1) != 0)
-			complain(g, "its end could not be kept");
-	}
+	return finish_rows(g, &r, NULL, g->exit_code != 0 ? g->exit_code : 1);
+}
+
+static void
+finish_written(void *ctx)
+{
+	struct program *g = ctx;
+	struct programs *p = g->of;
+
 	program_free(g);
 	p->idle(p->ctx);
+}
+
+/* ${answer} is ours from now on; NULL: there is none. */
+static void
+finish(struct program *g, const struct refusal *why, char *answer, size_t len, int code)
+{
+	/* Whatever the runner still says of it, it is over. */
+	g->process = 0;
+	give_back(g);
+	if (g->fd != -1)
+		output_end(g);
+	loop_cancel(g->of->env->loop, g->timer);
+	g->timer = 0;
+	if (why != NULL)
+		g->why = *why;
+	g->answer = answer;
+	g->answer_len = len;
+	g->exit_code = code;
+	g->keep = (struct keep){.env = g->of->env,
+	    .what = "the end of a run",
+	    .write = finish_write,
+	    .written = finish_written,
+	    .ctx = g};
+	keep_now(&g->keep);
 }
 
 /* It could not begin. */
@@ -300,23 +400,8 @@ fail(struct program *g, const struct refusal *why, int code)
 {
 	const struct refusal r = *why;
 
-	if (g->sandbox != 0 && !g->started)
-		sandbox_run_failed(g->of->env->db, g->sandbox);
 	finish(g, &r, NULL, 0, code);
 	return 0;
-}
-
-static void
-outcome_keep(struct program *g)
-{
-	struct program_effects *e = &g->effects;
-	struct sandbox_outcome outcome = {.exit_code = g->late ? LATE : g->code,
-	    .changes = e->changes,
-	    .digest = e->layer_count > 0 && e->json != NULL ? e->digest : NULL,
-	    .applied = e->applied > e->changes ? e->changes : e->applied};
-
-	if (sandbox_run_ended(g->of->env->db, g->sandbox, &outcome) != 0)
-		complain(g, "the end of its sandbox could not be kept");
 }
 
 /* {"r":{"exit":…,"dry":…,…}}, in memory of the caller. */
@@ -392,15 +477,14 @@ conclude(struct program *g)
 	size_t len = 0;
 	char *text;
 
-	if (g->sandbox != 0)
-		outcome_keep(g);
 	if (r.code[0] == '\0' && g->effects.rc == -1) {
 		r = g->effects.refusal;
 		code = 1;
 	}
+	if (r.code[0] == '\0')
+		r = g->unkept;
 	text = struck(g, answer_make(g, &len), &len);
 	finish(g, r.code[0] != '\0' ? &r : NULL, text, len, code);
-	free(text);
 }
 
 /*
@@ -504,14 +588,6 @@ read_more(struct program *g)
 }
 
 static void
-output_end(struct program *g)
-{
-	loop_del(g->of->env->loop, g->fd);
-	close(g->fd);
-	g->fd = -1;
-}
-
-static void
 on_output(void *ctx, uint32_t events)
 {
 	struct program *g = ctx;
@@ -520,8 +596,10 @@ on_output(void *ctx, uint32_t events)
 	(void)events;
 	if (n == 1)
 		return;
-	if (n == -1)
+	if (n == -1) {
+		g->unkept = *store_refusal(g->of->env->db);
 		complain(g, "what it says could not be kept");
+	}
 	output_end(g);
 	over(g);
 }
@@ -1123,7 +1201,7 @@ static void
 stop(struct program *g, const char *code, const char *why)
 {
 	/* What is being applied is applied whole. */
-	if (g->threaded || g->stopped != NULL)
+	if (g->threaded || g->stopped != NULL || keep_waits(&g->keep))
 		return;
 	g->stop_code = code;
 	g->stopped = why;
@@ -1175,8 +1253,10 @@ told_started(struct program *g, struct runner_event *event)
 	event->effect_count = 0;
 	if (g->lane != -1)
 		give_to_lane(g, event);
-	if (g->sandbox != 0 && sandbox_run_started(g->of->env->db, g->sandbox, &event->report) != 0)
-		complain(g, "that its sandbox stands could not be kept");
+	g->placed =
+	    g->sandbox != 0 && sandbox_run_started(g->of->env->db, g->sandbox, &event->report) == 0;
+	if (g->sandbox != 0 && !g->placed)
+		complain(g, "that its sandbox stands could not be kept yet");
 }
 
 bool

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/worker/kill.h"
 #include "engine/worker/runner.h"
 #include "engine/worker/runner_wire.h"
 #include "engine/worker/sandbox_wire.h"
@@ -353,7 +354,7 @@ runner_stop(struct runner *r)
 		if (tool_now_ms() >= deadline) {
 			if (killed)
 				return -1;
-			kill(r->pid, SIGKILL);
+			kill_process(r->pid, SIGKILL);
 			killed = 1;
 			deadline = tool_now_ms() + STOP_MS;
 		}

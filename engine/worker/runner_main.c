@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "engine/worker/answer.h"
+#include "engine/worker/kill.h"
 #include "engine/worker/observe.h"
 #include "engine/worker/runner.h"
 #include "engine/worker/runner_wire.h"
@@ -421,10 +422,13 @@ start_run(struct zygote *z, const struct runner_wire_request *q, int out)
 
 /* A handler is ended with its group; the first process of a sandbox hands signals on, and takes all
  * others with it. */
-static pid_t
-target(const struct run *run)
+static void
+signal_run(const struct run *run, int signo)
 {
-	return run->box != NULL && !run->box->plain ? run->pid : -run->pid;
+	if (run->box != NULL && !run->box->plain)
+		kill_process(run->pid, signo);
+	else
+		kill_group(run->pid, signo);
 }
 
 /* Take the next step of ending ${run}. */
@@ -433,11 +437,11 @@ end_run(struct zygote *z, struct run *run)
 {
 	switch (run->phase) {
 	case RUN_LIVE:
-		kill(target(run), SIGTERM);
+		signal_run(run, SIGTERM);
 		run->phase = RUN_ASKED;
 		break;
 	case RUN_ASKED:
-		kill(target(run), SIGKILL);
+		signal_run(run, SIGKILL);
 		run->phase = RUN_KILLED;
 		break;
 	case RUN_KILLED:
@@ -631,7 +635,7 @@ reap(struct zygote *z)
 				continue;
 		}
 		if (run != NULL)
-			kill(target(run), SIGKILL);
+			signal_run(run, SIGKILL);
 		if (z->spare_box != NULL && z->spare_box->pid == info.si_pid) {
 			drop_spare_box(z);
 			continue;
@@ -746,11 +750,10 @@ kill_all(struct zygote *z)
 {
 	size_t i;
 
-	if (z->spare != 0)
-		kill(z->spare, SIGKILL);
+	kill_process(z->spare, SIGKILL);
 	for (i = 0; i < RUNS_MAX; i++) {
 		if (z->runs[i].phase != RUN_FREE && z->runs[i].phase != RUN_OVER)
-			kill(target(&z->runs[i]), SIGKILL);
+			signal_run(&z->runs[i], SIGKILL);
 	}
 }
 

@@ -11,8 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <unistd.h>
 
+#include "engine/worker/kill.h"
 #include "engine/worker/runner_wire.h"
 #include "engine/worker/sandbox.h"
 #include "engine/worker/sandbox_backend.h"
@@ -572,6 +574,15 @@ sandbox_ready(struct sandbox *box, int ms, struct refusal *refusal)
  * Ending.
  */
 
+int
+sandbox_signal(const struct sandbox *box, int signo)
+{
+	if (box->pid > 0)
+		return pidfd_send_signal(box->pidfd, signo, NULL, 0);
+	errno = ESRCH;
+	return -1;
+}
+
 void
 sandbox_reaped(struct sandbox *box)
 {
@@ -586,8 +597,9 @@ sandbox_end(struct sandbox *box, int *status)
 
 	if (box->pid > 0) {
 		/* Its first process takes all others with it. */
-		kill(box->plain ? -box->pid : box->pid, SIGKILL);
-		kill(box->pid, SIGKILL);
+		if (box->plain)
+			kill_group(box->pid, SIGKILL);
+		kill_process(box->pid, SIGKILL);
 		while ((rc = waitpid(box->pid, &st, 0)) == -1 && errno == EINTR)
 			continue;
 	}

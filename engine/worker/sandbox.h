@@ -182,6 +182,14 @@ int sandbox_ready(struct sandbox *box, int ms, struct refusal *refusal);
 int sandbox_hear(struct sandbox *box, struct refusal *refusal);
 
 /**
+ * sandbox_signal(box, signo):
+ * Send ${signo} to its first process, which hands it on to the program, by a descriptor: nobody
+ * else gets it, whatever has become of the number.  Return 0; or -1 with errno, ESRCH where ${box}
+ * was not started, or is over.
+ */
+int sandbox_signal(const struct sandbox *box, int signo);
+
+/**
  * sandbox_end(box, status):
  * Kill what is left of it, wait for its end, remove its cgroup.  Store the status as from waitpid
  * in

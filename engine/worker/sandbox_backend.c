@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/worker/kill.h"
 #include "engine/worker/sandbox_backend.h"
 
 /* The inode of the user namespace that a machine starts with (include/linux/proc_ns.h). */
@@ -82,7 +83,7 @@ ends_well(pid_t pid)
 	int status = -1;
 
 	if (end.fd == -1 || poll(&end, 1, BACKEND_PROBE_MS) != 1)
-		kill(pid, SIGKILL);
+		kill_process(pid, SIGKILL);
 	if (end.fd != -1)
 		close(end.fd);
 	while (waitpid(pid, &status, 0) == -1 && errno == EINTR)

@@ -56,14 +56,10 @@ hand_over(struct session_lane *l)
 }
 
 int
-session_lane_begin(struct session_lane *l, struct loop *loop, const struct home *home, int64_t run,
-    int listeners[SANDBOX_LISTENERS], struct refusal *r)
+session_lane_take(struct session_lane *l, int listeners[SANDBOX_LISTENERS], struct refusal *r)
 {
 	size_t i;
 
-	l->loop = loop;
-	l->home = home;
-	l->run = run;
 	for (i = 0; i < LANE_SOCKETS; i++) {
 		l->sockets[i] = listeners[i];
 		listeners[i] = -1;
@@ -71,8 +67,16 @@ session_lane_begin(struct session_lane *l, struct loop *loop, const struct home 
 	if (l->sockets[LANE_NAMES] == -1 || l->sockets[LANE_CAUGHT] == -1)
 		return refusal_set(
 		    r, "op.lane", "this kernel catches no connections in a sandbox (nf_tables)");
-	hand_over(l);
 	return 0;
+}
+
+void
+session_lane_begin(struct session_lane *l, struct loop *loop, const struct home *home, int64_t run)
+{
+	l->loop = loop;
+	l->home = home;
+	l->run = run;
+	hand_over(l);
 }
 
 void

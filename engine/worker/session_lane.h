@@ -22,13 +22,19 @@ struct session_lane {
 void session_lane_none(struct session_lane *l);
 
 /**
- * session_lane_begin(l, loop, home, run, listeners, r):
- * The sandbox of the row ${run} is in place: hand its ${listeners}, which are taken, to the lane of
- * ${home}, and again whenever the lane was gone.  Until then connections wait.  Return 0, or -1
- * with ${r} op.lane: the kernel had no such network.
+ * session_lane_take(l, listeners, r):
+ * Take the ${listeners} of a sandbox that is in place.  Return 0, or -1 with ${r} op.lane: the
+ * kernel had no such network.
  */
-int session_lane_begin(struct session_lane *l, struct loop *loop, const struct home *home,
-    int64_t run, int listeners[SANDBOX_LISTENERS], struct refusal *r);
+int session_lane_take(struct session_lane *l, int listeners[SANDBOX_LISTENERS], struct refusal *r);
+
+/**
+ * session_lane_begin(l, loop, home, run):
+ * The row ${run} says that its sandbox runs: hand the sockets that were taken to the lane of
+ * ${home}, and again whenever the lane was gone.  Until then connections wait.
+ */
+void session_lane_begin(
+    struct session_lane *l, struct loop *loop, const struct home *home, int64_t run);
 
 /**
  * session_lane_end(l):

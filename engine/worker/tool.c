@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "engine/worker/hold.h"
+#include "engine/worker/kill.h"
 #include "engine/worker/tool.h"
 
 /* git that reaches out: to one place, by HTTPS, with no password, no other configuration and no
@@ -273,7 +274,7 @@ reap(pid_t pid, int64_t deadline)
 		if (tool_now_ms() >= deadline) {
 			if (killed)
 				return -1;
-			kill(pid, SIGKILL);
+			kill_process(pid, SIGKILL);
 			killed = 1;
 			deadline = tool_now_ms() + 1000;
 		}

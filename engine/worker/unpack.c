@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "engine/worker/kill.h"
 #include "engine/worker/sandbox_job.h"
 #include "engine/worker/tool.h"
 #include "engine/worker/unpack.h"
@@ -238,9 +239,9 @@ git_ends(struct copy *c, pid_t pid, int *status)
 		ended = poll(&p, 1, left > INT_MAX ? INT_MAX : (int)left) == 1;
 	if (p.fd != -1)
 		close(p.fd);
-	kill(-pid, SIGKILL); /* what it started, too */
+	kill_group(pid, SIGKILL); /* what it started, too */
 	if (!ended)
-		kill(pid, SIGKILL);
+		kill_process(pid, SIGKILL);
 	while (waitpid(pid, status, 0) == -1 && errno == EINTR)
 		;
 	return ended;

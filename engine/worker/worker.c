@@ -11,6 +11,7 @@
 #include "engine/state/op_run.h"
 #include "engine/state/schedule.h"
 #include "engine/worker/contain_run.h"
+#include "engine/worker/keep.h"
 #include "engine/worker/observe.h"
 #include "engine/worker/pool.h"
 #include "engine/worker/probe.h"
@@ -54,6 +55,8 @@ struct worker {
 	struct programs *programs;
 	struct scans *scans;
 	uint64_t due; /* timer of the next schedule */
+	struct keep contained;
+	struct contain_order *order; /* what became of it is not written yet */
 	struct run *runs;
 	int live;
 	bool draining;
@@ -75,6 +78,7 @@ struct run {
 	struct pump pump;
 	struct frame *frames, **last;
 	uint64_t timer, hold;
+	struct keep keep;
 	int exit_code; /* -1 while it runs */
 	bool walk, late, left, answered, cancelled;
 	bool looks; /* of a verb that reaches out: it finds out where to */
@@ -141,6 +145,7 @@ run_free(struct run *run)
 	}
 	loop_cancel(run->worker->env->loop, run->timer);
 	loop_cancel(run->worker->env->loop, run->hold);
+	keep_drop(&run->keep);
 	pump_free(&run->pump);
 	if (!run->left)
 		run->worker->live--;
@@ -197,6 +202,7 @@ run_commit(struct run *run, bool ended)
 
 static void claim(struct worker *w);
 static bool run_goes_on(struct run *run);
+static void run_say(struct run *run, const char *code, const char *why);
 static void worker_wake(struct actor_env *env);
 
 /* Nothing of it runs, so a drain is over. */
@@ -205,7 +211,8 @@ worker_idle(void *ctx)
 {
 	struct worker *w = ctx;
 
-	if (w->draining && w->live == 0 && programs_live(w->programs) == 0 && pool_idle(w->pool))
+	if (w->draining && w->live == 0 && w->order == NULL && programs_live(w->programs) == 0 &&
+	    pool_idle(w->pool))
 		loop_stop(w->env->loop);
 }
 
@@ -220,7 +227,44 @@ program_ended(void *ctx)
 		claim(w);
 }
 
-/* It ended, or was left behind, and all that it said is here. */
+/* An answer that a rule refuses is left out, and that is said; for the rest there may be room
+ * later. */
+static int
+run_write(void *ctx)
+{
+	struct run *run = ctx;
+	struct refusal r;
+
+	if (run_commit(run, true) == 0)
+		return 0;
+	r = *store_refusal(run->worker->env->db);
+	if (run->frames == NULL || keep_passes(&r))
+		return -1;
+	complain(run->worker, "an answer could not be kept");
+	frames_free(run);
+	run_say(run, r.code, r.why);
+	run->exit_code = run->exit_code != 0 ? run->exit_code : 1;
+	return run_commit(run, true);
+}
+
+static void
+run_written(void *ctx)
+{
+	struct run *run = ctx;
+	struct worker *w = run->worker;
+
+	if (run->left)
+		w->live--; /* remembered until the kernel lets go of it */
+	else
+		run_free(run);
+	if (w->draining)
+		worker_idle(w);
+	else
+		claim(w);
+}
+
+/* It ended, or was left behind, and all that it said is here.  Until that is written it holds its
+ * place. */
 static void
 run_end(struct run *run)
 {
@@ -228,20 +272,15 @@ run_end(struct run *run)
 
 	if (run->looks && run_goes_on(run))
 		return;
-	if (run_commit(run, true) != 0)
-		complain(w, "the end of a run could not be kept");
-	if (run->left) {
-		w->live--; /* remembered until the kernel lets go of it */
-		loop_cancel(w->env->loop, run->timer);
-		loop_cancel(w->env->loop, run->hold);
-		run->timer = run->hold = 0;
-	} else {
-		run_free(run);
-	}
-	if (w->draining)
-		worker_idle(w);
-	else
-		claim(w);
+	loop_cancel(w->env->loop, run->timer);
+	loop_cancel(w->env->loop, run->hold);
+	run->timer = run->hold = 0;
+	run->keep = (struct keep){.env = w->env,
+	    .what = "the end of a run",
+	    .write = run_write,
+	    .written = run_written,
+	    .ctx = run};
+	keep_now(&run->keep);
 }
 
 static int
@@ -577,15 +616,37 @@ exit_of(struct run *run, const struct runner_event *event)
 					: 128 + WTERMSIG(event->status);
 }
 
+static int
+walk_write(void *ctx)
+{
+	struct run *run = ctx;
+	struct store *db = run->worker->env->db;
+
+	if (store_begin(db) != 0)
+		return -1;
+	return walk_move(db, run, "done") == 0 ? store_commit(db) : store_rollback(db);
+}
+
+static void
+walk_written(void *ctx)
+{
+	run_free(ctx);
+}
+
 /* The kernel let go of what was left behind: its walk no longer counts against new ones. */
 static void
 run_let_go(struct run *run)
 {
-	struct store *db = run->worker->env->db;
-
-	if (store_begin(db) == 0 && (walk_move(db, run, "done") != 0 || store_commit(db) != 0))
-		store_rollback(db);
-	run_free(run);
+	if (keep_waits(&run->keep)) { /* its end, which then says so as well */
+		run->left = false;
+		return;
+	}
+	run->keep = (struct keep){.env = run->worker->env,
+	    .what = "that a walk is over",
+	    .write = walk_write,
+	    .written = walk_written,
+	    .ctx = run};
+	keep_now(&run->keep);
 }
 
 static void
@@ -662,14 +723,40 @@ runner_told(void *ctx, uint32_t events)
 	exit(1);
 }
 
+static int
+order_write(void *ctx)
+{
+	struct worker *w = ctx;
+
+	return contain_write(w->env->db, w->order);
+}
+
+static void
+order_written(void *ctx)
+{
+	struct worker *w = ctx;
+
+	contain_order_free(w->order);
+	w->order = NULL;
+	worker_idle(w);
+}
+
 /* What a Host ordered to be stopped.  It is short, and done before anything else is looked at. */
 static void
 contain(struct worker *w)
 {
 	int n = 1;
 
-	while (n == 1 && !w->draining)
-		n = contain_run(w->env->db);
+	while (n == 1 && !w->draining && w->order == NULL) {
+		if ((n = contain_run(w->env->db, &w->order)) != 1)
+			continue;
+		w->contained = (struct keep){.env = w->env,
+		    .what = "what became of an order",
+		    .write = order_write,
+		    .written = order_written,
+		    .ctx = w};
+		keep_now(&w->contained);
+	}
 	if (n == -1)
 		complain(w, "an order could not be carried out");
 }
@@ -724,6 +811,8 @@ worker_stop(struct actor_env *env)
 	if (w == NULL)
 		return;
 	loop_cancel(env->loop, w->due);
+	keep_drop(&w->contained);
+	contain_order_free(w->order);
 	pool_free(w->pool);
 	programs_free(w->programs);
 	scans_free(w->scans);

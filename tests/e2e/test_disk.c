@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,11 +48,13 @@ static void
 disk_fill(enum driver_side side)
 {
 	static const char zeros[4096];
+	struct statfs disk;
 	char path[128];
 	int fd;
 
 	snprintf(path, sizeof(path), "%s/filler", d.state[side]);
 	assert_true((fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600)) != -1);
+	assert_true(fstatfs(fd, &disk) == 0 && disk.f_type == TMPFS_MAGIC); /* not the machine's */
 	while (write(fd, zeros, sizeof(zeros)) > 0)
 		;
 	assert_int_equal(errno, ENOSPC);
@@ -134,6 +138,117 @@ full_disk_refuses_and_recovers(void **state)
 	    driver_value(&d, DRIVER_BOX, "SELECT value FROM setting WHERE name = 'cert.wait_ms'"),
 	    rows % 2 == 0 ? (rows == 0 ? 4000 : 4002) : 4001);
 	driver_invariants(&d, DRIVER_BOX);
+}
+
+/* So that not even the log has room for a row. */
+static void
+disk_fill_log(void)
+{
+	struct store *db = driver_open(&d, DRIVER_BOX, ROLE_PERSON, NULL);
+	int rc = 0, i;
+
+	disk_fill(DRIVER_BOX);
+	for (i = 0; i < 4000 && rc == 0; i++) {
+		assert_int_equal(store_begin(db), 0);
+		rc = store_exec(db, "UPDATE setting SET value = iif(value = 4001, 4002, 4001)"
+				    " WHERE name = 'cert.wait_ms'");
+		rc = rc == 0 ? store_commit(db) : store_rollback(db);
+	}
+	assert_int_equal(rc, -1);
+	assert_string_equal(store_refusal(db)->code, "store.full");
+	store_close(db);
+}
+
+static void
+log_says(const char *text)
+{
+	static char log[65536];
+	int64_t limit = driver_now() + DRIVER_WAIT_MS;
+	FILE *f;
+
+	do {
+		driver_pause();
+		assert_non_null(f = fopen(d.log[DRIVER_BOX], "re"));
+		log[fread(log, 1, sizeof(log) - 1, f)] = '\0';
+		fclose(f);
+		if (driver_now() > limit)
+			fail_msg("the log does not say \"%s\": %s", text, log);
+	} while (strstr(log, text) == NULL);
+}
+
+static void
+put(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "we");
+
+	assert_non_null(f);
+	fputs(text, f);
+	assert_int_equal(fclose(f), 0);
+}
+
+/* As driver_first_day, which has a directory of its own. */
+static void
+pair(void)
+{
+	static struct said invited;
+
+	driver_serve(&d, DRIVER_BOX);
+	driver_does(&said, NULL, "host", "init", "conductor", NULL);
+	driver_serve(&d, DRIVER_HOST);
+	driver_enrol(&d);
+	driver_does(&invited, NULL, "host", "invite", d.box, NULL);
+	driver_does(&said, invited.out, "pair", "-", NULL);
+}
+
+/* A run that ends while the disk is full runs by its row, with its sandbox, until there is room
+ * again; then it is what it was. */
+static void
+full_disk_keeps_ends_for_later(void **state)
+{
+	char path[128], text[1024], code[8];
+	const char *const words[] = {"on", d.box, "run:waits", "--wait", NULL};
+	struct job job;
+	pid_t worker;
+
+	(void)state;
+	if (only_root())
+		skip();
+	disk_make(DRIVER_BOX, "24m");
+	pair();
+	driver_does(&said, NULL, "settings", "set", "store.tick_ms", "100", NULL);
+	snprintf(path, sizeof(path), "%s/program", d.dir);
+	snprintf(text, sizeof(text), "echo begun; while [ ! -e %s/site/go ]; do sleep 0.02; done",
+	    d.dir);
+	put(path, text);
+	snprintf(text, sizeof(text),
+	    "{\"name\":\"run:waits\",\"summary\":\"wait\",\"interpreter\":\"/bin/sh\","
+	    "\"program\":\"%s\",\"reads\":[\"%s/site\"]}",
+	    path, d.dir);
+	snprintf(path, sizeof(path), "%s/manifest", d.dir);
+	put(path, text);
+	driver_does(&said, driver_code(&d, code), "op", "add", path, NULL);
+	snprintf(path, sizeof(path), "%s/site", d.dir);
+	assert_int_equal(mkdir(path, 0755), 0);
+	driver_grant(&d, "run:waits", NULL, NULL, "3", "1d");
+	driver_start(&job, NULL, words);
+	driver_until(&d, DRIVER_BOX, 1,
+	    "SELECT count(*) FROM op_output AS o JOIN op_run AS r ON r.id = o.op_run_id"
+	    " WHERE r.state = 'running' AND o.frame LIKE '%%begun%%'");
+	worker = driver_actor(&d, DRIVER_BOX, "worker");
+	disk_fill_log();
+	snprintf(path, sizeof(path), "%s/site/go", d.dir);
+	put(path, "");
+	log_says("the end of a run could not be kept yet");
+	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT count(*) FROM live_sandboxes"), 1);
+	disk_free(DRIVER_BOX);
+	assert_int_equal(driver_finish(&job, &said), 0);
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX,
+		"SELECT count(*) FROM op_run AS r JOIN program_run AS p"
+		" ON p.op_run_id = r.id JOIN sandbox_run AS s ON s.id = p.sandbox_run_id"
+		" WHERE r.state = 'done' AND r.exit_code = 0 AND s.state = 'ended'"),
+	    1);
+	assert_int_equal(driver_actor(&d, DRIVER_BOX, "worker"), worker);
 }
 
 /* DK-2: a disk that is full from the start: no state is made by halves; with room it is made. */
@@ -232,6 +347,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(full_disk_refuses_and_recovers, make, drop),
+	    cmocka_unit_test_setup_teardown(full_disk_keeps_ends_for_later, make, drop),
 	    cmocka_unit_test_setup_teardown(full_disk_has_no_birth, make, drop),
 	    cmocka_unit_test_setup_teardown(readonly_disk_is_said, make, drop),
 	    cmocka_unit_test_setup_teardown(directory_of_another_is_refused, make, drop),

@@ -1109,6 +1109,43 @@ jobs_and_signals(void **state)
 }
 
 /*
+ * The program is over, and the lane still waits for its connections: a signal then is nobody's but
+ * ours, and above all not everybody's.  All of it in a pid namespace of its own, where a fault ends
+ * the bystander and no more.
+ */
+static void
+a_late_signal_is_nobodys(void **state)
+{
+	static const char script[] =
+	    "sleep 60 & by=$!; "
+	    "%s run --quiet --env PATH=/usr/bin:/bin --allow " SITE " -- bash -c '"
+	    "trap \"\" TERM; exec 3<>/dev/tcp/" SITE
+	    "/%d && echo hello >&3 && touch over && exit 3' &"
+	    " run=$!; while [ ! -e over ] && kill -0 $run; do sleep 0.01; done; "
+	    "for i in $(seq 60); do kill -TERM $run; sleep 0.01; done; "
+	    "wait $run; echo run $?; kill -KILL $by; wait $by; echo bystander $?";
+	char text[2 * PATH_MAX], path[PATH_MAX];
+	const char *const words[] = {
+	    "unshare", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", text, NULL};
+	uint16_t port = 0;
+	int fd;
+
+	(void)state;
+	needs_namespaces();
+	if (system("unshare --mount --pid --fork --mount-proc true 2>/dev/null") != 0)
+		skip();
+	assert_int_not_equal(fd = netns_listen(NETNS_SITE, &port), -1);
+	assert_non_null(realpath(program_path(), path));
+	snprintf(text, sizeof(text), script, path, port);
+	program_of(&p, &s, words);
+	close(fd);
+	if (strcmp(p.out, "run 3\nbystander 137\n") != 0)
+		failed(text);
+	program_free(&p);
+	assert_int_equal(unlink("over"), 0);
+}
+
+/*
  * A daemon.
  */
 
@@ -1383,6 +1420,7 @@ main(void)
 	    cmocka_unit_test(state_is_made),
 	    cmocka_unit_test(terminal_is_the_programs),
 	    cmocka_unit_test(jobs_and_signals),
+	    cmocka_unit_test(a_late_signal_is_nobodys),
 	    cmocka_unit_test(the_daemon_writes_the_rows),
 	    cmocka_unit_test(a_run_outlives_the_daemon),
 	    cmocka_unit_test(another_daemon_is_not_asked),

@@ -245,6 +245,19 @@ what_cannot_start_says_why(void **state)
 	assert_int_equal(
 	    driver_run(&said, NULL, "session", "run", "--", "no-such-program", NULL), 1);
 	assert_non_null(strstr(said.err, "No such file"));
+	/* Who watches is told of each attempt, and who adds such a worker at once. */
+	driver_does(&said, NULL, "worker", "add", "gone", "--attempts", "2", "--",
+	    "no-such-program", "--yes", NULL);
+	assert_non_null(strstr(said.err, "gone: no-such-program is in none of the folders"));
+	driver_does(&said, NULL, "worker", "add", "away", "--", "/no/such", NULL);
+	assert_non_null(strstr(said.err, "/no/such cannot be run now (No such file"));
+	driver_does(&said, NULL, "worker", "add", "here", "--", "sh", NULL);
+	assert_string_equal(said.err, "");
+	assert_int_equal(driver_run(&said, NULL, "session", "run", "--name", "g", "gone", NULL), 1);
+	assert_non_null(
+	    strstr(said.err, "bastion: g: attempt 1 could not be started: no-such-program "));
+	assert_non_null(strstr(said.err, "No such file or directory; the next is due in "));
+	assert_non_null(strstr(said.err, "bastion: session: g could not be started: "));
 }
 
 /* PO-06, PO-16, SE-03: places are bounded, the rest wait in their order. */

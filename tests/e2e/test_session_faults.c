@@ -11,13 +11,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/netlink.h>
 #include <sched.h>
+#include <seccomp.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -364,6 +369,7 @@ who_cannot_begin_is_in_nobodys_way(void **state)
 	assert_int_equal(driver_value(&d, DRIVER_BOX,
 			     "SELECT count(*) FROM sandbox_run WHERE state <> 'failed'"),
 	    0);
+	assert_int_equal(umount2("/dev/shm", MNT_DETACH), 0);
 }
 
 static void
@@ -635,6 +641,170 @@ many_short_ones_all_end(void **state)
 	assert_int_equal(driver_actor(&d, DRIVER_BOX, "worker"), worker);
 }
 
+/* A process that traces ${pid} and looks at nothing, or -1. */
+static pid_t
+traced(pid_t pid)
+{
+	pid_t tracer = fork();
+	int64_t limit = driver_now() + DRIVER_WAIT_MS;
+	char path[64], text[2048];
+	ssize_t n;
+	int fd;
+
+	if (tracer == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (ptrace(PTRACE_SEIZE, pid, NULL, NULL) == 0)
+			pause();
+		_exit(1);
+	}
+	assert_true(tracer > 0);
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	while (waitpid(tracer, NULL, WNOHANG) == 0 && driver_now() < limit) {
+		assert_int_not_equal(fd = open(path, O_RDONLY | O_CLOEXEC), -1);
+		n = read(fd, text, sizeof(text) - 1);
+		close(fd);
+		text[n > 0 ? n : 0] = '\0';
+		if (strstr(text, "TracerPid:\t0\n") == NULL)
+			return tracer;
+		driver_pause();
+	}
+	return -1;
+}
+
+static void
+let_go(pid_t tracer)
+{
+	assert_int_equal(kill(tracer, SIGKILL), 0);
+	assert_int_equal(waitpid(tracer, NULL, 0), tracer);
+}
+
+/* What the worker used of a processor, in milliseconds. */
+static long
+worker_used(void)
+{
+	char path[64], text[1024], *at;
+	unsigned long user, kernel;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)driver_actor(&d, DRIVER_BOX, "worker"));
+	assert_non_null(f = fopen(path, "re"));
+	assert_non_null(fgets(text, sizeof(text), f));
+	fclose(f);
+	assert_non_null(at = strrchr(text, ')'));
+	assert_int_equal(
+	    sscanf(at + 2, "%*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %lu %lu", &user, &kernel),
+	    2);
+	return (long)((user + kernel) * 1000 / (unsigned long)sysconf(_SC_CLK_TCK));
+}
+
+/* One that is over while somebody traces it is nobody's to reap: the worker waits for that without
+ * being busy, and serves the others. */
+static void
+a_traced_leader_is_waited_for(void **state)
+{
+	const struct timespec while_ = {.tv_nsec = 400000000};
+	pid_t worker, pid, tracer;
+	long used;
+
+	(void)state;
+	driver_does(&said, NULL, "settings", "set", "store.tick_ms", "100", NULL);
+	worker = driver_actor(&d, DRIVER_BOX, "worker");
+	detached("t", "echo here; exec sleep 600");
+	driver_until(&d, DRIVER_BOX, 1, "SELECT lines FROM session WHERE name = 't'");
+	pid = (pid_t)driver_value(&d, DRIVER_BOX, "SELECT pid FROM sessions WHERE name = 't'");
+	if ((tracer = traced(pid)) == -1)
+		skip();
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	used = worker_used();
+	nanosleep(&while_, NULL);
+	used = worker_used() - used;
+	detached("o", "true");
+	is("o", "done");
+	is("t", "running");
+	let_go(tracer);
+	is("t", "failed attempts");
+	assert_int_equal(of("t", "exit_code"), 128 + SIGKILL);
+	assert_int_equal(driver_actor(&d, DRIVER_BOX, "worker"), worker);
+	if (SLOWER == 1 && used > 100)
+		fail_msg("the worker was busy for %ld ms of 400", used);
+}
+
+/* The same of what such a session left behind: it is over, and so is what comes next. */
+static void
+a_traced_orphan_holds_nobody_up(void **state)
+{
+	pid_t worker, tracer;
+	int pid = 0;
+	char text[32];
+	ssize_t n;
+	int fd;
+
+	(void)state;
+	driver_does(&said, NULL, "settings", "set", "store.tick_ms", "100", NULL);
+	worker = driver_actor(&d, DRIVER_BOX, "worker");
+	detached("t", "setsid sleep 600 >/dev/null 2>&1 & echo $! >pid; echo here;"
+		      " while [ ! -e go ]; do sleep 0.01; done");
+	driver_until(&d, DRIVER_BOX, 1, "SELECT lines FROM session WHERE name = 't'");
+	fd = opened("pid", O_RDONLY);
+	assert_true((n = read(fd, text, sizeof(text) - 1)) > 0);
+	close(fd);
+	text[n] = '\0';
+	assert_int_equal(sscanf(text, "%d", &pid), 1);
+	assert_true(pid > 1);
+	if ((tracer = traced(pid)) == -1)
+		skip();
+	shell("touch %s/go", d.dir);
+	is("t", "done");
+	detached("o", "true");
+	is("o", "done");
+	assert_int_equal(kill(pid, 0), 0);
+	let_go(tracer);
+	while (kill(pid, 0) == 0)
+		driver_pause();
+	assert_int_equal(driver_actor(&d, DRIVER_BOX, "worker"), worker);
+}
+
+/* As a kernel without nf_tables: for good, in this process and all that it starts. */
+static int
+make_without_nf_tables(void **state)
+{
+	scmp_filter_ctx c = seccomp_init(SCMP_ACT_ALLOW);
+
+	assert_non_null(c);
+	assert_int_equal(
+	    seccomp_rule_add(c, SCMP_ACT_ERRNO(EPROTONOSUPPORT), SCMP_SYS(socket), 2,
+		SCMP_A0(SCMP_CMP_EQ, AF_NETLINK), SCMP_A2(SCMP_CMP_EQ, NETLINK_NETFILTER)),
+	    0);
+	if (geteuid() == 0)
+		seccomp_attr_set(c, SCMP_FLTATR_CTL_NNP, 0);
+	assert_int_equal(seccomp_load(c), 0);
+	seccomp_release(c);
+	return make(state);
+}
+
+/* Where the kernel has no network for the lane, each attempt fails and says why, and whoever waits
+ * behind it has its turn. */
+static void
+no_lane_is_no_session_for_good(void **state)
+{
+	(void)state;
+	driver_does(&said, NULL, "settings", "set", "session.slots", "1", NULL);
+	driver_does(&said, NULL, "worker", "add", "laned", "--net", "lane", "--", "true", NULL);
+	driver_does(&said, NULL, "session", "run", "--detach", "--name", "a", "--attempts", "2",
+	    "--cwd", d.dir, "laned", NULL);
+	is("a", "failed launch");
+	assert_int_equal(
+	    driver_value(&d, DRIVER_BOX,
+		"SELECT count(*) FROM attempt WHERE outcome = 'launch' AND why GLOB '*nf_tables*'"),
+	    2);
+	assert_int_equal(driver_value(&d, DRIVER_BOX,
+			     "SELECT count(*) FROM sandbox_run WHERE state <> 'failed'"),
+	    0);
+	detached("b", "true");
+	is("b", "done");
+	assert_int_equal(driver_end(&d, DRIVER_BOX, SIGTERM), 0);
+}
+
 int
 main(void)
 {
@@ -645,7 +815,12 @@ main(void)
 	    cmocka_unit_test_setup_teardown(nobody_lives_on, make, drop),
 	    cmocka_unit_test_setup_teardown(many_short_ones_all_end, make, drop),
 	    cmocka_unit_test_setup_teardown(full_disk_is_a_pause, make_disk, drop),
+	    cmocka_unit_test_setup_teardown(a_traced_leader_is_waited_for, make, drop),
+	    cmocka_unit_test_setup_teardown(a_traced_orphan_holds_nobody_up, make, drop),
 	    cmocka_unit_test_teardown(who_cannot_begin_is_in_nobodys_way, drop),
+	    /* The last: what it makes of this process stays. */
+	    cmocka_unit_test_setup_teardown(
+		no_lane_is_no_session_for_good, make_without_nf_tables, drop),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

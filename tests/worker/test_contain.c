@@ -558,25 +558,47 @@ orders(int n, int number, bool agent)
 	orders_from(host_key, n, number, agent);
 }
 
-/* A worker looks: a process beside the tree, as what it starts itself is spared. What it returns.
- */
+static int
+looks(void)
+{
+	struct contain_order *order = NULL;
+	int rc;
+
+	if ((rc = contain_run(scratch_open(&s, ROLE_WORKER), &order)) == -1 ||
+	    (rc == 1 && contain_write(s.db, order) != 0)) {
+		fprintf(stderr, "%s: %s\n", store_refusal(s.db)->code, store_refusal(s.db)->why);
+		rc = -1;
+	}
+	contain_order_free(order);
+	return rc;
+}
+
+static int
+exit_of(pid_t pid)
+{
+	int status;
+
+	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : 99;
+}
+
+/* A worker looks, the child of a daemon: processes beside the tree, as what is beneath them is
+ * spared.  What it returns. */
 static int
 worker_looks(void)
 {
-	pid_t worker;
-	int status, rc;
+	pid_t daemon, worker;
+	int code;
 
 	store_close(s.db); /* no connection goes over a fork */
 	s.db = NULL;
-	if ((worker = fork()) == 0) {
-		if ((rc = contain_run(scratch_open(&s, ROLE_WORKER))) == -1)
-			fprintf(stderr, "%s: %s\n", store_refusal(s.db)->code,
-			    store_refusal(s.db)->why);
-		_exit(rc + 1);
+	if ((daemon = fork()) == 0) {
+		if ((worker = fork()) == 0)
+			_exit(looks() + 1);
+		_exit(exit_of(worker));
 	}
-	assert_int_equal(waitpid(worker, &status, 0), worker);
-	assert_true(WIFEXITED(status));
-	return WEXITSTATUS(status) - 1;
+	code = exit_of(daemon);
+	assert_true(code <= 2);
+	return code - 1;
 }
 
 /* The worker looks; what it says of the newest order is ${want}. */
@@ -606,6 +628,55 @@ sets(const char *sql)
 {
 	if (scratch_sql(&s, sql) != 0)
 		fail_msg("%s: %s", sql, s.error);
+}
+
+/* What a daemon without a row started beside its worker is bastion's, as what the worker did. */
+static void
+what_the_daemon_started_is_spared(void **state)
+{
+	pid_t daemon, worker, other = 0, was = tree.pid[6];
+	int told[2], go[2], code;
+	char byte = 0;
+
+	(void)state;
+	if (geteuid() != 0) {
+		print_message("skipped: only root stops processes\n");
+		skip();
+	}
+	assert_int_equal(pipe(told), 0);
+	assert_int_equal(pipe(go), 0);
+	trusted(false);
+	store_close(s.db);
+	s.db = NULL;
+	if ((daemon = fork()) == 0) {
+		if ((other = fork()) == 0)
+			for (;;)
+				pause();
+		if (write(told[1], &other, sizeof(other)) != sizeof(other) ||
+		    read(go[0], &byte, 1) != 1)
+			_exit(98);
+		if ((worker = fork()) == 0)
+			_exit(looks() + 1);
+		code = exit_of(worker);
+		if (waitpid(other, NULL, WNOHANG) != 0)
+			_exit(97);
+		kill(other, SIGKILL);
+		_exit(code);
+	}
+	assert_int_equal(read(told[0], &other, sizeof(other)), sizeof(other));
+	tree.pid[6] = other;
+	scratch_open(&s, ROLE_PERSON);
+	orders(1, 6, false);
+	tree.pid[6] = was;
+	store_close(s.db);
+	s.db = NULL;
+	assert_int_equal(write(go[1], &byte, 1), 1);
+	assert_int_equal(exit_of(daemon), 2);
+	close(told[0]);
+	close(told[1]);
+	close(go[0]);
+	close(go[1]);
+	works("refused contain.bastion");
 }
 
 /* Without a person's word nothing is stopped; with it, what was ordered; without it again, nothing.
@@ -827,6 +898,7 @@ main(void)
 	    cmocka_unit_test(what_bastion_started_is_filtered),
 	    cmocka_unit_test(a_reused_pid_is_not_signalled),
 	    cmocka_unit_test(a_growing_tree_is_stopped),
+	    cmocka_unit_test_setup_teardown(what_the_daemon_started_is_spared, made, end),
 	    cmocka_unit_test_setup_teardown(containing_needs_a_persons_word, made, end),
 	    cmocka_unit_test_setup_teardown(an_edited_list_stops_nothing, made, end),
 	    cmocka_unit_test_setup_teardown(without_authority_nothing_is_stopped, made, end),

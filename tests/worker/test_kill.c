@@ -49,6 +49,26 @@ status_of(pid_t pid)
 	return status;
 }
 
+/* Numbers for which kill(2) signals many, or the first process: here they name nobody.  Signal 0
+ * would say so, and does nothing. */
+static void
+nobody_is_everybody(void **state)
+{
+	const pid_t numbers[] = {1, 0, -1, -getpgrp()};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		errno = 0;
+		assert_int_equal(kill_process(numbers[i], 0), -1);
+		assert_int_equal(errno, ESRCH);
+		errno = 0;
+		assert_int_equal(kill_group(numbers[i], 0), -1);
+		assert_int_equal(errno, ESRCH);
+	}
+	assert_int_equal(kill_process(getpid(), 0), 0);
+}
+
 /* KI-01, DC-14: one that ignores SIGTERM dies by SIGKILL, and not before the grace period. */
 static void
 ignores_term(void **state)
@@ -215,6 +235,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(nobody_is_everybody),
 	    cmocka_unit_test(ignores_term),
 	    cmocka_unit_test(ordinary),
 	    cmocka_unit_test(ended_already),
