@@ -63,7 +63,8 @@ struct attempt {
 	int layers[SANDBOX_EFFECTS];
 	struct effect effects[SANDBOX_EFFECTS];
 	const char *folders[SANDBOX_EFFECTS];
-	size_t layer_count, effect_count;
+	int opened[SANDBOX_EFFECTS]; /* they, as they were before it started */
+	size_t layer_count, effect_count, folder_count;
 	bool started, ended, late, stopped;
 	int code;
 	size_t changes, left_out, applied;
@@ -248,6 +249,26 @@ find_cwd(struct attempt *a)
 		}
 }
 
+/* The folders whose changes are gathered, in the order of the paths, which is that of the layers.
+ */
+static int
+open_folders(struct attempt *a)
+{
+	size_t i, n;
+
+	for (i = 0; i < a->path_count; i++) {
+		n = a->folder_count;
+		/* One too many is refused in the words of the sandbox. */
+		if (a->paths[i].kind != SANDBOX_EFFECT || n == SANDBOX_EFFECTS)
+			continue;
+		a->folders[n] = a->paths[i].source;
+		if ((a->opened[n] = effect_open(a->folders[n], &a->cli->refusal)) == -1)
+			return -1;
+		a->folder_count++;
+	}
+	return 0;
+}
+
 static int
 make_plan(struct attempt *a, char **argv)
 {
@@ -258,7 +279,8 @@ make_plan(struct attempt *a, char **argv)
 	    add_path(
 		a, a->plan.backend == BACKEND_NATIVE ? SANDBOX_EFFECT : SANDBOX_READ, a->cwd) == -1)
 		return -1;
-	if (find_user(a) == -1 || hide_secrets(a) == -1 || add_system(a) == -1)
+	if (open_folders(a) == -1 || find_user(a) == -1 || hide_secrets(a) == -1 ||
+	    add_system(a) == -1)
 		return -1;
 	find_cwd(a);
 	forbid(a);
@@ -421,20 +443,16 @@ read_effects(struct attempt *a)
 {
 	crypto_hash_sha256_state h;
 	struct effect *e;
-	size_t i, n = 0;
+	size_t i;
 
-	/* In the order in which the sandbox was made: that of the paths. */
-	for (i = 0; i < a->path_count; i++)
-		if (a->paths[i].kind == SANDBOX_EFFECT && n < SANDBOX_EFFECTS)
-			a->folders[n++] = a->paths[i].source;
-	if (n != a->layer_count)
+	if (a->folder_count != a->layer_count)
 		return refusal_set(
 		    &a->cli->refusal, "sandbox.effect", "a layer of changes is missing");
 	crypto_hash_sha256_init(&h);
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < a->folder_count; i++) {
 		e = &a->effects[a->effect_count++];
-		if (effect_read(e, a->folders[i], a->layers[i], (size_t)a->plan.limits.effect_files,
-			&a->cli->refusal) == -1)
+		if (effect_read(e, a->opened[i], &a->report.overlaid[i], a->layers[i],
+			(size_t)a->plan.limits.effect_files, &a->cli->refusal) == -1)
 			return -1;
 		a->changes += e->count;
 		a->left_out += e->left_out;
@@ -598,6 +616,8 @@ forget(struct attempt *a)
 		effect_free(&a->effects[i]);
 	for (i = 0; i < a->layer_count; i++)
 		close(a->layers[i]);
+	for (i = 0; i < a->folder_count; i++)
+		close(a->opened[i]);
 }
 
 static int

@@ -847,8 +847,8 @@ lay_paths(struct program *g, struct layout *l, struct refusal *r)
 		if (judge_path(g, to[i].kind == SANDBOX_EFFECT, to[i].source, r) != 0)
 			return -1;
 		if (to[i].kind == SANDBOX_EFFECT &&
-		    (g->effects.folders[g->effects.folder_count++] = strdup(to[i].source)) == NULL)
-			return refusal_set(r, "op.start", "out of memory");
+		    program_effects_add(&g->effects, to[i].source, r) != 0)
+			return -1;
 	}
 	l->plan.cwd = n > 0 && to[n - 1].kind == SANDBOX_EFFECT ? to[n - 1].target : "/tmp";
 	n = lay_lent(g, l, n);
@@ -1172,6 +1172,7 @@ told_started(struct program *g, struct runner_event *event)
 	for (i = 0; i < event->effect_count; i++)
 		g->effects.layers[i] = event->effect_fd[i];
 	g->effects.layer_count = event->effect_count;
+	memcpy(g->effects.overlaid, g->report.overlaid, sizeof(g->effects.overlaid));
 	event->effect_count = 0;
 	if (g->lane != -1)
 		give_to_lane(g, event);

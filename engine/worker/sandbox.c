@@ -520,6 +520,7 @@ keep_report(struct sandbox *box, const struct sandbox_status *st)
 	box->report.user_ns = st->user_ns;
 	box->report.pid_ns = st->pid_ns;
 	box->report.pid = box->pid;
+	memcpy(box->report.overlaid, st->overlaid, sizeof(box->report.overlaid));
 	if (box->net == SANDBOX_NET_HOST && st->landlock < 6)
 		sandbox_note(&box->report,
 		    "on the machine's network, and this kernel's Landlock does not hold abstract sockets");

@@ -106,6 +106,11 @@ struct sandbox_plan {
 	struct sandbox_limits limits;
 };
 
+/* A folder, whatever it is called by now. */
+struct sandbox_folder {
+	uint64_t dev, ino;
+};
+
 /* What holds a run, as the kernel said and not as was asked. */
 struct sandbox_report {
 	int landlock;             /* its version; 0: this kernel has none */
@@ -114,6 +119,8 @@ struct sandbox_report {
 	pid_t pid;                /* its first process, as it is seen from outside */
 	char notes[SANDBOX_NOTES_MAX][160];
 	size_t note_count;
+	/* Over what the changes were gathered, in the order of the plan's EFFECTs. */
+	struct sandbox_folder overlaid[SANDBOX_EFFECTS];
 };
 
 /* A run, from sandbox_start to sandbox_end. */

@@ -240,6 +240,7 @@ open_sources(struct child *c)
 		must(c, STAGE_SOURCE, fd = open_outside(s->source));
 		must(c, STAGE_CHANGED, same(s, fd));
 		if (s->kind == STEP_EFFECT) {
+			c->status.overlaid[s->effect] = (struct sandbox_folder){s->dev, s->ino};
 			s->tree = fd;
 			continue;
 		}

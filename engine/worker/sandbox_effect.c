@@ -4,6 +4,7 @@
  * The layer was written by a program that nobody trusts: every name in it is opened beneath the
  * descriptor of its folder, no link is followed, and nothing but files, folders and links is taken.
  */
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 
@@ -11,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <sodium.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -120,10 +122,15 @@ read_link(int dir, const char *name, char text[PATH_MAX])
 	return 0;
 }
 
-/* Return whether a link at ${depth} folders below the root leads out of it. */
+/*
+ * Return whether a link at ${depth} folders below the root may lead out of it.  It goes up from
+ * where it lies, and then only down: behind a name ".." goes up from wherever that leads to, which
+ * may be another link.  So it ends within the root if all that it passes does.
+ */
 static bool
 leads_out(const char *text, size_t depth)
 {
+	bool named = false;
 	size_t n;
 
 	if (text[0] == '/')
@@ -131,11 +138,11 @@ leads_out(const char *text, size_t depth)
 	for (; *text != '\0'; text += n + (text[n] == '/')) {
 		n = strcspn(text, "/");
 		if (n == 2 && text[0] == '.' && text[1] == '.') {
-			if (depth == 0)
+			if (named || depth == 0)
 				return true;
 			depth--;
 		} else if (n > 0 && !(n == 1 && text[0] == '.')) {
-			depth++;
+			named = true;
 		}
 	}
 	return false;
@@ -306,7 +313,8 @@ read_symlink(struct effect *e, const struct place *at, const char *name, const s
 	if (was->st_ino != 0 && read_link(at->lower, name, then) == 0 && strcmp(now, then) == 0)
 		return 0;
 	if (leads_out(now, (size_t)at->depth))
-		return leave_out(e, at, name, st->st_mode, "a link that leads out of the folder");
+		return leave_out(e, at, name, st->st_mode,
+		    "a link that leads out of the folder, or goes up behind a name");
 	crypto_hash_sha256(content, (const unsigned char *)now, strlen(now));
 	return note_changed(
 	    e, at, name, st, was, was->st_ino != 0 ? EFFECT_MODIFIED : EFFECT_CREATED, content);
@@ -423,16 +431,30 @@ digest_all(struct effect *e)
 }
 
 int
-effect_read(struct effect *e, const char *folder, int upper, size_t most, struct refusal *refusal)
+effect_open(const char *folder, struct refusal *refusal)
 {
-	struct place at = {.upper = upper};
+	struct open_how how = {.flags = FOLDER, .resolve = RESOLVE_NO_SYMLINKS};
+	int fd = (int)syscall(SYS_openat2, AT_FDCWD, folder, &how, sizeof(how));
+
+	return fd != -1 ? fd : refusal_errno(refusal, "sandbox.plan", folder);
+}
+
+int
+effect_read(struct effect *e, int folder, const struct sandbox_folder *overlaid, int upper,
+    size_t most, struct refusal *refusal)
+{
+	struct place at = {.upper = upper, .lower = folder};
+	struct stat st;
 
 	memset(e, 0, sizeof(*e));
 	e->upper = upper;
+	e->lower = folder;
 	e->most = most;
-	if ((e->lower = open(folder, FOLDER)) == -1)
-		return refusal_errno(refusal, CODE, "the folder cannot be opened");
-	at.lower = e->lower;
+	if (fstat(folder, &st) == -1)
+		return refusal_errno(refusal, CODE, "the folder cannot be looked at");
+	if (st.st_dev != overlaid->dev || st.st_ino != overlaid->ino)
+		return refusal_set(
+		    refusal, CODE, "another folder was put in its place as the sandbox started");
 	if (read_folder(e, &at) == -1) {
 		if (errno == EFBIG)
 			return refusal_set(refusal, CODE, "there are more than %zu changes", most);
@@ -769,9 +791,6 @@ effect_free(struct effect *e)
 	for (i = 0; i < e->count; i++)
 		free(e->entries[i].path);
 	free(e->entries);
-	if (e->lower > 0)
-		close(e->lower);
 	e->entries = NULL;
 	e->count = 0;
-	e->lower = -1;
 }

@@ -21,6 +21,7 @@ struct line {
 	struct sandbox_plan plan;
 	char *argv[4];
 	char ws[80], other[80];
+	int opened; /* the folder whose changes are applied; -1: what ws names then */
 };
 
 static int
@@ -59,6 +60,7 @@ line_plan(struct line *l, const char *script, const struct sandbox_path *paths, 
 	static char sh[] = "sh", dash_c[] = "-c";
 
 	memset(l, 0, sizeof(*l));
+	l->opened = -1;
 	snprintf(l->ws, sizeof(l->ws), "%s/ws", world.dir);
 	memcpy(l->paths, paths, n * sizeof(*paths));
 	box_plan(&world, &l->plan, l->paths, n);
@@ -765,6 +767,17 @@ ordinary_programs_run(void **state)
  * Changes.
  */
 
+/* List in ${e} what became of the folder ${fd}, or of the one of ${l} where that is -1. */
+static int64_t
+read_changes(
+    struct effect *e, const struct line *l, int fd, const struct sandbox *box, struct boxed *b)
+{
+	memset(e, 0, sizeof(*e));
+	if (fd == -1 && (fd = effect_open(l->ws, &b->refusal)) == -1)
+		return -1;
+	return effect_read(e, fd, &box->report.overlaid[0], box->effect_fd[0], 1000, &b->refusal);
+}
+
 static void
 list_changes(struct sandbox *box, struct boxed *b, void *ctx)
 {
@@ -772,7 +785,7 @@ list_changes(struct sandbox *box, struct boxed *b, void *ctx)
 	struct effect e;
 	size_t i, n = 0;
 
-	b->value = effect_read(&e, l->ws, box->effect_fd[0], 1000, &b->refusal);
+	b->value = read_changes(&e, l, -1, box, b);
 	for (i = 0; i < e.count; i++)
 		n += (size_t)snprintf(b->text + n, sizeof(b->text) - n, "%s %s %s\n",
 		    effect_change_name(e.entries[i].change), effect_type_name(e.entries[i].type),
@@ -786,11 +799,13 @@ static const char OLD_TREE[] =
 static const char CHANGE[] =
     "cd /w; echo more >> a; rm b; echo new > n; mkdir -p d/g/h; echo 7 > d/g/h/i; rm -r gone; "
     "mkdir gone; echo 8 > gone/z; ln -sf n l; chmod 600 m; cat same >> /dev/null; touch same; "
-    "ln -s /etc/passwd out; ln -s ../../x out2; ln -s ../a d/in; mkfifo p; echo x > d/f; rm -r d/e; "
+    "ln -s /etc/passwd out; ln -s ../../x out2; ln -s ../a d/in; "
+    "ln -s .. d/g/up; ln -s up/../../etc d/g/two; ln -s ../d/../x d/in2; mkfifo p; echo x > d/f; rm -r d/e; "
     "echo file > d/e; echo $((1)) >> same; printf '6\\n' > same";
 static const char CHANGES[] =
     "modified file a\ndeleted file b\ndeleted folder d/e\ncreated file d/e\nmodified file d/f\n"
-    "created folder d/g\ncreated folder d/g/h\ncreated file d/g/h/i\ncreated link d/in\n"
+    "created folder d/g\ncreated folder d/g/h\ncreated file d/g/h/i\nleft out link d/g/two\n"
+    "created link d/g/up\ncreated link d/in\nleft out link d/in2\n"
     "deleted folder gone\ncreated folder gone\ncreated file gone/z\nmodified link l\nmode file m\n"
     "created file n\nleft out link out\nleft out link out2\nleft out other p\n";
 
@@ -829,7 +844,7 @@ apply_changes(struct sandbox *box, struct boxed *b, void *ctx)
 	struct effect e;
 	size_t n = 0;
 
-	b->value = effect_read(&e, l->ws, box->effect_fd[0], 1000, &b->refusal);
+	b->value = read_changes(&e, l, l->opened, box, b);
 	if (b->value == 0)
 		b->value = effect_apply(&e, &n, &b->refusal);
 	if (b->value == 0)
@@ -852,7 +867,7 @@ changes_are_applied(void **state)
 	{
 		make_ws(who, OLD_TREE);
 		snprintf(script, sizeof(script),
-		    "{ %s; } 2>&1; rm out out2 p; find . -type f -exec cat {} + | sort; "
+		    "{ %s; } 2>&1; rm out out2 d/g/two d/in2 p; find . -type f -exec cat {} + | sort; "
 		    "find . ! -type d -printf '%%p %%m %%s %%l\\n' | sort",
 		    CHANGE);
 		line_plan(&l, script, paths, 1);
@@ -861,7 +876,7 @@ changes_are_applied(void **state)
 		world.ctx = &l;
 		b = line_run(who, &l);
 		world.then = NULL;
-		if (b->value != 15)
+		if (b->value != 16)
 			fail_msg("%d: %s %s", (int)b->value, b->refusal.code, b->refusal.why);
 		box_shell("cat > %s/want << 'END'\n%sEND\n", world.dir, b->out);
 		box_shell("cd %s/ws && { find . -type f -exec cat {} + | sort; "
@@ -879,7 +894,7 @@ apply_late(struct sandbox *box, struct boxed *b, void *ctx)
 	size_t n = 0;
 
 	snprintf(command, sizeof(command), "cd %s && echo meanwhile > gone/x/new", l->ws);
-	b->value = effect_read(&e, l->ws, box->effect_fd[0], 1000, &b->refusal);
+	b->value = read_changes(&e, l, -1, box, b);
 	if (b->value == 0 && system(command) == 0)
 		b->value = effect_apply(&e, &n, &b->refusal);
 	effect_free(&e);
@@ -905,6 +920,67 @@ changes_meanwhile_are_kept(void **state)
 	assert_string_equal(b->refusal.code, "sandbox.applied");
 	box_shell("cd %s/ws && test \"$(cat a)\" = 1 && test -f gone/x/y && test -f gone/x/new",
 	    world.dir);
+}
+
+/* While the program runs, a link to another folder takes the place of a folder above its own. */
+static void
+swap_way(struct sandbox *box, struct boxed *b, void *ctx)
+{
+	const struct line *l = ctx;
+	char command[256];
+
+	(void)box;
+	snprintf(command, sizeof(command),
+	    "cd %s && mv app app2 && ln -s other app && echo > app2/go", l->other);
+	b->value = system(command);
+}
+
+/* What was named when it began is what is changed, whatever has that name at the end. */
+static void
+changes_go_to_the_folder_that_was_named(void **state)
+{
+	struct sandbox_path paths[] = {{SANDBOX_EFFECT, NULL, "/w"}, {SANDBOX_READ, NULL, "/go"}};
+	struct refusal refusal;
+	struct boxed *b;
+	char way[96];
+	struct line l;
+	int who, kept;
+
+	(void)state;
+	EACH_WHO(who)
+	{
+		make_ws(who, "mkdir -p app/bin other/bin");
+		line_plan(
+		    &l, "until [ -e /go/go ]; do sleep 0.01; done; echo evil >/w/tool", paths, 2);
+		snprintf(l.other, sizeof(l.other), "%s", l.ws);
+		snprintf(way, sizeof(way), "%s/app", l.ws);
+		l.paths[1].source = way;
+		strcat(l.ws, "/app/bin");
+		l.paths[0].source = l.ws;
+		assert_int_not_equal(l.opened = effect_open(l.ws, &refusal), -1);
+		world.during = swap_way;
+		world.then = apply_changes;
+		world.ctx = &l;
+		b = line_run(who, &l);
+		assert_int_equal(b->value, 1);
+		box_shell("cd %s && test -f app2/bin/tool && ! test -e other/bin/tool", l.other);
+		/* By its name, it is no folder any more: a link is on the way. */
+		make_ws(who, "mkdir -p app/bin other/bin");
+		kept = l.opened;
+		l.opened = -1;
+		b = line_run(who, &l);
+		assert_int_equal(b->value, -1);
+		/* And what was opened before is another one than the sandbox stood over. */
+		make_ws(who, "mkdir -p app/bin other/bin");
+		l.opened = kept;
+		b = line_run(who, &l);
+		world.during = NULL;
+		world.then = NULL;
+		close(kept);
+		assert_int_equal(b->value, -1);
+		assert_string_equal(b->refusal.code, "sandbox.effect");
+		box_shell("cd %s && ! test -e app2/bin/tool && ! test -e other/bin/tool", l.other);
+	}
 }
 
 /* Two gathered folders are two lists, in the plan's order. */
@@ -1088,6 +1164,7 @@ main(void)
 	    cmocka_unit_test(changes_are_listed),
 	    cmocka_unit_test(changes_are_applied),
 	    cmocka_unit_test(changes_meanwhile_are_kept),
+	    cmocka_unit_test(changes_go_to_the_folder_that_was_named),
 	    cmocka_unit_test(folders_keep_their_order),
 	};
 
