@@ -352,7 +352,10 @@ say_placed(struct zygote *z, struct run *run)
 		}
 	if ((run->placed = !tell(z, &e, fds, n)))
 		return;
-	/* With its last copy a listener is gone, and whoever waits for it hears that. */
+	/* They are the worker's now.  The changes lie in memory until nobody holds them; with its
+	 * last copy a listener is gone, and whoever waits for it hears that. */
+	while (box->effect_count > 0)
+		close(box->effect_fd[--box->effect_count]);
 	for (i = 0; i < SANDBOX_LISTENERS; i++)
 		if (box->listener_fd[i] != -1) {
 			close(box->listener_fd[i]);

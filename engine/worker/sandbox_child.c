@@ -1022,6 +1022,45 @@ sandbox_child_plain(struct sandbox_job *job, char *const *argv)
 	program(&c, argv);
 }
 
+/* Close all but the standard ones and ${kept}, ${n} of them, which are sorted for it. */
+static int
+keep_only(int *kept, size_t n)
+{
+	unsigned from = STDERR_FILENO + 1;
+	size_t i, j;
+	int fd;
+
+	for (i = 1; i < n; i++) {
+		fd = kept[i];
+		for (j = i; j > 0 && kept[j - 1] > fd; j--)
+			kept[j] = kept[j - 1];
+		kept[j] = fd;
+	}
+	for (i = 0; i < n; i++) {
+		if (kept[i] < (int)from)
+			continue;
+		if (kept[i] > (int)from && close_range(from, (unsigned)kept[i] - 1, 0) == -1)
+			return -1;
+		from = (unsigned)kept[i] + 1;
+	}
+	return close_range(from, ~0U, 0);
+}
+
+/* What its parent had open is of other runs, and would live as long as this waits. */
+static int
+leave_others(int status_fd, const struct cgroup *group)
+{
+	int kept[2 + CGROUP_TREES] = {status_fd}, i;
+	size_t n = 1;
+
+	if (group->tasks_fd != -1)
+		kept[n++] = group->tasks_fd;
+	for (i = 0; i < group->tree_count; i++)
+		if (group->trees[i].entry != -1)
+			kept[n++] = group->trees[i].entry;
+	return keep_only(kept, n);
+}
+
 /* Take the plan and its descriptors from the parent; there is none where it closes the socket. */
 static void
 take_plan(int status_fd, struct sandbox_wire *w)
@@ -1049,7 +1088,7 @@ sandbox_child_waits(int status_fd, struct cgroup *group, const struct sandbox_ca
 	sigset_t all;
 
 	quiet(&all);
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == -1)
+	if (leave_others(status_fd, group) == -1 || prctl(PR_SET_PDEATHSIG, SIGKILL) == -1)
 		_exit(126);
 	take_plan(status_fd, &w);
 	if (sandbox_compile(&w.plan, caller, &job, &report, &st.refusal) != 0) {
