@@ -12,7 +12,7 @@
 #include "engine/refusal.h"
 #include "engine/worker/cgroup.h"
 
-#define SANDBOX_PATHS_MAX 128  /* paths of one plan */
+#define SANDBOX_PATHS_MAX 256  /* paths of one plan */
 #define SANDBOX_STEPS_MAX 1024 /* what they come to, with the folders that are pinned */
 #define SANDBOX_EFFECTS   8    /* folders whose changes are gathered */
 #define SANDBOX_FDS_MAX   16   /* descriptors that are passed in behind the standard three */

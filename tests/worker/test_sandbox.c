@@ -5,6 +5,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -764,6 +765,138 @@ ordinary_programs_run(void **state)
 }
 
 /*
+ * What no plan shows.
+ */
+
+static struct sandbox_system sys_;
+static struct sandbox_path sys_paths[SANDBOX_PATHS_MAX];
+
+/* Complete a plan of the user ${uid} that reads ${reads}, whose secrets lie in ${also} too. */
+static void
+complete(struct sandbox_plan *plan, uid_t uid, const char *const *reads, const struct home *home,
+    const char *also)
+{
+	struct refusal refusal;
+
+	*plan = (struct sandbox_plan){.uid = uid};
+	for (; *reads != NULL; reads++)
+		sys_paths[plan->path_count++] = (struct sandbox_path){SANDBOX_READ, *reads, *reads};
+	if (sandbox_system(&sys_, plan, sys_paths, home, also, &refusal) != 0)
+		fail_msg("%s: %s", refusal.code, refusal.why);
+}
+
+static bool
+says(const struct sandbox_plan *plan, enum sandbox_kind kind, const char *fmt, ...)
+{
+	char target[PATH_MAX];
+	va_list ap;
+	size_t i;
+
+	va_start(ap, fmt);
+	vsnprintf(target, sizeof(target), fmt, ap);
+	va_end(ap);
+	for (i = 0; i < plan->path_count; i++)
+		if (plan->paths[i].kind == kind && strcmp(plan->paths[i].target, target) == 0)
+			return true;
+	return false;
+}
+
+/* Whoever makes a plan: keys and tokens in the home are hidden where it shows the home, also behind
+ * a link, but for what it names; and the state, and all sockets, are forbidden. */
+static void
+what_no_plan_shows(void **state)
+{
+	struct sandbox_plan plan;
+	static struct home home;
+	char at[80], hosts[112];
+	const char *reads[3] = {at, hosts, NULL};
+	int i;
+
+	(void)state;
+	snprintf(at, sizeof(at), "%s/at", world.dir);
+	snprintf(hosts, sizeof(hosts), "%s/.ssh/known_hosts", at);
+	snprintf(home.state, sizeof(home.state), "%s/state", world.dir);
+	snprintf(home.run, sizeof(home.run), "%s/run", world.dir);
+	box_shell("cd %s && mkdir -p state run run-ask at/.ssh at/dot/aws && touch at/.netrc "
+		  "at/.ssh/known_hosts && ln -s dot/aws at/.aws && ln -s /dev/null at/.zsh_history",
+	    world.dir);
+	complete(&plan, BOX_NOBODY, reads, &home, at);
+	assert_true(says(&plan, SANDBOX_HIDE, "%s/.ssh", at));
+	assert_true(says(&plan, SANDBOX_SHOW, "%s", hosts));
+	assert_true(says(&plan, SANDBOX_HIDE, "%s/.netrc", at));
+	assert_true(says(&plan, SANDBOX_HIDE, "%s/dot/aws", at));
+	assert_false(says(&plan, SANDBOX_HIDE, "%s/.aws", at));
+	assert_true(says(&plan, SANDBOX_READ, "/usr"));
+	assert_int_equal(plan.forbidden_count, 3);
+	for (i = 0; i < 3; i++)
+		assert_non_null(strstr(plan.forbidden[i], i == 0 ? "/state" : "/run"));
+	assert_non_null(strstr(plan.forbidden[2], "/run-ask"));
+	sandbox_system_free(&sys_);
+	/* What is not shown need not be hidden. */
+	reads[0] = hosts;
+	reads[1] = NULL;
+	complete(&plan, BOX_NOBODY, reads, NULL, at);
+	assert_false(says(&plan, SANDBOX_HIDE, "%s/.ssh", at));
+	assert_int_equal(plan.forbidden_count, 0);
+	sandbox_system_free(&sys_);
+}
+
+static const char ETC_OF_SERVICES[] =
+    "umask 022; cd /etc && mkdir -p letsencrypt/live/x mysql exim4 kubernetes/pki app/a/b/c/d app/e "
+    "pki/tls/private etcetera && chmod 700 letsencrypt/live pki/tls/private && "
+    "for f in letsencrypt/live/x/key mysql/debian.cnf pki/tls/private/key app/a/b/key app/e/key; do "
+    "echo canary >$f; done; chmod 600 mysql/debian.cnf app/a/b/key; "
+    "echo canary >exim4/passwd.client; chmod 640 exim4/passwd.client; "
+    "echo canary >.hidden; chmod 600 .hidden; chmod 750 app/e; "
+    "echo ok >kubernetes/pki/ca.crt; for i in 1 2 3 4 5 6 7 8 9 10; do "
+    "echo canary >kubernetes/pki/$i.key; done; chmod 600 kubernetes/pki/*.key; "
+    "echo ok >mysql/my.cnf; echo ok >etcetera/all; ln -s /etc/mysql/debian.cnf etcetera/link";
+
+/* A program that runs as root reads of /etc what others may, and what its plan names. */
+static void
+root_reads_no_secrets_of_services(void **state)
+{
+	static const char script[] =
+	    "find /etc -type f ! -perm -4; find /etc -type d ! -perm -5; "
+	    "grep -rs canary /etc; cat /etc/mysql/my.cnf /etc/etcetera/all";
+	const char *reads[] = {"/etc/app/e", NULL};
+	static char sh[] = "sh", dash_c[] = "-c";
+	char *argv[] = {sh, dash_c, (char *)(uintptr_t)script, NULL};
+	struct sandbox_plan plan, of;
+	static struct sandbox_path room[SANDBOX_PATHS_MAX];
+	struct boxed *b;
+
+	(void)state;
+	if (!box_can(BOX_ROOT) || unshare(CLONE_NEWNS) == -1 ||
+	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == -1 ||
+	    mount("etc", "/etc", "tmpfs", 0, "mode=0755") == -1)
+		skip();
+	box_shell("%s", ETC_OF_SERVICES);
+	complete(&plan, 0, reads, NULL, NULL);
+	box_plan(&world, &of, room, 0);
+	plan.env = of.env;
+	plan.cwd = "/";
+	plan.argv = argv;
+	plan.stdio[0] = plan.stdio[1] = plan.stdio[2] = -1;
+	plan.limits = of.limits;
+	b = box_run(&world, BOX_ROOT, &plan);
+	umount2("/etc", MNT_DETACH);
+	if (!b->started)
+		fail_msg("%s: %s", b->refusal.code, b->refusal.why);
+	/* Seven that others may not read, and the folder with more keys than are hidden one by one.
+	 */
+	assert_true(says(&plan, SANDBOX_HIDE, "/etc/kubernetes/pki"));
+	assert_true(says(&plan, SANDBOX_HIDE, "/etc/letsencrypt/live"));
+	assert_false(says(&plan, SANDBOX_HIDE, "/etc/kubernetes"));
+	assert_string_equal(b->out, "/etc/app/e\n/etc/app/e/key:canary\nok\nok\n");
+	sandbox_system_free(&sys_);
+	/* Another user's sandbox need not: the kernel says no. */
+	complete(&plan, BOX_NOBODY, reads + 1, NULL, NULL);
+	assert_false(says(&plan, SANDBOX_HIDE, "/etc/.pwd.lock"));
+	sandbox_system_free(&sys_);
+}
+
+/*
  * Changes.
  */
 
@@ -1164,6 +1297,8 @@ main(void)
 	    cmocka_unit_test(changes_are_listed),
 	    cmocka_unit_test(changes_are_applied),
 	    cmocka_unit_test(changes_meanwhile_are_kept),
+	    cmocka_unit_test(what_no_plan_shows),
+	    cmocka_unit_test(root_reads_no_secrets_of_services),
 	    cmocka_unit_test(changes_go_to_the_folder_that_was_named),
 	    cmocka_unit_test(folders_keep_their_order),
 	};
