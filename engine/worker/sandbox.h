@@ -168,7 +168,7 @@ int sandbox_spare(struct sandbox *box, struct refusal *refusal);
 /**
  * sandbox_start_spare(plan, box, refusal):
  * As sandbox_start, in the sandbox that stands ready in ${box}.  One for which it does not fit (the
- * machine's network), or that died meanwhile, is made anew.
+ * machine's network, another user), or that died meanwhile, is made anew.
  */
 int sandbox_start_spare(
     const struct sandbox_plan *plan, struct sandbox *box, struct refusal *refusal);

@@ -225,8 +225,13 @@ open_outside(const char *path)
 	return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
 }
 
+/*
+ * Of our parent's rights in files there is none any more but that of an owner.  So root, who makes
+ * it for a user, opens what is root's before it is the user, and what only the user may enter
+ * ${later}.
+ */
 static void
-open_sources(struct child *c)
+open_sources(struct child *c, bool later)
 {
 	struct sandbox_step *s;
 	size_t i;
@@ -234,10 +239,13 @@ open_sources(struct child *c)
 
 	for (i = 0; i < c->job->step_count; i++) {
 		s = &c->job->steps[i];
-		if (s->kind > STEP_EFFECT)
+		if (s->kind > STEP_EFFECT || s->tree != -1)
 			continue;
 		c->status.step = (uint32_t)i;
-		must(c, STAGE_SOURCE, fd = open_outside(s->source));
+		fd = open_outside(s->source);
+		if (fd == -1 && errno == EACCES && c->job->privileged && !later)
+			continue;
+		must(c, STAGE_SOURCE, fd);
 		must(c, STAGE_CHANGED, same(s, fd));
 		if (s->kind == STEP_EFFECT) {
 			c->status.overlaid[s->effect] = (struct sandbox_folder){s->dev, s->ino};
@@ -973,10 +981,11 @@ sandbox_child(struct sandbox_job *job)
 	must(&c, STAGE_GROUP, cgroup_enter(job->group));
 	c.status.user_ns = identity("/proc/self/ns/user");
 	c.status.pid_ns = identity("/proc/self/ns/pid");
-	open_sources(&c);
+	open_sources(&c, false);
 	open_devices(&c);
 	map_user(&c);
 	become_user(&c);
+	open_sources(&c, true);
 	die_with_parent(&c);
 	/* One of several layers: a container may keep it from being set. */
 	write_text("/proc/sys/user/max_user_namespaces", "0");

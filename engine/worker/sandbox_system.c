@@ -213,7 +213,9 @@ hide_unread(struct maker *m, int dir, const char *path, int depth)
 		return 1;
 	}
 	while (rc >= 0 && (d = readdir(list)) != NULL) {
-		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
+		/* Most are links, as of alternatives and certificates. */
+		if (d->d_type == DT_LNK || strcmp(d->d_name, ".") == 0 ||
+		    strcmp(d->d_name, "..") == 0)
 			continue;
 		if ((++m->looks > ETC_LOOKS || some > ETC_HIDDEN) && depth > 1) {
 			take_back(m, paths, texts);

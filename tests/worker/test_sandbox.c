@@ -764,6 +764,33 @@ ordinary_programs_run(void **state)
 	}
 }
 
+/* Root makes one for a user out of what that user alone may enter, and of what root alone may. */
+static void
+folders_of_one_user(void **state)
+{
+	struct sandbox_path paths[] = {{SANDBOX_WRITE, NULL, "/w"}, {SANDBOX_READ, NULL, "/lent"},
+	    {SANDBOX_HIDE, NULL, "/w/no"}};
+	struct boxed *b;
+	struct line l;
+	char lent[96];
+
+	(void)state;
+	if (!box_can(BOX_LENT))
+		skip();
+	make_ws(BOX_LENT, "mkdir -p in/at/no lent && echo it >in/at/it && echo no >in/at/no/no");
+	box_shell("cd %s/ws && echo lent >lent/lent && chown 0:0 lent lent/lent && "
+		  "chmod 755 . && chmod 700 in in/at lent && chmod 644 lent/lent",
+	    world.dir);
+	line_plan(&l, "cat /w/it /lent; ls /w/no; echo new >/w/new", paths, 3);
+	snprintf(lent, sizeof(lent), "%s/lent/lent", l.ws);
+	l.paths[1].source = lent;
+	strcat(l.ws, "/in/at");
+	l.paths[0].source = l.ws;
+	b = line_run(BOX_LENT, &l);
+	assert_string_equal(b->out, "it\nlent\n");
+	box_shell("test -f %s/ws/in/at/new", world.dir);
+}
+
 /*
  * What no plan shows.
  */
@@ -1297,6 +1324,7 @@ main(void)
 	    cmocka_unit_test(changes_are_listed),
 	    cmocka_unit_test(changes_are_applied),
 	    cmocka_unit_test(changes_meanwhile_are_kept),
+	    cmocka_unit_test(folders_of_one_user),
 	    cmocka_unit_test(what_no_plan_shows),
 	    cmocka_unit_test(root_reads_no_secrets_of_services),
 	    cmocka_unit_test(changes_go_to_the_folder_that_was_named),

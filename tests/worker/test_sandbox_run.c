@@ -328,9 +328,10 @@ is_unmounted(int in)
 	return false;
 }
 
-/* Wait until the runner ${pid} has a child and a sandbox ready beside the one that runs. */
+/* Wait until the runner ${pid} has ${children}: two of them are a child and a sandbox that stand
+ * ready. */
 static void
-until_spare(pid_t pid)
+until_spare(pid_t pid, int children)
 {
 	int64_t deadline = tool_now_ms() + BOX_WAIT_MS;
 	char path[64];
@@ -338,14 +339,14 @@ until_spare(pid_t pid)
 	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
-	while (n < 3 && tool_now_ms() < deadline) {
+	while (n != children && tool_now_ms() < deadline) {
 		assert_non_null(f = fopen(path, "re"));
 		for (n = 0; fscanf(f, "%d", &child) == 1; n++)
 			continue;
 		fclose(f);
 		usleep(1000);
 	}
-	assert_int_equal(n, 3);
+	assert_int_equal(n, children);
 }
 
 /* What a run changed is in memory as long as whoever asked for it holds it: neither the runner nor
@@ -377,7 +378,7 @@ changes_go_with_who_asked(void **state)
 	snprintf(way, sizeof(way), "/proc/self/fd/%d", e->effect_fd[0]);
 	assert_int_not_equal(inotify_add_watch(in, way, IN_ATTRIB), -1);
 	runner_event_drop(e);
-	until_spare(r->runner.pid);
+	until_spare(r->runner.pid, 3);
 	close(line[1]);
 	expect(r, id, RUNNER_EXITED, 0);
 	assert_true(is_unmounted(in));
@@ -404,6 +405,34 @@ a_spare_holds_nothing(void **state)
 	sandbox_end(&box, NULL);
 	sandbox_free(&box);
 	close(fds[0]);
+}
+
+/* One that stands ready looked for the folders of a plan as nobody: for another user one is made.
+ */
+static void
+a_spare_is_no_users(void **state)
+{
+	struct running *r = *state;
+	char folder[80];
+	uint64_t id;
+
+	if (geteuid() != 0)
+		skip();
+	id = runner_sh(r, "exit 0");
+	expect(r, id, RUNNER_STARTED, 0);
+	expect(r, id, RUNNER_EXITED, 0);
+	until_spare(r->runner.pid, 2);
+	snprintf(folder, sizeof(folder), "%s/ws", r->world.dir);
+	assert_int_equal(mkdir(folder, 0700), 0);
+	assert_int_equal(chown(folder, BOX_NOBODY, BOX_NOBODY), 0);
+	strcat(folder, "/in");
+	assert_int_equal(mkdir(folder, 0755), 0);
+	r->paths[r->plan.path_count] = (struct sandbox_path){SANDBOX_READ, folder, "/in"};
+	r->plan.path_count++;
+	r->plan.uid = r->plan.gid = BOX_NOBODY;
+	id = runner_sh(r, "test -d /in");
+	expect(r, id, RUNNER_STARTED, 0);
+	expect(r, id, RUNNER_EXITED, 0);
 }
 
 /* Many at once, none of which fails. */
@@ -731,6 +760,7 @@ main(int argc, char **argv)
 	    cmocka_unit_test_setup_teardown(the_runner_kills_all, runner_up, runner_down),
 	    cmocka_unit_test_setup_teardown(changes_go_with_who_asked, runner_up, runner_down),
 	    cmocka_unit_test(a_spare_holds_nothing),
+	    cmocka_unit_test_setup_teardown(a_spare_is_no_users, runner_up, runner_down),
 	    cmocka_unit_test_setup_teardown(the_runner_runs_many, runner_up, runner_down),
 	    cmocka_unit_test_setup_teardown(
 		nothing_stays_of_a_killed_runner, runner_up, runner_down),
