@@ -8,7 +8,6 @@
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -30,6 +29,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "engine/worker/child.h"
 #include "engine/worker/runner_wire.h"
 #include "engine/worker/sandbox_job.h"
 #include "engine/worker/sandbox_wire.h"
@@ -755,35 +755,22 @@ make_terminal(struct child *c)
 	    c->terminal[1] = ioctl(c->terminal[0], TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC));
 }
 
-static int
-limit(int which, int64_t value)
-{
-	struct rlimit l;
-
-	if (getrlimit(which, &l) == -1)
-		return -1;
-	if (l.rlim_max == RLIM_INFINITY || (rlim_t)value < l.rlim_max)
-		l.rlim_max = (rlim_t)value;
-	l.rlim_cur = l.rlim_max;
-	return setrlimit(which, &l);
-}
-
 static void
 set_limits(struct child *c)
 {
 	const struct sandbox_limits *l = &c->job->plan->limits;
 
-	must(c, STAGE_LIMITS, limit(RLIMIT_CORE, 0));
-	must(c, STAGE_LIMITS, limit(RLIMIT_NOFILE, l->open_files));
-	must(c, STAGE_LIMITS, limit(RLIMIT_MSGQUEUE, 0));
-	must(c, STAGE_LIMITS, limit(RLIMIT_RTPRIO, 0));
+	must(c, STAGE_LIMITS, child_limit(RLIMIT_CORE, 0));
+	must(c, STAGE_LIMITS, child_limit(RLIMIT_NOFILE, (rlim_t)l->open_files));
+	must(c, STAGE_LIMITS, child_limit(RLIMIT_MSGQUEUE, 0));
+	must(c, STAGE_LIMITS, child_limit(RLIMIT_RTPRIO, 0));
 	/* Counted within our user namespace; the machine's root is not held by it. */
 	if (c->job->plan->backend == BACKEND_NATIVE)
-		must(c, STAGE_LIMITS, limit(RLIMIT_NPROC, c->job->tasks_max));
+		must(c, STAGE_LIMITS, child_limit(RLIMIT_NPROC, (rlim_t)c->job->tasks_max));
 	if (l->file_bytes > 0)
-		must(c, STAGE_LIMITS, limit(RLIMIT_FSIZE, l->file_bytes));
+		must(c, STAGE_LIMITS, child_limit(RLIMIT_FSIZE, (rlim_t)l->file_bytes));
 	if (l->group.memory > 0 && !c->job->group->memory)
-		must(c, STAGE_LIMITS, limit(RLIMIT_DATA, l->group.memory));
+		must(c, STAGE_LIMITS, child_limit(RLIMIT_DATA, (rlim_t)l->group.memory));
 }
 
 static void
@@ -844,9 +831,7 @@ place_fds(struct child *c)
 /* Become ${argv}, with the plan's descriptors and nothing else of ours. */
 static void __attribute__((noreturn)) program(struct child *c, char *const *argv)
 {
-	static const unsigned long usual[4]; /* the kernel's sigaction: SIG_DFL, no flags */
 	const struct sandbox_plan *plan = c->job->plan;
-	sigset_t none;
 	int i, error = ENOENT;
 
 	setsid();
@@ -855,11 +840,7 @@ static void __attribute__((noreturn)) program(struct child *c, char *const *argv
 	place_fds(c);
 	if (plan->terminal == NULL)
 		(void)ioctl(0, TIOCSCTTY, 0); /* where the caller gives it one of its own */
-	/* Not by signal(3), which leaves out two that the C library keeps for itself. */
-	for (i = 1; i < NSIG; i++)
-		syscall(SYS_rt_sigaction, i, usual, NULL, NSIG / 8);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
+	child_signals();
 	umask(022);
 	for (i = 0; c->job->programs[i] != NULL; i++) {
 		execve(c->job->programs[i], argv, plan->env);

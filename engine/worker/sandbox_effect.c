@@ -19,6 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/worker/clear.h"
 #include "engine/worker/sandbox_effect.h"
 
 #define CODE      "sandbox.effect"
@@ -542,29 +543,6 @@ check(const struct effect *e, size_t i, struct refusal *refusal)
 	    "%.200s was changed by somebody else meanwhile; nothing was applied", n->path);
 }
 
-static int
-remove_tree(int dir, const char *name, int depth)
-{
-	struct dirent *d;
-	DIR *list;
-	int fd, rc = 0;
-
-	if (unlinkat(dir, name, 0) == 0)
-		return 0;
-	if ((errno != EISDIR && errno != EPERM) || depth > DEPTH_MAX ||
-	    (fd = openat(dir, name, FOLDER)) == -1)
-		return -1;
-	if ((list = fdopendir(fd)) == NULL) {
-		close(fd);
-		return -1;
-	}
-	while (rc == 0 && (d = readdir(list)) != NULL)
-		if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
-			rc = remove_tree(fd, d->d_name, depth + 1);
-	closedir(list);
-	return rc == 0 ? unlinkat(dir, name, AT_REMOVEDIR) : -1;
-}
-
 /* Copy ${from} to ${to}.  Return 0 if that was what the list says. */
 static int
 copy_content(int from, int to, const unsigned char *content)
@@ -688,7 +666,7 @@ make_change(const struct effect *e, const struct effect_entry *n)
 	if ((dir = open_parent(e->lower, n->path, false, &name)) == -1)
 		return -1;
 	if (n->change == EFFECT_DELETED) {
-		rc = remove_tree(dir, name, 0);
+		rc = clear_entry(dir, name, DEPTH_MAX);
 	} else if (n->change == EFFECT_MODE) {
 		rc = put_mode(dir, name, n);
 	} else if ((upper = open_parent(e->upper, n->path, false, &from)) == -1) {
