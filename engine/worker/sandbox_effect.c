@@ -633,10 +633,18 @@ static int
 put_mode(int dir, const char *name, const struct effect_entry *n)
 {
 	int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), rc;
+	struct stat st;
 
 	if (fd == -1)
 		return -1;
-	rc = fchmod(fd, n->mode);
+	/* Nobody's file that took its place since it was looked at. */
+	if ((rc = fstat(fd, &st)) == 0 &&
+	    (st.st_dev != n->was.st_dev || st.st_ino != n->was.st_ino)) {
+		errno = ESTALE;
+		rc = -1;
+	}
+	if (rc == 0)
+		rc = fchmod(fd, n->mode);
 	close(fd);
 	return rc;
 }
@@ -725,6 +733,36 @@ keep_one(const struct effect *e, const struct effect_entry *n, int root)
 	return rc;
 }
 
+/* Make the folder ${path} and open it: ours, in whatever folder was on the way to it at once. */
+static int
+new_folder(const char *path)
+{
+	char way[PATH_MAX];
+	size_t n = strlen(path), at;
+	struct stat st;
+	int dir, fd = -1;
+
+	while (n > 1 && path[n - 1] == '/')
+		n--;
+	for (at = n; at > 0 && path[at - 1] != '/'; at--)
+		;
+	errno = ENAMETOOLONG;
+	if (n >= sizeof(way))
+		return -1;
+	snprintf(way, sizeof(way), "%.*s.", (int)at, path);
+	if ((dir = open(way, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) == -1)
+		return -1;
+	snprintf(way, sizeof(way), "%.*s", (int)(n - at), path + at);
+	if (mkdirat(dir, way, 0700) == 0 && (fd = openat(dir, way, FOLDER)) != -1 &&
+	    (fstat(fd, &st) == -1 || st.st_uid != geteuid())) {
+		close(fd);
+		fd = -1;
+		errno = ESTALE;
+	}
+	close(dir);
+	return fd;
+}
+
 int
 effect_keep(const struct effect *e, const char *folder, size_t *kept, struct refusal *refusal)
 {
@@ -732,7 +770,7 @@ effect_keep(const struct effect *e, const char *folder, size_t *kept, struct ref
 	int root, rc = 0;
 
 	*kept = 0;
-	if (mkdir(folder, 0700) == -1 || (root = open(folder, FOLDER)) == -1)
+	if ((root = new_folder(folder)) == -1)
 		return refusal_errno(
 		    refusal, CODE, "the folder to keep the changes in cannot be made");
 	for (i = 0; rc == 0 && i < e->count; i++) {

@@ -658,7 +658,7 @@ a_try_is_kept_aside(void **state)
 	char dir[128], kept[128];
 
 	make_folder(s, dir, sizeof(dir));
-	snprintf(kept, sizeof(kept), "%s/kept", s->dir);
+	snprintf(kept, sizeof(kept), "%s/kept/", s->dir);
 	RUN(&p, s, "sandbox", "try", "--effect", dir, "--keep", kept, "--", "sh", "-c",
 	    "mkdir -p d/e; echo two > d/e/f; echo x >> a");
 	if (p.code != 0)
