@@ -308,6 +308,33 @@ the_folder_that_was_named_is_changed(void **state)
 	driver_until(&d, DRIVER_HOST, 0, "SELECT count(*) FROM box_op WHERE op = 'run:swapped'");
 }
 
+/* An op that reads a folder around what is bastion's sees none of it, also not what other users
+ * reach. */
+static void
+a_program_sees_nothing_of_bastion(void **state)
+{
+	char members[640];
+
+	(void)state;
+	snprintf(members, sizeof(members), "test -S %s-ask/ask.sock", d.run[DRIVER_BOX]);
+	assert_int_equal(system(members), 0);
+	snprintf(members, sizeof(members),
+	    "cd %s && ls -d *box* && ls -A %s %s %s-ask && echo end\n", d.dir, d.state[DRIVER_BOX],
+	    d.run[DRIVER_BOX], d.run[DRIVER_BOX]);
+	put(program, members);
+	snprintf(members, sizeof(members),
+	    "\"interpreter\":\"/bin/sh\",\"program\":\"%s\",\"reads\":[\"%s\"]", program, d.dir);
+	add("run:around", members);
+	driver_grant(&d, "run:around", NULL, NULL, "1", "1d");
+	driver_does(&said, NULL, "on", d.box, "run:around", NULL);
+	says("-run-ask");
+	says("end");
+	assert_null(strstr(said.out, ".sock"));
+	assert_null(strstr(said.out, "bastion.db"));
+	driver_does(&said, NULL, "op", "rm", "run:around", NULL);
+	driver_until(&d, DRIVER_HOST, 0, "SELECT count(*) FROM box_op WHERE op = 'run:around'");
+}
+
 /* VERB-4: an op that is its verbs needs no program and no sandbox; each verb looks, then does. */
 static void
 an_op_is_its_verbs(void **state)
@@ -447,6 +474,7 @@ main(void)
 	    cmocka_unit_test(an_answer_that_is_not_taken_ends_the_ask),
 	    cmocka_unit_test(only_what_was_signed_runs),
 	    cmocka_unit_test(the_folder_that_was_named_is_changed),
+	    cmocka_unit_test(a_program_sees_nothing_of_bastion),
 	    cmocka_unit_test(an_op_is_its_verbs),
 	    cmocka_unit_test(a_host_knows_what_was_added),
 	    cmocka_unit_test(a_run_is_taken_back),
