@@ -32,8 +32,6 @@ struct build {
 	struct sandbox_plan plan;
 	struct sandbox_system system;
 	struct sandbox_path paths[SANDBOX_PATHS_MAX];
-	char state[PATH_MAX], run[PATH_MAX];
-	const char *forbidden[2];
 };
 
 static const void *
@@ -83,12 +81,11 @@ make_out(struct build *b)
 		   : refusal_errno(&b->cli->refusal, CODE, "there is no place for what is built");
 }
 
-static void
+static int
 lay(struct build *b, char *const *words, size_t n)
 {
 	static char path[] = "PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
 		    home[] = "HOME=/tmp", lang[] = "LANG=C.UTF-8";
-	const struct home *of = &b->cli->home;
 	struct sandbox_plan *p = &b->plan;
 	size_t i;
 
@@ -101,23 +98,16 @@ lay(struct build *b, char *const *words, size_t n)
 	b->env[2] = lang;
 	b->paths[0] = (struct sandbox_path){SANDBOX_READ, b->in, FROM};
 	b->paths[1] = (struct sandbox_path){SANDBOX_WRITE, b->out, TO};
-	sandbox_system(&b->system);
-	memcpy(b->paths + 2, b->system.paths, b->system.count * sizeof(b->paths[0]));
-	if (realpath(of->state, b->state) != NULL)
-		b->forbidden[p->forbidden_count++] = b->state;
-	if (realpath(of->run, b->run) != NULL)
-		b->forbidden[p->forbidden_count++] = b->run;
 	p->backend = BACKEND_NATIVE;
 	p->argv = b->argv;
 	p->env = b->env;
 	p->cwd = TO;
-	p->paths = b->paths;
-	p->path_count = 2 + b->system.count;
-	p->forbidden = b->forbidden;
+	p->path_count = 2;
 	p->net = SANDBOX_NET_NONE;
 	p->uid = geteuid();
 	p->gid = getegid();
 	sandbox_run_limits(b->cli->db, &p->limits);
+	return sandbox_system(&b->system, p, b->paths, &b->cli->home, NULL, &b->cli->refusal);
 }
 
 /* Run it to its end.  Return its exit code, or -1 with the refusal. */
@@ -221,8 +211,7 @@ build(struct build *b, const char *source, char *const *words, size_t n, struct 
 	    lend_source(b, source, built->source_sha256) != 0 || make_out(b) != 0 ||
 	    digest(b, words[0], built->builder_sha256) != 0)
 		return -1;
-	lay(b, words, n);
-	if (run(b, n) != 0 || digest(b, words[0], after) != 0)
+	if (lay(b, words, n) != 0 || run(b, n) != 0 || digest(b, words[0], after) != 0)
 		return -1;
 	if (strcmp(after, built->builder_sha256) != 0)
 		return refusal_set(
@@ -243,6 +232,7 @@ op_build(struct cli *cli, const char *source, char *const *words, size_t n, stru
 	lent_sweep();
 	rc = build(b, source, words, n, built);
 	lent_close(&b->lent);
+	sandbox_system_free(&b->system);
 	free(b);
 	return rc;
 }

@@ -43,11 +43,14 @@ add(struct run_plan *p, enum sandbox_kind kind, const char *source, const char *
 	char *from = source != NULL ? strdup(source) : NULL, *to = strdup(target);
 
 	if ((source != NULL && from == NULL) || to == NULL ||
-	    p->plan.path_count == SANDBOX_PATHS_MAX) {
+	    p->plan.path_count == SANDBOX_PATHS_MAX ||
+	    p->text_count > sizeof(p->texts) / sizeof(p->texts[0]) - 2) {
 		free(from);
 		free(to);
 		return refusal_set(refusal, "sandbox.plan", "there are too many paths");
 	}
+	p->texts[p->text_count++] = from;
+	p->texts[p->text_count++] = to;
 	p->paths[p->plan.path_count].kind = kind;
 	p->paths[p->plan.path_count].source = from;
 	p->paths[p->plan.path_count++].target = to;
@@ -371,28 +374,6 @@ add_folder(struct run_plan *p, struct refusal *refusal)
 	return 0;
 }
 
-/* Keys and tokens of ${home} that lie in what the person named are hidden, unless they were named
- * themselves. */
-static int
-hide_secrets(struct run_plan *p, const char *home, struct refusal *refusal)
-{
-	char path[PATH_MAX];
-	struct stat st;
-	size_t i, j;
-
-	for (i = 0; sandbox_secrets(home, i, path, sizeof(path)) == 0; i++) {
-		if (lstat(path, &st) != 0 || S_ISLNK(st.st_mode) || is_named(p, path))
-			continue;
-		for (j = 0; j < p->named; j++)
-			if (p->paths[j].kind <= SANDBOX_WRITE &&
-			    sandbox_within(path, p->paths[j].target))
-				break;
-		if (j < p->named && add(p, SANDBOX_HIDE, NULL, path, refusal) != 0)
-			return -1;
-	}
-	return 0;
-}
-
 /* Does ${path} say ${text} already, with ${mode}?  What is cut and written anew waits for the disk.
  */
 static bool
@@ -470,31 +451,6 @@ add_rights(struct run_plan *p, struct refusal *refusal)
 	return 0;
 }
 
-static int
-add_system(struct run_plan *p, struct refusal *refusal)
-{
-	const struct sandbox_path *s;
-	size_t i;
-
-	sandbox_system(&p->system);
-	for (i = 0; i < p->system.count; i++) {
-		s = &p->system.paths[i];
-		if (!is_named(p, s->target) && add(p, s->kind, s->source, s->target, refusal) != 0)
-			return -1;
-	}
-	return 0;
-}
-
-static void
-forbid(struct run_plan *p, const struct home *home)
-{
-	if (realpath(home->state, p->state) != NULL)
-		p->forbidden[p->plan.forbidden_count++] = p->state;
-	if (realpath(home->run, p->run) != NULL)
-		p->forbidden[p->plan.forbidden_count++] = p->run;
-	p->plan.forbidden = p->forbidden;
-}
-
 int
 run_plan_make(
     struct run_plan *p, const struct home *home, char **argv, bool lane, struct refusal *refusal)
@@ -506,17 +462,11 @@ run_plan_make(
 	p->plan.uid = geteuid();
 	p->plan.gid = getegid();
 	p->plan.paths = p->paths;
-	if (home_find(p, refusal) != 0 || add_folder(p, refusal) != 0)
-		return -1;
-	p->named = p->plan.path_count;
-	if (hide_secrets(p, p->home, refusal) != 0 ||
-	    (p->listed[0] != '\0' && strcmp(p->listed, p->home) != 0 &&
-		hide_secrets(p, p->listed, refusal) != 0) ||
+	if (home_find(p, refusal) != 0 || add_folder(p, refusal) != 0 ||
 	    add_agents(p, refusal) != 0 || add_home(p, refusal) != 0 ||
-	    add_system(p, refusal) != 0 || add_rights(p, refusal) != 0 ||
-	    (lane && add_names(p, refusal) != 0))
+	    sandbox_system(&p->system, &p->plan, p->paths, home, p->home, refusal) != 0 ||
+	    add_rights(p, refusal) != 0 || (lane && add_names(p, refusal) != 0))
 		return -1;
-	forbid(p, home);
 	if (lane) {
 		memcpy(p->listeners, listeners, sizeof(listeners));
 		p->plan.net = SANDBOX_NET_CAUGHT;
@@ -751,10 +701,9 @@ run_plan_free(struct run_plan *p)
 	size_t i;
 
 	run_plan_placed(p);
-	for (i = 0; i < p->plan.path_count; i++) {
-		free((char *)(uintptr_t)p->paths[i].source);
-		free((char *)(uintptr_t)p->paths[i].target);
-	}
+	for (i = 0; i < p->text_count; i++)
+		free(p->texts[i]);
+	sandbox_system_free(&p->system);
 	for (i = 0; i < p->env_count; i++)
 		free(p->env[i]);
 	free(p->env);

@@ -24,17 +24,16 @@
 struct run_plan {
 	struct sandbox_plan plan;
 	struct sandbox_path paths[SANDBOX_PATHS_MAX];
-	size_t named;  /* of the paths: those that the person named, and the folder */
+	char *texts[2 * SANDBOX_PATHS_MAX]; /* of those that are ours */
+	size_t text_count;
 	bool ssh, gpg; /* agents that are shown */
 	struct sandbox_system system;
 	char here[PATH_MAX];   /* where the person is */
 	char home[PATH_MAX];   /* of the person; inside it is ${kept} */
 	char listed[PATH_MAX]; /* the one that the machine's list of users has, or "" */
 	char kept[PATH_MAX];
-	char state[PATH_MAX], run[PATH_MAX];
 	char ca[PATH_MAX], roots[PATH_MAX]; /* files of this run; "": none */
-	const char *forbidden[2];
-	char **env; /* ended by NULL */
+	char **env;                         /* ended by NULL */
 	size_t env_count;
 	struct sandbox_listener listeners[SANDBOX_LISTENERS];
 };

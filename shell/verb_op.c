@@ -227,18 +227,18 @@ drop(struct cli *cli, const char *name)
  * build"}], "reads": ["/srv/site"], "writes": ["/var/www/site"], "time_ms": 60000,
  *      "destinations": ["api.example.org:443"], "credential": "release"}
  *
- * The program runs in a sandbox: it sees the machine's programs and the reads; of all networks it
+ * The program runs in a sandbox: it sees the machine's programs and the reads; keys and tokens in a
+ * home, and what of /etc only root may read, only where the reads name them; of all networks it
  * reaches the destinations, by exactly these names and ports, and nothing without any; the file
  * that BASTION_CREDENTIAL names has the token of that name, for as long as it runs, and the token
  * has to be for all destinations. A dry run has neither. What it changes in the writes is listed,
  * and made so only where the run is no dry run and the program ends with 0. Its words come behind
  * its name, one for each param, which may name its choices: "in": ["main", "next"]. What runs is
  * what was signed: the bytes of program and interpreter are sealed by digest, and with other bytes
- * it does not run. With "builder": ["/usr/bin/cc",
- * "-O2", "-o", "$out", "$in"] what runs is made of the program as the op is added, by that command,
- * in a sandbox without a network; what it made is what is signed, and is kept. With "interpreter":
- * "none" the op has no program and is its verbs, one by one: "verbs": [["service:restart",
- * "$service"]].
+ * it does not run. With "builder": ["/usr/bin/cc", "-O2", "-o", "$out", "$in"] what runs is made of
+ * the program as the op is added, by that command, in a sandbox without a network; what it made is
+ * what is signed, and is kept. With "interpreter": "none" the op has no program and is its verbs,
+ * one by one: "verbs": [["service:restart", "$service"]].
  *
  * You prove it with a code, or an SSH signature over what --bytes prints. Adding an op again, or
  * dropping it, ends what Hosts were granted of it. The column holds says whether it would run.

@@ -47,8 +47,6 @@ struct attempt {
 	struct sandbox_system system;
 	struct sandbox_plan plan;
 	char cwd[PATH_MAX];
-	char state[PATH_MAX], run[PATH_MAX];
-	const char *forbidden[3];
 	char env_text[ENV_MAX][PATH_MAX];
 	char *env[ENV_MAX + 1];
 	char nonce[SANDBOX_NONCE_SIZE];
@@ -63,7 +61,8 @@ struct attempt {
 	int layers[SANDBOX_EFFECTS];
 	struct effect effects[SANDBOX_EFFECTS];
 	const char *folders[SANDBOX_EFFECTS];
-	size_t layer_count, effect_count;
+	int opened[SANDBOX_EFFECTS]; /* they, as they were before it started */
+	size_t layer_count, effect_count, folder_count;
 	bool started, ended, late, stopped;
 	int code;
 	size_t changes, left_out, applied;
@@ -132,58 +131,6 @@ option(void *ctx, int val, const char *arg)
 	}
 }
 
-/* Keys and tokens that lie in a folder of the plan are hidden, unless the plan names them. */
-static int
-hide_secrets(struct attempt *a)
-{
-	const struct passwd *pw = getpwuid(a->plan.uid);
-	char path[PATH_MAX];
-	struct stat st;
-	size_t i, j;
-
-	for (i = 0; pw != NULL && sandbox_secrets(pw->pw_dir, i, path, sizeof(path)) == 0; i++) {
-		if (lstat(path, &st) == -1 || S_ISLNK(st.st_mode))
-			continue;
-		for (j = 0; j < a->path_count; j++)
-			if (a->paths[j].target != NULL && strcmp(a->paths[j].target, path) == 0)
-				break;
-		if (j == a->path_count && add_path(a, SANDBOX_HIDE, path) == -1)
-			return -1;
-	}
-	return 0;
-}
-
-static int
-add_system(struct attempt *a)
-{
-	size_t i, j;
-
-	sandbox_system(&a->system);
-	for (i = 0; i < a->system.count; i++) {
-		for (j = 0; j < a->path_count; j++)
-			if (strcmp(a->paths[j].target, a->system.paths[i].target) == 0)
-				break;
-		if (j < a->path_count)
-			continue;
-		if (a->path_count == SANDBOX_PATHS_MAX)
-			return refusal_set(
-			    &a->cli->refusal, "sandbox.plan", "there are too many paths");
-		a->paths[a->path_count++] = a->system.paths[i];
-	}
-	return 0;
-}
-
-/* Our state and sockets are shown to nobody, whatever the plan says. */
-static void
-forbid(struct attempt *a)
-{
-	if (realpath(a->cli->home.state, a->state) != NULL)
-		a->forbidden[a->plan.forbidden_count++] = a->state;
-	if (realpath(a->cli->home.run, a->run) != NULL)
-		a->forbidden[a->plan.forbidden_count++] = a->run;
-	a->plan.forbidden = a->forbidden;
-}
-
 static void
 add_env(struct attempt *a, size_t *n, const char *name, const char *value)
 {
@@ -248,6 +195,26 @@ find_cwd(struct attempt *a)
 		}
 }
 
+/* The folders whose changes are gathered, in the order of the paths, which is that of the layers.
+ */
+static int
+open_folders(struct attempt *a)
+{
+	size_t i, n;
+
+	for (i = 0; i < a->path_count; i++) {
+		n = a->folder_count;
+		/* One too many is refused in the words of the sandbox. */
+		if (a->paths[i].kind != SANDBOX_EFFECT || n == SANDBOX_EFFECTS)
+			continue;
+		a->folders[n] = a->paths[i].source;
+		if ((a->opened[n] = effect_open(a->folders[n], &a->cli->refusal)) == -1)
+			return -1;
+		a->folder_count++;
+	}
+	return 0;
+}
+
 static int
 make_plan(struct attempt *a, char **argv)
 {
@@ -258,14 +225,16 @@ make_plan(struct attempt *a, char **argv)
 	    add_path(
 		a, a->plan.backend == BACKEND_NATIVE ? SANDBOX_EFFECT : SANDBOX_READ, a->cwd) == -1)
 		return -1;
-	if (find_user(a) == -1 || hide_secrets(a) == -1 || add_system(a) == -1)
+	if (open_folders(a) == -1 || find_user(a) == -1)
 		return -1;
+	a->plan.path_count = a->path_count;
+	if (sandbox_system(&a->system, &a->plan, a->paths, &a->cli->home, NULL, &a->cli->refusal) ==
+	    -1)
+		return -1;
+	a->path_count = a->plan.path_count;
 	find_cwd(a);
-	forbid(a);
 	a->plan.argv = argv;
 	a->plan.cwd = a->cwd;
-	a->plan.paths = a->paths;
-	a->plan.path_count = a->path_count;
 	a->plan.net = a->net;
 	sandbox_run_limits(a->cli->db, &a->plan.limits);
 	if (a->time_ms == 0)
@@ -421,20 +390,16 @@ read_effects(struct attempt *a)
 {
 	crypto_hash_sha256_state h;
 	struct effect *e;
-	size_t i, n = 0;
+	size_t i;
 
-	/* In the order in which the sandbox was made: that of the paths. */
-	for (i = 0; i < a->path_count; i++)
-		if (a->paths[i].kind == SANDBOX_EFFECT && n < SANDBOX_EFFECTS)
-			a->folders[n++] = a->paths[i].source;
-	if (n != a->layer_count)
+	if (a->folder_count != a->layer_count)
 		return refusal_set(
 		    &a->cli->refusal, "sandbox.effect", "a layer of changes is missing");
 	crypto_hash_sha256_init(&h);
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < a->folder_count; i++) {
 		e = &a->effects[a->effect_count++];
-		if (effect_read(e, a->folders[i], a->layers[i], (size_t)a->plan.limits.effect_files,
-			&a->cli->refusal) == -1)
+		if (effect_read(e, a->opened[i], &a->report.overlaid[i], a->layers[i],
+			(size_t)a->plan.limits.effect_files, &a->cli->refusal) == -1)
 			return -1;
 		a->changes += e->count;
 		a->left_out += e->left_out;
@@ -598,6 +563,9 @@ forget(struct attempt *a)
 		effect_free(&a->effects[i]);
 	for (i = 0; i < a->layer_count; i++)
 		close(a->layers[i]);
+	for (i = 0; i < a->folder_count; i++)
+		close(a->opened[i]);
+	sandbox_system_free(&a->system);
 }
 
 static int

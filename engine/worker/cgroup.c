@@ -25,8 +25,9 @@
 #define DROP_TRIES 200
 #define CPU_PERIOD 100000
 #define PREFIX     "bastion-"
+#define BESIDE     "/bastion.self" /* where our own processes are, where our groups have some */
 
-/* A hierarchy and where we are in it. */
+/* A hierarchy and where our groups are in it. */
 struct hierarchy {
 	char at[CGROUP_PATH_MAX];
 	bool unified;
@@ -145,7 +146,18 @@ below(const char *own, const char *root)
 	return NULL;
 }
 
-/* Look for the hierarchy of ${controller} in version 1, or the unified one for "". */
+/* Where we, or who started us, moved beside our groups (delegate), these are one level up. */
+static void
+to_our_groups(struct hierarchy *h)
+{
+	size_t n = strlen(h->at), len = strlen(BESIDE);
+
+	if (h->unified && n > len && strcmp(h->at + n - len, BESIDE) == 0)
+		h->at[n - len] = '\0';
+}
+
+/* Look for the place of our groups in the hierarchy of ${controller} in version 1, or the unified
+ * one for "". */
 static int
 look_for(const char *controller, struct hierarchy *h)
 {
@@ -167,7 +179,10 @@ look_for(const char *controller, struct hierarchy *h)
 	}
 	fclose(f);
 	h->unified = unified;
-	return found ? 0 : -1;
+	if (!found)
+		return -1;
+	to_our_groups(h);
+	return 0;
 }
 
 /* As look_for, remembered. */
@@ -275,7 +290,7 @@ delegate(const char *at, const char *controller)
 		return true;
 	if (errno != EBUSY)
 		return false;
-	snprintf(beside, sizeof(beside), "%s/bastion.self", at);
+	snprintf(beside, sizeof(beside), "%s" BESIDE, at);
 	if (mkdir(beside, 0755) == -1 && errno != EEXIST)
 		return false;
 	move_all(at, beside);
@@ -325,16 +340,9 @@ static struct cgroup_tree *
 tree_for(struct cgroup *c, const char *controller)
 {
 	struct hierarchy h;
-	char parent[CGROUP_PATH_MAX + 16], *slash;
 
-	if (find_mounted("", &h) == 0) {
-		/* Where we moved beside our groups before, they are one level up. */
-		snprintf(parent, sizeof(parent), "%s", h.at);
-		if ((slash = strrchr(parent, '/')) != NULL && strcmp(slash, "/bastion.self") == 0)
-			h.at[slash - parent] = '\0';
-		if (delegate(h.at, controller))
-			return tree_in(c, &h);
-	}
+	if (find_mounted("", &h) == 0 && delegate(h.at, controller))
+		return tree_in(c, &h);
 	return find_mounted(controller, &h) == 0 ? tree_in(c, &h) : NULL;
 }
 

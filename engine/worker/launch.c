@@ -2,7 +2,6 @@
 #include <sys/ioctl.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +14,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "engine/worker/child.h"
 #include "engine/worker/kill.h"
 #include "engine/worker/kin.h"
 #include "engine/worker/launch.h"
@@ -44,20 +44,6 @@ static void __attribute__((noreturn)) fail(const struct child *c, enum step step
 
 	(void)!write(c->report, &w, sizeof(w));
 	_exit(127);
-}
-
-static void
-signals_back(void)
-{
-	static const unsigned long usual[4]; /* the kernel's sigaction: SIG_DFL, no flags */
-	sigset_t none;
-	int i;
-
-	/* Not by signal(3), which leaves out two that the C library keeps for itself. */
-	for (i = 1; i < NSIG; i++)
-		syscall(SYS_rt_sigaction, i, usual, NULL, NSIG / 8);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 static void
@@ -117,7 +103,7 @@ static void __attribute__((noreturn)) child_main(struct child *c)
 	char go;
 	int i;
 
-	signals_back();
+	child_signals();
 	setsid();
 	if (kin_mark(c->plan->mark) != 0)
 		fail(c, STEP_USER);

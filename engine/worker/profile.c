@@ -1,6 +1,4 @@
 /* profile.c: from paths of rows to the plan of a sandbox. */
-#include <sys/stat.h>
-
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,52 +68,15 @@ profile_show(struct profile *p, const char *source, const char *target, struct r
 	return add(p, &at, refusal);
 }
 
-static int
-hide_secrets(struct profile *p, const struct passwd *pw, struct refusal *refusal)
-{
-	char path[PATH_MAX];
-	struct stat st;
-	size_t i;
-
-	for (i = 0; sandbox_secrets(pw->pw_dir, i, path, sizeof(path)) == 0; i++)
-		if (lstat(path, &st) == 0 && !S_ISLNK(st.st_mode) &&
-		    profile_add(p, SANDBOX_HIDE, path, refusal) != 0)
-			return -1;
-	return 0;
-}
-
-static void
-forbid(struct profile *p, const char *path)
-{
-	char *text = p->forbidden_text[p->plan.forbidden_count];
-
-	if (realpath(path, text) != NULL)
-		p->forbidden[p->plan.forbidden_count++] = text;
-}
-
 int
 profile_close(struct profile *p, const struct home *home, uid_t uid, struct refusal *refusal)
 {
 	const struct passwd *pw = getpwuid(uid);
-	char ask[HOME_ASK_MAX + 1];
-	size_t i;
 
 	p->plan.uid = uid;
 	p->plan.gid = pw == NULL ? (gid_t)uid : pw->pw_gid;
-	if (pw != NULL && hide_secrets(p, pw, refusal) != 0)
-		return -1;
-	sandbox_system(&p->system);
-	for (i = 0; i < p->system.count; i++)
-		if (add(p, &p->system.paths[i], refusal) != 0)
-			return -1;
-	snprintf(ask, sizeof(ask), "%s-ask", home->run);
-	forbid(p, home->state);
-	forbid(p, home->run);
-	forbid(p, ask);
-	p->plan.paths = p->paths;
-	p->plan.forbidden = p->forbidden;
 	p->plan.backend = BACKEND_NATIVE;
-	return 0;
+	return sandbox_system(&p->system, &p->plan, p->paths, home, NULL, refusal);
 }
 
 bool
@@ -136,6 +97,7 @@ profile_shows(const struct profile *p, const char *path)
 void
 profile_free(struct profile *p)
 {
+	sandbox_system_free(&p->system);
 	while (p->text_count > 0)
 		free(p->texts[--p->text_count]);
 }

@@ -3,14 +3,11 @@
 #ifndef ENGINE_WORKER_PROFILE_H
 #define ENGINE_WORKER_PROFILE_H
 
-#include <limits.h>
-
 #include "engine/store/home.h"
 #include "engine/worker/sandbox.h"
 #include "engine/worker/sandbox_system.h"
 
-#define PROFILE_FORBIDDEN 3
-#define PROFILE_TEXTS     (2 * SANDBOX_PATHS_MAX)
+#define PROFILE_TEXTS (2 * SANDBOX_PATHS_MAX)
 
 struct profile {
 	struct sandbox_plan plan;
@@ -18,8 +15,6 @@ struct profile {
 	char *texts[PROFILE_TEXTS]; /* of those that are ours */
 	size_t text_count;
 	struct sandbox_system system;
-	char forbidden_text[PROFILE_FORBIDDEN][PATH_MAX];
-	const char *forbidden[PROFILE_FORBIDDEN];
 };
 
 /**
@@ -45,10 +40,9 @@ int profile_show(
 
 /**
  * profile_close(p, home, uid, refusal):
- * Complete p->plan for a program of the user ${uid}: what every sandbox sees of the machine is
- * added; keys and tokens in the usual places of that user's home are hidden unless they were named;
- * state and sockets of ${home} are forbidden.  The command, its environment, descriptors, network
- * and limits are the caller's to fill in.  Return 0, or -1 with ${refusal} sandbox.plan.
+ * Complete p->plan for a program of the user ${uid}, by sandbox_system.  The command, its
+ * environment, descriptors, network and limits are the caller's to fill in.  Return 0, or -1 with
+ * ${refusal} sandbox.plan.
  */
 int profile_close(struct profile *p, const struct home *home, uid_t uid, struct refusal *refusal);
 

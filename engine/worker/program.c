@@ -166,8 +166,6 @@ struct layout {
 	char env_text[ENV_MAX][ENV_TEXT];
 	char lent[LENT_MAX];
 	struct lent_name names[LENT_NAMES];
-	char state[PATH_MAX], run[PATH_MAX];
-	const char *forbidden[2];
 	int fds[2];
 };
 
@@ -905,7 +903,7 @@ lay_paths(struct program *g, struct layout *l, struct refusal *r)
 {
 	struct sandbox_path *to = l->paths;
 	struct stmt *q;
-	size_t i, j, n = 0;
+	size_t i, n = 0;
 	int rc;
 
 	if ((q = store_sql(g->of->env->db, PATHS)) == NULL)
@@ -925,23 +923,13 @@ lay_paths(struct program *g, struct layout *l, struct refusal *r)
 		if (judge_path(g, to[i].kind == SANDBOX_EFFECT, to[i].source, r) != 0)
 			return -1;
 		if (to[i].kind == SANDBOX_EFFECT &&
-		    (g->effects.folders[g->effects.folder_count++] = strdup(to[i].source)) == NULL)
-			return refusal_set(r, "op.start", "out of memory");
+		    program_effects_add(&g->effects, to[i].source, r) != 0)
+			return -1;
 	}
 	l->plan.cwd = n > 0 && to[n - 1].kind == SANDBOX_EFFECT ? to[n - 1].target : "/tmp";
 	n = lay_lent(g, l, n);
-	sandbox_system(&l->system);
-	for (i = 0, j = n; i < l->system.count; i++) {
-		size_t k;
-
-		for (k = 0; k < n && strcmp(to[k].target, l->system.paths[i].target) != 0; k++)
-			;
-		if (k == n)
-			to[j++] = l->system.paths[i];
-	}
-	l->plan.paths = to;
-	l->plan.path_count = j;
-	return 0;
+	l->plan.path_count = n;
+	return sandbox_system(&l->system, &l->plan, to, g->of->env->home, NULL, r);
 }
 
 static int
@@ -993,19 +981,6 @@ lay_env(struct program *g, struct layout *l)
 	l->plan.env = l->env;
 }
 
-/* Our state and sockets are shown to nobody, whatever a manifest says. */
-static void
-forbid(struct program *g, struct layout *l)
-{
-	const struct home *home = g->of->env->home;
-
-	if (realpath(home->state, l->state) != NULL)
-		l->forbidden[l->plan.forbidden_count++] = l->state;
-	if (realpath(home->run, l->run) != NULL)
-		l->forbidden[l->plan.forbidden_count++] = l->run;
-	l->plan.forbidden = l->forbidden;
-}
-
 static int
 hand_over(struct program *g, struct layout *l, struct refusal *r)
 {
@@ -1039,17 +1014,16 @@ start_program(struct program *g, struct layout *l, struct refusal *r)
 	struct sandbox_ask ask = {.backend = "native", .program = g->program};
 	int words;
 
+	ask.uid = l->plan.uid = geteuid();
+	l->plan.gid = getegid();
 	if (seal_files(g, l, r) != 0 || lay_reach(g, l, r) != 0 || lay_paths(g, l, r) != 0 ||
 	    (words = lay_words(g, l)) == -1)
 		return -1;
 	ask.words = words;
-	ask.uid = l->plan.uid = geteuid();
 	ask.net = l->plan.net;
-	l->plan.gid = getegid();
 	l->plan.backend = BACKEND_NATIVE;
 	l->plan.fds = l->fds;
 	sandbox_run_limits(db, &l->plan.limits);
-	forbid(g, l);
 	if (sandbox_run_begin(db, &ask, g->nonce, &g->sandbox) != 0 || boxed(g) != 0)
 		return -1;
 	lay_env(g, l);
@@ -1174,6 +1148,7 @@ start(struct program *g, struct refusal *r)
 	rc = g->root ? start_command(g, l, r) : start_program(g, l, r);
 	for (i = 0; i < l->plan.fd_count; i++)
 		close(l->fds[i]);
+	sandbox_system_free(&l->system);
 	free(l);
 	return rc;
 }
@@ -1250,6 +1225,7 @@ told_started(struct program *g, struct runner_event *event)
 	for (i = 0; i < event->effect_count; i++)
 		g->effects.layers[i] = event->effect_fd[i];
 	g->effects.layer_count = event->effect_count;
+	memcpy(g->effects.overlaid, g->report.overlaid, sizeof(g->effects.overlaid));
 	event->effect_count = 0;
 	if (g->lane != -1)
 		give_to_lane(g, event);

@@ -24,6 +24,24 @@ entry_say(FILE *out, const char *folder, const struct effect_entry *n)
 	putc('}', out);
 }
 
+int
+program_effects_add(struct program_effects *e, const char *folder, struct refusal *refusal)
+{
+	size_t n = e->folder_count;
+
+	if (n == SANDBOX_EFFECTS)
+		return refusal_set(refusal, "sandbox.plan",
+		    "the changes of at most %d folders are gathered", SANDBOX_EFFECTS);
+	if ((e->opened[n] = effect_open(folder, refusal)) == -1)
+		return -1;
+	if ((e->folders[n] = strdup(folder)) == NULL) {
+		close(e->opened[n]);
+		return refusal_set(refusal, "op.start", "out of memory");
+	}
+	e->folder_count++;
+	return 0;
+}
+
 /* List the changes of all folders, and hash them together. */
 static int
 list(struct program_effects *e, struct effect *effects, FILE *out)
@@ -34,8 +52,8 @@ list(struct program_effects *e, struct effect *effects, FILE *out)
 	crypto_hash_sha256_init(&h);
 	fputs("\"changes\":[", out);
 	for (i = 0; i < e->layer_count; i++) {
-		if (effect_read(&effects[i], e->folders[i], e->layers[i], e->most, &e->refusal) ==
-		    -1)
+		if (effect_read(&effects[i], e->opened[i], &e->overlaid[i], e->layers[i], e->most,
+			&e->refusal) == -1)
 			return -1;
 		e->changes += (int64_t)effects[i].count;
 		e->left_out += (int64_t)effects[i].left_out;
@@ -106,8 +124,10 @@ program_effects_free(struct program_effects *e)
 
 	for (i = 0; i < e->layer_count; i++)
 		close(e->layers[i]);
-	for (i = 0; i < e->folder_count; i++)
+	for (i = 0; i < e->folder_count; i++) {
+		close(e->opened[i]);
 		free(e->folders[i]);
+	}
 	free(e->json);
 	e->layer_count = e->folder_count = 0;
 	e->json = NULL;

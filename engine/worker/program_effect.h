@@ -12,7 +12,9 @@
 /* One program's changes.  What goes in is set by the caller; the rest is what came of it. */
 struct program_effects {
 	char *folders[SANDBOX_EFFECTS]; /* in the order of the plan's */
+	int opened[SANDBOX_EFFECTS];    /* they, as they were before it started */
 	size_t folder_count;
+	struct sandbox_folder overlaid[SANDBOX_EFFECTS]; /* of the sandbox's report */
 	int layers[SANDBOX_EFFECTS]; /* of changes; closed by program_effects_free */
 	size_t layer_count;
 	size_t most;   /* changes that may be */
@@ -28,6 +30,13 @@ struct program_effects {
 	int64_t applied; /* -1: thrown away */
 	unsigned char digest[EFFECT_DIGEST];
 };
+
+/**
+ * program_effects_add(e, folder, refusal):
+ * Have the changes of ${folder} gathered in ${e}: the folder that is there now, whatever is called
+ * so by then.  Return 0, or -1 with ${refusal}.
+ */
+int program_effects_add(struct program_effects *e, const char *folder, struct refusal *refusal);
 
 /**
  * program_effects_take(e):

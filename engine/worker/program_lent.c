@@ -14,6 +14,7 @@
 
 #include "engine/actor/identity.h"
 #include "engine/clock.h"
+#include "engine/worker/clear.h"
 #include "engine/worker/program_lent.h"
 #include "engine/write.h"
 
@@ -22,30 +23,6 @@
 #define NAME   "%s%" PRId64 "-%" PRId64 "-%016" PRIx64 /* of which process; nobody guesses it */
 
 #define DEPTH 8 /* of folders in it, at most */
-
-/* Remove the folder ${name} beneath ${dir}, with files and ${depth} layers of folders. */
-static void
-remove_folder(int dir, const char *name, int depth)
-{
-	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	const struct dirent *e;
-	DIR *list;
-
-	if (fd == -1)
-		return;
-	if ((list = fdopendir(fd)) == NULL) {
-		close(fd);
-		return;
-	}
-	while ((e = readdir(list)) != NULL) {
-		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-			continue;
-		if (unlinkat(fd, e->d_name, 0) == -1 && errno == EISDIR && depth > 0)
-			remove_folder(fd, e->d_name, depth - 1);
-	}
-	closedir(list);
-	unlinkat(dir, name, AT_REMOVEDIR);
-}
 
 /* Is ${name} a folder of a process that is gone? */
 static bool
@@ -73,7 +50,7 @@ lent_sweep(void)
 		if (is_left(e->d_name, self.boot_id) &&
 		    fstatat(dirfd(list), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 		    S_ISDIR(st.st_mode) && st.st_uid == geteuid())
-			remove_folder(dirfd(list), e->d_name, DEPTH);
+			clear_entry(dirfd(list), e->d_name, DEPTH);
 	closedir(list);
 }
 
@@ -198,7 +175,7 @@ lent_take_back(const struct lent *p, int64_t run)
 	if (p->fd == -1)
 		return;
 	snprintf(folder, sizeof(folder), "%" PRId64, run);
-	remove_folder(p->fd, folder, 0);
+	clear_entry(p->fd, folder, 0);
 }
 
 void
@@ -212,6 +189,6 @@ lent_close(struct lent *p)
 	p->fd = -1;
 	if ((root = open(LENT_ROOT, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) == -1)
 		return;
-	remove_folder(root, p->path + sizeof(LENT_ROOT), DEPTH);
+	clear_entry(root, p->path + sizeof(LENT_ROOT), DEPTH);
 	close(root);
 }

@@ -6,7 +6,6 @@
  * zombie still holds the group's number, and only then is it reaped.
  */
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -23,6 +22,7 @@
 #include <unistd.h>
 
 #include "engine/worker/answer.h"
+#include "engine/worker/child.h"
 #include "engine/worker/kill.h"
 #include "engine/worker/observe.h"
 #include "engine/worker/runner.h"
@@ -123,19 +123,6 @@ vet(const struct runner_wire_request *q)
 	return op != NULL && op->run != NULL ? op : NULL;
 }
 
-static int
-limit(int which, rlim_t value)
-{
-	struct rlimit l;
-
-	if (getrlimit(which, &l) == -1)
-		return -1;
-	if (l.rlim_max == RLIM_INFINITY || value < l.rlim_max)
-		l.rlim_max = value;
-	l.rlim_cur = l.rlim_max;
-	return setrlimit(which, &l);
-}
-
 /* Leave the runner behind: own group, no descriptors but standard ones and ${keep}.  Return 0 or
  * -1. */
 static int
@@ -155,14 +142,16 @@ leave(int keep, int as, pid_t parent)
 		return -1;
 	if (close_range((unsigned)as + 1, ~0U, 0) == -1)
 		return -1;
-	return limit(RLIMIT_CORE, 0) == -1 || limit(RLIMIT_NOFILE, NOFILE_MAX) == -1 ? -1 : 0;
+	return child_limit(RLIMIT_CORE, 0) == -1 || child_limit(RLIMIT_NOFILE, NOFILE_MAX) == -1
+		   ? -1
+		   : 0;
 }
 
 /* From here on there is no way to write. */
 static int
 seal_off(const struct zygote *z)
 {
-	return limit(RLIMIT_FSIZE, 0) == -1 ? -1 : seal_apply(&z->seal);
+	return child_limit(RLIMIT_FSIZE, 0) == -1 ? -1 : seal_apply(&z->seal);
 }
 
 static void *
@@ -193,7 +182,7 @@ bound_memory(int64_t bytes)
 	(void)bytes;
 	return 0;
 #else
-	return bytes > 0 ? limit(RLIMIT_AS, (rlim_t)bytes) : 0;
+	return bytes > 0 ? child_limit(RLIMIT_AS, (rlim_t)bytes) : 0;
 #endif
 }
 
@@ -353,7 +342,10 @@ say_placed(struct zygote *z, struct run *run)
 		}
 	if ((run->placed = !tell(z, &e, fds, n)))
 		return;
-	/* With its last copy a listener is gone, and whoever waits for it hears that. */
+	/* They are the worker's now.  The changes lie in memory until nobody holds them; with its
+	 * last copy a listener is gone, and whoever waits for it hears that. */
+	while (box->effect_count > 0)
+		close(box->effect_fd[--box->effect_count]);
 	for (i = 0; i < SANDBOX_LISTENERS; i++)
 		if (box->listener_fd[i] != -1) {
 			close(box->listener_fd[i]);

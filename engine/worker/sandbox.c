@@ -417,6 +417,15 @@ start_waiting(const struct sandbox_plan *plan, const struct sandbox_job *job, st
 	return let_go(plan, box, refusal);
 }
 
+/* Whether the sandbox that stands ready fits ${plan}: it has a network of its own, and, of root's,
+ * looks for the plan's folders while it is not yet another user. */
+static bool
+spare_fits(const struct sandbox_plan *plan, const struct sandbox_caller *caller)
+{
+	return plan->net != SANDBOX_NET_HOST && plan->backend == BACKEND_NATIVE &&
+	       plan->uid == caller->uid;
+}
+
 int
 sandbox_start_spare(const struct sandbox_plan *plan, struct sandbox *box, struct refusal *refusal)
 {
@@ -430,9 +439,7 @@ sandbox_start_spare(const struct sandbox_plan *plan, struct sandbox *box, struct
 	}
 	/* Checked here too: what is wrong with a plan is said at once. */
 	if (sandbox_compile(plan, &caller, job, &box->report, refusal) == 0) {
-		rc = plan->net != SANDBOX_NET_HOST && plan->backend == BACKEND_NATIVE
-			 ? start_waiting(plan, job, box, refusal)
-			 : -1;
+		rc = spare_fits(plan, &caller) ? start_waiting(plan, job, box, refusal) : -1;
 		if (rc != 0) {
 			failed(box);
 			empty(box);
@@ -522,6 +529,7 @@ keep_report(struct sandbox *box, const struct sandbox_status *st)
 	box->report.user_ns = st->user_ns;
 	box->report.pid_ns = st->pid_ns;
 	box->report.pid = box->pid;
+	memcpy(box->report.overlaid, st->overlaid, sizeof(box->report.overlaid));
 	if (box->net == SANDBOX_NET_HOST && st->landlock < 6)
 		sandbox_note(&box->report,
 		    "on the machine's network, and this kernel's Landlock does not hold abstract sockets");

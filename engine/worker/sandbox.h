@@ -12,7 +12,7 @@
 #include "engine/refusal.h"
 #include "engine/worker/cgroup.h"
 
-#define SANDBOX_PATHS_MAX 128  /* paths of one plan */
+#define SANDBOX_PATHS_MAX 256  /* paths of one plan */
 #define SANDBOX_STEPS_MAX 1024 /* what they come to, with the folders that are pinned */
 #define SANDBOX_EFFECTS   8    /* folders whose changes are gathered */
 #define SANDBOX_FDS_MAX   16   /* descriptors that are passed in behind the standard three */
@@ -106,6 +106,11 @@ struct sandbox_plan {
 	struct sandbox_limits limits;
 };
 
+/* A folder, whatever it is called by now. */
+struct sandbox_folder {
+	uint64_t dev, ino;
+};
+
 /* What holds a run, as the kernel said and not as was asked. */
 struct sandbox_report {
 	int landlock;             /* its version; 0: this kernel has none */
@@ -114,6 +119,8 @@ struct sandbox_report {
 	pid_t pid;                /* its first process, as it is seen from outside */
 	char notes[SANDBOX_NOTES_MAX][160];
 	size_t note_count;
+	/* Over what the changes were gathered, in the order of the plan's EFFECTs. */
+	struct sandbox_folder overlaid[SANDBOX_EFFECTS];
 };
 
 /* A run, from sandbox_start to sandbox_end. */
@@ -161,7 +168,7 @@ int sandbox_spare(struct sandbox *box, struct refusal *refusal);
 /**
  * sandbox_start_spare(plan, box, refusal):
  * As sandbox_start, in the sandbox that stands ready in ${box}.  One for which it does not fit (the
- * machine's network), or that died meanwhile, is made anew.
+ * machine's network, another user), or that died meanwhile, is made anew.
  */
 int sandbox_start_spare(
     const struct sandbox_plan *plan, struct sandbox *box, struct refusal *refusal);

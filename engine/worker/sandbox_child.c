@@ -8,7 +8,6 @@
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -30,6 +29,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "engine/worker/child.h"
 #include "engine/worker/runner_wire.h"
 #include "engine/worker/sandbox_job.h"
 #include "engine/worker/sandbox_wire.h"
@@ -225,8 +225,13 @@ open_outside(const char *path)
 	return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
 }
 
+/*
+ * Of our parent's rights in files there is none any more but that of an owner.  So root, who makes
+ * it for a user, opens what is root's before it is the user, and what only the user may enter
+ * ${later}.
+ */
 static void
-open_sources(struct child *c)
+open_sources(struct child *c, bool later)
 {
 	struct sandbox_step *s;
 	size_t i;
@@ -234,12 +239,16 @@ open_sources(struct child *c)
 
 	for (i = 0; i < c->job->step_count; i++) {
 		s = &c->job->steps[i];
-		if (s->kind > STEP_EFFECT)
+		if (s->kind > STEP_EFFECT || s->tree != -1)
 			continue;
 		c->status.step = (uint32_t)i;
-		must(c, STAGE_SOURCE, fd = open_outside(s->source));
+		fd = open_outside(s->source);
+		if (fd == -1 && errno == EACCES && c->job->privileged && !later)
+			continue;
+		must(c, STAGE_SOURCE, fd);
 		must(c, STAGE_CHANGED, same(s, fd));
 		if (s->kind == STEP_EFFECT) {
+			c->status.overlaid[s->effect] = (struct sandbox_folder){s->dev, s->ino};
 			s->tree = fd;
 			continue;
 		}
@@ -746,35 +755,22 @@ make_terminal(struct child *c)
 	    c->terminal[1] = ioctl(c->terminal[0], TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC));
 }
 
-static int
-limit(int which, int64_t value)
-{
-	struct rlimit l;
-
-	if (getrlimit(which, &l) == -1)
-		return -1;
-	if (l.rlim_max == RLIM_INFINITY || (rlim_t)value < l.rlim_max)
-		l.rlim_max = (rlim_t)value;
-	l.rlim_cur = l.rlim_max;
-	return setrlimit(which, &l);
-}
-
 static void
 set_limits(struct child *c)
 {
 	const struct sandbox_limits *l = &c->job->plan->limits;
 
-	must(c, STAGE_LIMITS, limit(RLIMIT_CORE, 0));
-	must(c, STAGE_LIMITS, limit(RLIMIT_NOFILE, l->open_files));
-	must(c, STAGE_LIMITS, limit(RLIMIT_MSGQUEUE, 0));
-	must(c, STAGE_LIMITS, limit(RLIMIT_RTPRIO, 0));
+	must(c, STAGE_LIMITS, child_limit(RLIMIT_CORE, 0));
+	must(c, STAGE_LIMITS, child_limit(RLIMIT_NOFILE, (rlim_t)l->open_files));
+	must(c, STAGE_LIMITS, child_limit(RLIMIT_MSGQUEUE, 0));
+	must(c, STAGE_LIMITS, child_limit(RLIMIT_RTPRIO, 0));
 	/* Counted within our user namespace; the machine's root is not held by it. */
 	if (c->job->plan->backend == BACKEND_NATIVE)
-		must(c, STAGE_LIMITS, limit(RLIMIT_NPROC, c->job->tasks_max));
+		must(c, STAGE_LIMITS, child_limit(RLIMIT_NPROC, (rlim_t)c->job->tasks_max));
 	if (l->file_bytes > 0)
-		must(c, STAGE_LIMITS, limit(RLIMIT_FSIZE, l->file_bytes));
+		must(c, STAGE_LIMITS, child_limit(RLIMIT_FSIZE, (rlim_t)l->file_bytes));
 	if (l->group.memory > 0 && !c->job->group->memory)
-		must(c, STAGE_LIMITS, limit(RLIMIT_DATA, l->group.memory));
+		must(c, STAGE_LIMITS, child_limit(RLIMIT_DATA, (rlim_t)l->group.memory));
 }
 
 static void
@@ -835,9 +831,7 @@ place_fds(struct child *c)
 /* Become ${argv}, with the plan's descriptors and nothing else of ours. */
 static void __attribute__((noreturn)) program(struct child *c, char *const *argv)
 {
-	static const unsigned long usual[4]; /* the kernel's sigaction: SIG_DFL, no flags */
 	const struct sandbox_plan *plan = c->job->plan;
-	sigset_t none;
 	int i, error = ENOENT;
 
 	setsid();
@@ -846,11 +840,7 @@ static void __attribute__((noreturn)) program(struct child *c, char *const *argv
 	place_fds(c);
 	if (plan->terminal == NULL)
 		(void)ioctl(0, TIOCSCTTY, 0); /* where the caller gives it one of its own */
-	/* Not by signal(3), which leaves out two that the C library keeps for itself. */
-	for (i = 1; i < NSIG; i++)
-		syscall(SYS_rt_sigaction, i, usual, NULL, NSIG / 8);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
+	child_signals();
 	umask(022);
 	for (i = 0; c->job->programs[i] != NULL; i++) {
 		execve(c->job->programs[i], argv, plan->env);
@@ -972,10 +962,11 @@ sandbox_child(struct sandbox_job *job)
 	must(&c, STAGE_GROUP, cgroup_enter(job->group));
 	c.status.user_ns = identity("/proc/self/ns/user");
 	c.status.pid_ns = identity("/proc/self/ns/pid");
-	open_sources(&c);
+	open_sources(&c, false);
 	open_devices(&c);
 	map_user(&c);
 	become_user(&c);
+	open_sources(&c, true);
 	die_with_parent(&c);
 	/* One of several layers: a container may keep it from being set. */
 	write_text("/proc/sys/user/max_user_namespaces", "0");
@@ -1021,6 +1012,45 @@ sandbox_child_plain(struct sandbox_job *job, char *const *argv)
 	program(&c, argv);
 }
 
+/* Close all but the standard ones and ${kept}, ${n} of them, which are sorted for it. */
+static int
+keep_only(int *kept, size_t n)
+{
+	unsigned from = STDERR_FILENO + 1;
+	size_t i, j;
+	int fd;
+
+	for (i = 1; i < n; i++) {
+		fd = kept[i];
+		for (j = i; j > 0 && kept[j - 1] > fd; j--)
+			kept[j] = kept[j - 1];
+		kept[j] = fd;
+	}
+	for (i = 0; i < n; i++) {
+		if (kept[i] < (int)from)
+			continue;
+		if (kept[i] > (int)from && close_range(from, (unsigned)kept[i] - 1, 0) == -1)
+			return -1;
+		from = (unsigned)kept[i] + 1;
+	}
+	return close_range(from, ~0U, 0);
+}
+
+/* What its parent had open is of other runs, and would live as long as this waits. */
+static int
+leave_others(int status_fd, const struct cgroup *group)
+{
+	int kept[2 + CGROUP_TREES] = {status_fd}, i;
+	size_t n = 1;
+
+	if (group->tasks_fd != -1)
+		kept[n++] = group->tasks_fd;
+	for (i = 0; i < group->tree_count; i++)
+		if (group->trees[i].entry != -1)
+			kept[n++] = group->trees[i].entry;
+	return keep_only(kept, n);
+}
+
 /* Take the plan and its descriptors from the parent; there is none where it closes the socket. */
 static void
 take_plan(int status_fd, struct sandbox_wire *w)
@@ -1048,7 +1078,7 @@ sandbox_child_waits(int status_fd, struct cgroup *group, const struct sandbox_ca
 	sigset_t all;
 
 	quiet(&all);
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) == -1)
+	if (leave_others(status_fd, group) == -1 || prctl(PR_SET_PDEATHSIG, SIGKILL) == -1)
 		_exit(126);
 	take_plan(status_fd, &w);
 	if (sandbox_compile(&w.plan, caller, &job, &report, &st.refusal) != 0) {

@@ -4,6 +4,7 @@
  * The layer was written by a program that nobody trusts: every name in it is opened beneath the
  * descriptor of its folder, no link is followed, and nothing but files, folders and links is taken.
  */
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 
@@ -11,12 +12,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <sodium.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/worker/clear.h"
 #include "engine/worker/sandbox_effect.h"
 
 #define CODE      "sandbox.effect"
@@ -120,10 +123,15 @@ read_link(int dir, const char *name, char text[PATH_MAX])
 	return 0;
 }
 
-/* Return whether a link at ${depth} folders below the root leads out of it. */
+/*
+ * Return whether a link at ${depth} folders below the root may lead out of it.  It goes up from
+ * where it lies, and then only down: behind a name ".." goes up from wherever that leads to, which
+ * may be another link.  So it ends within the root if all that it passes does.
+ */
 static bool
 leads_out(const char *text, size_t depth)
 {
+	bool named = false;
 	size_t n;
 
 	if (text[0] == '/')
@@ -131,11 +139,11 @@ leads_out(const char *text, size_t depth)
 	for (; *text != '\0'; text += n + (text[n] == '/')) {
 		n = strcspn(text, "/");
 		if (n == 2 && text[0] == '.' && text[1] == '.') {
-			if (depth == 0)
+			if (named || depth == 0)
 				return true;
 			depth--;
 		} else if (n > 0 && !(n == 1 && text[0] == '.')) {
-			depth++;
+			named = true;
 		}
 	}
 	return false;
@@ -306,7 +314,8 @@ read_symlink(struct effect *e, const struct place *at, const char *name, const s
 	if (was->st_ino != 0 && read_link(at->lower, name, then) == 0 && strcmp(now, then) == 0)
 		return 0;
 	if (leads_out(now, (size_t)at->depth))
-		return leave_out(e, at, name, st->st_mode, "a link that leads out of the folder");
+		return leave_out(e, at, name, st->st_mode,
+		    "a link that leads out of the folder, or goes up behind a name");
 	crypto_hash_sha256(content, (const unsigned char *)now, strlen(now));
 	return note_changed(
 	    e, at, name, st, was, was->st_ino != 0 ? EFFECT_MODIFIED : EFFECT_CREATED, content);
@@ -423,16 +432,30 @@ digest_all(struct effect *e)
 }
 
 int
-effect_read(struct effect *e, const char *folder, int upper, size_t most, struct refusal *refusal)
+effect_open(const char *folder, struct refusal *refusal)
 {
-	struct place at = {.upper = upper};
+	struct open_how how = {.flags = FOLDER, .resolve = RESOLVE_NO_SYMLINKS};
+	int fd = (int)syscall(SYS_openat2, AT_FDCWD, folder, &how, sizeof(how));
+
+	return fd != -1 ? fd : refusal_errno(refusal, "sandbox.plan", folder);
+}
+
+int
+effect_read(struct effect *e, int folder, const struct sandbox_folder *overlaid, int upper,
+    size_t most, struct refusal *refusal)
+{
+	struct place at = {.upper = upper, .lower = folder};
+	struct stat st;
 
 	memset(e, 0, sizeof(*e));
 	e->upper = upper;
+	e->lower = folder;
 	e->most = most;
-	if ((e->lower = open(folder, FOLDER)) == -1)
-		return refusal_errno(refusal, CODE, "the folder cannot be opened");
-	at.lower = e->lower;
+	if (fstat(folder, &st) == -1)
+		return refusal_errno(refusal, CODE, "the folder cannot be looked at");
+	if (st.st_dev != overlaid->dev || st.st_ino != overlaid->ino)
+		return refusal_set(
+		    refusal, CODE, "another folder was put in its place as the sandbox started");
 	if (read_folder(e, &at) == -1) {
 		if (errno == EFBIG)
 			return refusal_set(refusal, CODE, "there are more than %zu changes", most);
@@ -518,29 +541,6 @@ check(const struct effect *e, size_t i, struct refusal *refusal)
 		return 0;
 	return refusal_set(refusal, CHANGED,
 	    "%.200s was changed by somebody else meanwhile; nothing was applied", n->path);
-}
-
-static int
-remove_tree(int dir, const char *name, int depth)
-{
-	struct dirent *d;
-	DIR *list;
-	int fd, rc = 0;
-
-	if (unlinkat(dir, name, 0) == 0)
-		return 0;
-	if ((errno != EISDIR && errno != EPERM) || depth > DEPTH_MAX ||
-	    (fd = openat(dir, name, FOLDER)) == -1)
-		return -1;
-	if ((list = fdopendir(fd)) == NULL) {
-		close(fd);
-		return -1;
-	}
-	while (rc == 0 && (d = readdir(list)) != NULL)
-		if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
-			rc = remove_tree(fd, d->d_name, depth + 1);
-	closedir(list);
-	return rc == 0 ? unlinkat(dir, name, AT_REMOVEDIR) : -1;
 }
 
 /* Copy ${from} to ${to}.  Return 0 if that was what the list says. */
@@ -633,10 +633,18 @@ static int
 put_mode(int dir, const char *name, const struct effect_entry *n)
 {
 	int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), rc;
+	struct stat st;
 
 	if (fd == -1)
 		return -1;
-	rc = fchmod(fd, n->mode);
+	/* Nobody's file that took its place since it was looked at. */
+	if ((rc = fstat(fd, &st)) == 0 &&
+	    (st.st_dev != n->was.st_dev || st.st_ino != n->was.st_ino)) {
+		errno = ESTALE;
+		rc = -1;
+	}
+	if (rc == 0)
+		rc = fchmod(fd, n->mode);
 	close(fd);
 	return rc;
 }
@@ -666,7 +674,7 @@ make_change(const struct effect *e, const struct effect_entry *n)
 	if ((dir = open_parent(e->lower, n->path, false, &name)) == -1)
 		return -1;
 	if (n->change == EFFECT_DELETED) {
-		rc = remove_tree(dir, name, 0);
+		rc = clear_entry(dir, name, DEPTH_MAX);
 	} else if (n->change == EFFECT_MODE) {
 		rc = put_mode(dir, name, n);
 	} else if ((upper = open_parent(e->upper, n->path, false, &from)) == -1) {
@@ -725,6 +733,36 @@ keep_one(const struct effect *e, const struct effect_entry *n, int root)
 	return rc;
 }
 
+/* Make the folder ${path} and open it: ours, in whatever folder was on the way to it at once. */
+static int
+new_folder(const char *path)
+{
+	char way[PATH_MAX];
+	size_t n = strlen(path), at;
+	struct stat st;
+	int dir, fd = -1;
+
+	while (n > 1 && path[n - 1] == '/')
+		n--;
+	for (at = n; at > 0 && path[at - 1] != '/'; at--)
+		;
+	errno = ENAMETOOLONG;
+	if (n >= sizeof(way))
+		return -1;
+	snprintf(way, sizeof(way), "%.*s.", (int)at, path);
+	if ((dir = open(way, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) == -1)
+		return -1;
+	snprintf(way, sizeof(way), "%.*s", (int)(n - at), path + at);
+	if (mkdirat(dir, way, 0700) == 0 && (fd = openat(dir, way, FOLDER)) != -1 &&
+	    (fstat(fd, &st) == -1 || st.st_uid != geteuid())) {
+		close(fd);
+		fd = -1;
+		errno = ESTALE;
+	}
+	close(dir);
+	return fd;
+}
+
 int
 effect_keep(const struct effect *e, const char *folder, size_t *kept, struct refusal *refusal)
 {
@@ -732,7 +770,7 @@ effect_keep(const struct effect *e, const char *folder, size_t *kept, struct ref
 	int root, rc = 0;
 
 	*kept = 0;
-	if (mkdir(folder, 0700) == -1 || (root = open(folder, FOLDER)) == -1)
+	if ((root = new_folder(folder)) == -1)
 		return refusal_errno(
 		    refusal, CODE, "the folder to keep the changes in cannot be made");
 	for (i = 0; rc == 0 && i < e->count; i++) {
@@ -769,9 +807,6 @@ effect_free(struct effect *e)
 	for (i = 0; i < e->count; i++)
 		free(e->entries[i].path);
 	free(e->entries);
-	if (e->lower > 0)
-		close(e->lower);
 	e->entries = NULL;
 	e->count = 0;
-	e->lower = -1;
 }

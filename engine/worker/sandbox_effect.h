@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "engine/refusal.h"
+#include "engine/worker/sandbox.h"
 
 #define EFFECT_DIGEST 32
 
@@ -38,7 +39,7 @@ struct effect_entry {
 /* The changes of one folder, in an order in which they can be made. */
 struct effect {
 	int upper; /* the layer of changes; the caller's */
-	int lower; /* the folder */
+	int lower; /* the folder; the caller's */
 	struct effect_entry *entries;
 	size_t count, room;
 	size_t most;
@@ -47,15 +48,24 @@ struct effect {
 };
 
 /**
- * effect_read(e, folder, upper, most, refusal):
- * List in ${e} what the layer of changes ${upper}, a descriptor from sandbox_ready, makes of
- * ${folder}, after the sandbox has ended.  Times and extended attributes are no change.  Left out
- * are pipes, sockets and devices; links that lead out of the folder; what cannot be read; and
- * set-ID bits.  Return 0; or -1 with ${refusal} sandbox.effect: more than ${most} changes, or the
- * folder cannot be read.  effect_free in both cases.
+ * effect_open(folder, refusal):
+ * Open ${folder}, whose changes are to be gathered, before its sandbox is started: who owns a
+ * folder above it may put another in its place while the program runs.  No component may be a link.
+ * Return a descriptor, closed on exec, or -1 with ${refusal} sandbox.plan.
  */
-int effect_read(
-    struct effect *e, const char *folder, int upper, size_t most, struct refusal *refusal);
+int effect_open(const char *folder, struct refusal *refusal);
+
+/**
+ * effect_read(e, folder, overlaid, upper, most, refusal):
+ * List in ${e} what the layer of changes ${upper}, a descriptor from sandbox_ready, makes of
+ * ${folder}, from effect_open, after the sandbox has ended.  ${overlaid} is of the report of that
+ * sandbox.  Times and extended attributes are no change.  Left out are pipes, sockets and devices;
+ * links that lead out of the folder; what cannot be read; and set-ID bits.  Return 0; or -1 with
+ * ${refusal} sandbox.effect: the sandbox stood over another folder, there are more than ${most}
+ * changes, or the folder cannot be read.  effect_free in both cases.
+ */
+int effect_read(struct effect *e, int folder, const struct sandbox_folder *overlaid, int upper,
+    size_t most, struct refusal *refusal);
 
 /**
  * effect_apply(e, applied, refusal):

@@ -93,6 +93,7 @@ struct sandbox_status {
 	uint32_t terminal;
 	uint64_t user_ns, pid_ns;
 	char path[128]; /* of the step that failed, or the program, cut */
+	struct sandbox_folder overlaid[SANDBOX_EFFECTS];
 	struct refusal refusal;
 };
 

@@ -1,5 +1,4 @@
 /* unpack.c: a bundle from standard input to a folder, by git, beneath one handle. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -18,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "engine/worker/clear.h"
 #include "engine/worker/kill.h"
 #include "engine/worker/sandbox_job.h"
 #include "engine/worker/tool.h"
@@ -59,37 +59,12 @@ fail(struct copy *c, const char *what)
 	return refusal_errno(c->r, "bundle.failed", what);
 }
 
-/* Remove what is in the folder ${dir}, which is closed.  No link is followed. */
-static int
-clear(int dir, int depth)
-{
-	struct dirent *e;
-	int sub, rc = 0;
-	DIR *d;
-
-	if (depth == DEPTH_MAX || (d = fdopendir(dir)) == NULL) {
-		close(dir);
-		return -1;
-	}
-	while ((e = readdir(d)) != NULL) {
-		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
-		    unlinkat(dirfd(d), e->d_name, 0) == 0)
-			continue;
-		sub = openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (sub == -1 || clear(sub, depth + 1) != 0 ||
-		    unlinkat(dirfd(d), e->d_name, AT_REMOVEDIR) != 0)
-			rc = -1;
-	}
-	closedir(d);
-	return rc;
-}
-
 static int
 clear_beside(struct copy *c)
 {
 	int dir = openat(c->beside, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	return dir == -1 ? -1 : clear(dir, 0);
+	return dir == -1 ? -1 : clear_folder(dir, DEPTH_MAX);
 }
 
 /* Make the folder beside the place, or take the one that somebody who was killed left. */

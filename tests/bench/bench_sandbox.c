@@ -26,7 +26,8 @@
 /* The program: it says the time at which it runs, and ends. */
 static char program[4096], word[] = "now";
 
-static struct sandbox_system paths;
+static struct sandbox_system seen;
+static struct sandbox_path paths[SANDBOX_PATHS_MAX];
 static struct sandbox_plan plan;
 static const char *bwrap[BACKEND_ARGV_MAX];
 static char room[65536];
@@ -169,16 +170,17 @@ prepare(void)
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	assert_true(n > 0);
-	sandbox_system(&paths);
+	plan.uid = geteuid();
+	assert_true(sandbox_system(&seen, &plan, paths, NULL, NULL, &refusal) == 0);
 	/* The same binds: what is hidden would be more. */
-	for (i = 0; i < paths.count; i++)
-		if (paths.paths[i].kind <= SANDBOX_LINK)
-			paths.paths[kept++] = paths.paths[i];
-	paths.paths[kept++] = (struct sandbox_path){SANDBOX_READ, program, program};
+	for (i = 0; i < plan.path_count; i++)
+		if (paths[i].kind <= SANDBOX_LINK)
+			paths[kept++] = paths[i];
+	paths[kept++] = (struct sandbox_path){SANDBOX_READ, program, program};
 	plan = (struct sandbox_plan){.argv = argv,
 	    .env = env,
 	    .cwd = "/",
-	    .paths = paths.paths,
+	    .paths = paths,
 	    .path_count = kept,
 	    .uid = geteuid(),
 	    .gid = getegid(),

@@ -267,6 +267,74 @@ a_run_is_taken_back(void **state)
 	assert_int_equal(access(path, F_OK), -1);
 }
 
+/* While it runs somebody puts a link in the place of a folder on the way to what it may change: its
+ * changes are made in the folder that had the name when it began. */
+static void
+the_folder_that_was_named_is_changed(void **state)
+{
+	char members[640], path[160];
+	struct job job;
+	const char *words[] = {"on", d.box, "run:swapped", "--wait", "--json", NULL};
+
+	(void)state;
+	snprintf(members, sizeof(members), "mkdir -p %s/app/bin %s/other/bin", site, site);
+	assert_int_equal(system(members), 0);
+	snprintf(members, sizeof(members),
+	    "echo begun\nuntil [ -e %s/app/go ]; do sleep 0.05; done\necho new >tool\n", site);
+	put(program, members);
+	snprintf(members, sizeof(members),
+	    "\"interpreter\":\"/bin/sh\",\"program\":\"%s\",\"reads\":[\"%s/app\"],"
+	    "\"writes\":[\"%s/app/bin\"]",
+	    program, site, site);
+	add("run:swapped", members);
+	driver_grant(&d, "run:swapped", NULL, NULL, "2", "1d");
+	driver_start(&job, NULL, words);
+	driver_until(&d, DRIVER_BOX, 1,
+	    "SELECT count(*) FROM op_output AS o JOIN op_run AS r ON r.id = o.op_run_id"
+	    " WHERE r.op = 'run:swapped' AND o.frame LIKE '%%begun%%'");
+	snprintf(members, sizeof(members),
+	    "cd %s && mv app app2 && ln -s other app && echo >app2/go", site);
+	assert_int_equal(system(members), 0);
+	assert_int_equal(driver_finish(&job, &said), 0);
+	says("\"applied\":1");
+	has("app2/bin/tool", "new\n");
+	snprintf(path, sizeof(path), "%s/other/bin/tool", site);
+	assert_int_equal(access(path, F_OK), -1);
+	/* A link on the way when it begins is refused. */
+	assert_int_not_equal(
+	    driver_run(&said, NULL, "on", d.box, "run:swapped", "--json", NULL), 0);
+	says("sandbox.plan");
+	driver_does(&said, NULL, "op", "rm", "run:swapped", NULL);
+	driver_until(&d, DRIVER_HOST, 0, "SELECT count(*) FROM box_op WHERE op = 'run:swapped'");
+}
+
+/* An op that reads a folder around what is bastion's sees none of it, also not what other users
+ * reach. */
+static void
+a_program_sees_nothing_of_bastion(void **state)
+{
+	char members[640];
+
+	(void)state;
+	snprintf(members, sizeof(members), "test -S %s-ask/ask.sock", d.run[DRIVER_BOX]);
+	assert_int_equal(system(members), 0);
+	snprintf(members, sizeof(members),
+	    "cd %s && ls -d *box* && ls -A %s %s %s-ask && echo end\n", d.dir, d.state[DRIVER_BOX],
+	    d.run[DRIVER_BOX], d.run[DRIVER_BOX]);
+	put(program, members);
+	snprintf(members, sizeof(members),
+	    "\"interpreter\":\"/bin/sh\",\"program\":\"%s\",\"reads\":[\"%s\"]", program, d.dir);
+	add("run:around", members);
+	driver_grant(&d, "run:around", NULL, NULL, "1", "1d");
+	driver_does(&said, NULL, "on", d.box, "run:around", NULL);
+	says("-run-ask");
+	says("end");
+	assert_null(strstr(said.out, ".sock"));
+	assert_null(strstr(said.out, "bastion.db"));
+	driver_does(&said, NULL, "op", "rm", "run:around", NULL);
+	driver_until(&d, DRIVER_HOST, 0, "SELECT count(*) FROM box_op WHERE op = 'run:around'");
+}
+
 /* VERB-4: an op that is its verbs needs no program and no sandbox; each verb looks, then does. */
 static void
 an_op_is_its_verbs(void **state)
@@ -405,6 +473,8 @@ main(void)
 	    cmocka_unit_test(the_policy_holds_a_program),
 	    cmocka_unit_test(an_answer_that_is_not_taken_ends_the_ask),
 	    cmocka_unit_test(only_what_was_signed_runs),
+	    cmocka_unit_test(the_folder_that_was_named_is_changed),
+	    cmocka_unit_test(a_program_sees_nothing_of_bastion),
 	    cmocka_unit_test(an_op_is_its_verbs),
 	    cmocka_unit_test(a_host_knows_what_was_added),
 	    cmocka_unit_test(a_run_is_taken_back),

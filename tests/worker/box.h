@@ -52,6 +52,8 @@ struct boxed {
 struct box_world {
 	char dir[64];
 	struct sandbox_system system;
+	struct sandbox_path paths[SANDBOX_PATHS_MAX];
+	size_t path_count;
 	struct boxed *boxed;
 	/* Called in the keeper after the end, with what it gathered; or NULL. */
 	void (*then)(struct sandbox *box, struct boxed *boxed, void *ctx);
@@ -75,6 +77,9 @@ box_uid(enum box_who who)
 static inline void
 box_make(struct box_world *w)
 {
+	struct sandbox_plan plan = {.uid = BOX_NOBODY};
+	struct refusal refusal;
+
 	memset(w, 0, sizeof(*w));
 	strcpy(w->dir, "/tmp/bastion-box-XXXXXX");
 	assert_non_null(mkdtemp(w->dir));
@@ -82,7 +87,9 @@ box_make(struct box_world *w)
 	w->boxed = mmap(
 	    NULL, sizeof(*w->boxed), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(w->boxed, MAP_FAILED);
-	sandbox_system(&w->system);
+	/* For a user: what root does not see is tried by itself. */
+	assert_int_equal(sandbox_system(&w->system, &plan, w->paths, NULL, NULL, &refusal), 0);
+	w->path_count = plan.path_count;
 }
 
 static inline void
@@ -90,6 +97,7 @@ box_drop(struct box_world *w)
 {
 	char command[128];
 
+	sandbox_system_free(&w->system);
 	munmap(w->boxed, sizeof(*w->boxed));
 	snprintf(command, sizeof(command), "rm -rf --one-file-system '%s'", w->dir);
 	assert_int_equal(system(command), 0);
@@ -198,12 +206,12 @@ box_plan(struct box_world *w, struct sandbox_plan *plan, struct sandbox_path *ro
 	static char path[] = "PATH=/usr/bin:/bin", home[] = "HOME=/tmp", lang[] = "LC_ALL=C.UTF-8";
 	static char *const env[] = {path, home, lang, NULL};
 
-	memcpy(room + n, w->system.paths, w->system.count * sizeof(*room));
+	memcpy(room + n, w->paths, w->path_count * sizeof(*room));
 	*plan = (struct sandbox_plan){
 	    .env = env,
 	    .cwd = "/",
 	    .paths = room,
-	    .path_count = w->system.count + n,
+	    .path_count = w->path_count + n,
 	    .stdio = {-1, -1, -1},
 	};
 	sandbox_limits(&plan->limits);

@@ -76,6 +76,44 @@ unified(void **state)
 	assert_int_equal(access(c.trees[0].path, F_OK), -1);
 }
 
+/* Where we moved beside our groups, these are made and swept one level up: a process that was there
+ * before, which left some, and one that is born beside them. */
+static void
+groups_lie_beside_our_own(void **state)
+{
+	static const char unit[] = "sys/fs/cgroup/system.slice/bastion.service";
+	struct cgroup_limits limits = {.tasks = 65};
+	struct cgroup c;
+	char path[160], own[192];
+	int status;
+	pid_t dead;
+
+	(void)state;
+	put("proc/self/cgroup", "0::/system.slice/bastion.service/bastion.self\n");
+	put("proc/self/mountinfo",
+	    "31 23 0:28 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n");
+	snprintf(path, sizeof(path), "%s/cgroup.controllers", unit);
+	put(path, "pids\n");
+	snprintf(path, sizeof(path), "%s/cgroup.subtree_control", unit);
+	put(path, "pids\n");
+	if ((dead = fork()) == 0)
+		_exit(0);
+	waitpid(dead, &status, 0);
+	box_shell("cd %s/%s && mkdir -p bastion.self bastion-%d-1-1", root, unit, (int)dead);
+	cgroup_make(&c, &limits);
+	snprintf(own, sizeof(own), "%s/%s/%s", root, unit, c.name);
+	assert_int_equal(c.tree_count, 1);
+	assert_string_equal(c.trees[0].path, own);
+	assert_int_equal(cgroup_sweep(), 1);
+	snprintf(path, sizeof(path), "%s/%s/bastion-%d-1-1", root, unit, (int)dead);
+	assert_int_equal(access(path, F_OK), -1);
+	/* Those of the living stay, and so does where we are. */
+	assert_int_equal(access(own, F_OK), 0);
+	snprintf(path, sizeof(path), "%s/%s/bastion.self", root, unit);
+	assert_int_equal(access(path, F_OK), 0);
+	cgroup_drop(&c);
+}
+
 /* Version 1: a hierarchy for each controller, some of them together, under the roots of a
  * container. */
 static void
@@ -211,6 +249,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(unified, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(groups_lie_beside_our_own, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(version_one, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(none, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(the_kernels, set_up, tear_down),

@@ -5,6 +5,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -21,6 +22,7 @@ struct line {
 	struct sandbox_plan plan;
 	char *argv[4];
 	char ws[80], other[80];
+	int opened; /* the folder whose changes are applied; -1: what ws names then */
 };
 
 static int
@@ -59,6 +61,7 @@ line_plan(struct line *l, const char *script, const struct sandbox_path *paths, 
 	static char sh[] = "sh", dash_c[] = "-c";
 
 	memset(l, 0, sizeof(*l));
+	l->opened = -1;
 	snprintf(l->ws, sizeof(l->ws), "%s/ws", world.dir);
 	memcpy(l->paths, paths, n * sizeof(*paths));
 	box_plan(&world, &l->plan, l->paths, n);
@@ -761,9 +764,179 @@ ordinary_programs_run(void **state)
 	}
 }
 
+/* Root makes one for a user out of what that user alone may enter, and of what root alone may. */
+static void
+folders_of_one_user(void **state)
+{
+	struct sandbox_path paths[] = {{SANDBOX_WRITE, NULL, "/w"}, {SANDBOX_READ, NULL, "/lent"},
+	    {SANDBOX_HIDE, NULL, "/w/no"}};
+	struct boxed *b;
+	struct line l;
+	char lent[96];
+
+	(void)state;
+	if (!box_can(BOX_LENT))
+		skip();
+	make_ws(BOX_LENT, "mkdir -p in/at/no lent && echo it >in/at/it && echo no >in/at/no/no");
+	box_shell("cd %s/ws && echo lent >lent/lent && chown 0:0 lent lent/lent && "
+		  "chmod 755 . && chmod 700 in in/at lent && chmod 644 lent/lent",
+	    world.dir);
+	line_plan(&l, "cat /w/it /lent; ls /w/no; echo new >/w/new", paths, 3);
+	snprintf(lent, sizeof(lent), "%s/lent/lent", l.ws);
+	l.paths[1].source = lent;
+	strcat(l.ws, "/in/at");
+	l.paths[0].source = l.ws;
+	b = line_run(BOX_LENT, &l);
+	assert_string_equal(b->out, "it\nlent\n");
+	box_shell("test -f %s/ws/in/at/new", world.dir);
+}
+
+/*
+ * What no plan shows.
+ */
+
+static struct sandbox_system sys_;
+static struct sandbox_path sys_paths[SANDBOX_PATHS_MAX];
+
+/* Complete a plan of the user ${uid} that reads ${reads}, whose secrets lie in ${also} too. */
+static void
+complete(struct sandbox_plan *plan, uid_t uid, const char *const *reads, const struct home *home,
+    const char *also)
+{
+	struct refusal refusal;
+
+	*plan = (struct sandbox_plan){.uid = uid};
+	for (; *reads != NULL; reads++)
+		sys_paths[plan->path_count++] = (struct sandbox_path){SANDBOX_READ, *reads, *reads};
+	if (sandbox_system(&sys_, plan, sys_paths, home, also, &refusal) != 0)
+		fail_msg("%s: %s", refusal.code, refusal.why);
+}
+
+static bool
+says(const struct sandbox_plan *plan, enum sandbox_kind kind, const char *fmt, ...)
+{
+	char target[PATH_MAX];
+	va_list ap;
+	size_t i;
+
+	va_start(ap, fmt);
+	vsnprintf(target, sizeof(target), fmt, ap);
+	va_end(ap);
+	for (i = 0; i < plan->path_count; i++)
+		if (plan->paths[i].kind == kind && strcmp(plan->paths[i].target, target) == 0)
+			return true;
+	return false;
+}
+
+/* Whoever makes a plan: keys and tokens in the home are hidden where it shows the home, also behind
+ * a link, but for what it names; and the state, and all sockets, are forbidden. */
+static void
+what_no_plan_shows(void **state)
+{
+	struct sandbox_plan plan;
+	static struct home home;
+	char at[80], hosts[112];
+	const char *reads[3] = {at, hosts, NULL};
+	int i;
+
+	(void)state;
+	snprintf(at, sizeof(at), "%s/at", world.dir);
+	snprintf(hosts, sizeof(hosts), "%s/.ssh/known_hosts", at);
+	snprintf(home.state, sizeof(home.state), "%s/state", world.dir);
+	snprintf(home.run, sizeof(home.run), "%s/run", world.dir);
+	box_shell("cd %s && mkdir -p state run run-ask at/.ssh at/dot/aws && touch at/.netrc "
+		  "at/.ssh/known_hosts && ln -s dot/aws at/.aws && ln -s /dev/null at/.zsh_history",
+	    world.dir);
+	complete(&plan, BOX_NOBODY, reads, &home, at);
+	assert_true(says(&plan, SANDBOX_HIDE, "%s/.ssh", at));
+	assert_true(says(&plan, SANDBOX_SHOW, "%s", hosts));
+	assert_true(says(&plan, SANDBOX_HIDE, "%s/.netrc", at));
+	assert_true(says(&plan, SANDBOX_HIDE, "%s/dot/aws", at));
+	assert_false(says(&plan, SANDBOX_HIDE, "%s/.aws", at));
+	assert_true(says(&plan, SANDBOX_READ, "/usr"));
+	assert_int_equal(plan.forbidden_count, 3);
+	for (i = 0; i < 3; i++)
+		assert_non_null(strstr(plan.forbidden[i], i == 0 ? "/state" : "/run"));
+	assert_non_null(strstr(plan.forbidden[2], "/run-ask"));
+	sandbox_system_free(&sys_);
+	/* What is not shown need not be hidden. */
+	reads[0] = hosts;
+	reads[1] = NULL;
+	complete(&plan, BOX_NOBODY, reads, NULL, at);
+	assert_false(says(&plan, SANDBOX_HIDE, "%s/.ssh", at));
+	assert_int_equal(plan.forbidden_count, 0);
+	sandbox_system_free(&sys_);
+}
+
+static const char ETC_OF_SERVICES[] =
+    "umask 022; cd /etc && mkdir -p letsencrypt/live/x mysql exim4 kubernetes/pki app/a/b/c/d app/e "
+    "pki/tls/private etcetera && chmod 700 letsencrypt/live pki/tls/private && "
+    "for f in letsencrypt/live/x/key mysql/debian.cnf pki/tls/private/key app/a/b/key app/e/key; do "
+    "echo canary >$f; done; chmod 600 mysql/debian.cnf app/a/b/key; "
+    "echo canary >exim4/passwd.client; chmod 640 exim4/passwd.client; "
+    "echo canary >.hidden; chmod 600 .hidden; chmod 750 app/e; "
+    "echo ok >kubernetes/pki/ca.crt; for i in 1 2 3 4 5 6 7 8 9 10; do "
+    "echo canary >kubernetes/pki/$i.key; done; chmod 600 kubernetes/pki/*.key; "
+    "echo ok >mysql/my.cnf; echo ok >etcetera/all; ln -s /etc/mysql/debian.cnf etcetera/link";
+
+/* A program that runs as root reads of /etc what others may, and what its plan names. */
+static void
+root_reads_no_secrets_of_services(void **state)
+{
+	static const char script[] =
+	    "find /etc -type f ! -perm -4; find /etc -type d ! -perm -5; "
+	    "grep -rs canary /etc; cat /etc/mysql/my.cnf /etc/etcetera/all";
+	const char *reads[] = {"/etc/app/e", NULL};
+	static char sh[] = "sh", dash_c[] = "-c";
+	char *argv[] = {sh, dash_c, (char *)(uintptr_t)script, NULL};
+	struct sandbox_plan plan, of;
+	static struct sandbox_path room[SANDBOX_PATHS_MAX];
+	struct boxed *b;
+
+	(void)state;
+	if (!box_can(BOX_ROOT) || unshare(CLONE_NEWNS) == -1 ||
+	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == -1 ||
+	    mount("etc", "/etc", "tmpfs", 0, "mode=0755") == -1)
+		skip();
+	box_shell("%s", ETC_OF_SERVICES);
+	complete(&plan, 0, reads, NULL, NULL);
+	box_plan(&world, &of, room, 0);
+	plan.env = of.env;
+	plan.cwd = "/";
+	plan.argv = argv;
+	plan.stdio[0] = plan.stdio[1] = plan.stdio[2] = -1;
+	plan.limits = of.limits;
+	b = box_run(&world, BOX_ROOT, &plan);
+	umount2("/etc", MNT_DETACH);
+	if (!b->started)
+		fail_msg("%s: %s", b->refusal.code, b->refusal.why);
+	/* Seven that others may not read, and the folder with more keys than are hidden one by one.
+	 */
+	assert_true(says(&plan, SANDBOX_HIDE, "/etc/kubernetes/pki"));
+	assert_true(says(&plan, SANDBOX_HIDE, "/etc/letsencrypt/live"));
+	assert_false(says(&plan, SANDBOX_HIDE, "/etc/kubernetes"));
+	assert_string_equal(b->out, "/etc/app/e\n/etc/app/e/key:canary\nok\nok\n");
+	sandbox_system_free(&sys_);
+	/* Another user's sandbox need not: the kernel says no. */
+	complete(&plan, BOX_NOBODY, reads + 1, NULL, NULL);
+	assert_false(says(&plan, SANDBOX_HIDE, "/etc/.pwd.lock"));
+	sandbox_system_free(&sys_);
+}
+
 /*
  * Changes.
  */
+
+/* List in ${e} what became of the folder ${fd}, or of the one of ${l} where that is -1. */
+static int64_t
+read_changes(
+    struct effect *e, const struct line *l, int fd, const struct sandbox *box, struct boxed *b)
+{
+	memset(e, 0, sizeof(*e));
+	if (fd == -1 && (fd = effect_open(l->ws, &b->refusal)) == -1)
+		return -1;
+	return effect_read(e, fd, &box->report.overlaid[0], box->effect_fd[0], 1000, &b->refusal);
+}
 
 static void
 list_changes(struct sandbox *box, struct boxed *b, void *ctx)
@@ -772,7 +945,7 @@ list_changes(struct sandbox *box, struct boxed *b, void *ctx)
 	struct effect e;
 	size_t i, n = 0;
 
-	b->value = effect_read(&e, l->ws, box->effect_fd[0], 1000, &b->refusal);
+	b->value = read_changes(&e, l, -1, box, b);
 	for (i = 0; i < e.count; i++)
 		n += (size_t)snprintf(b->text + n, sizeof(b->text) - n, "%s %s %s\n",
 		    effect_change_name(e.entries[i].change), effect_type_name(e.entries[i].type),
@@ -786,11 +959,13 @@ static const char OLD_TREE[] =
 static const char CHANGE[] =
     "cd /w; echo more >> a; rm b; echo new > n; mkdir -p d/g/h; echo 7 > d/g/h/i; rm -r gone; "
     "mkdir gone; echo 8 > gone/z; ln -sf n l; chmod 600 m; cat same >> /dev/null; touch same; "
-    "ln -s /etc/passwd out; ln -s ../../x out2; ln -s ../a d/in; mkfifo p; echo x > d/f; rm -r d/e; "
+    "ln -s /etc/passwd out; ln -s ../../x out2; ln -s ../a d/in; "
+    "ln -s .. d/g/up; ln -s up/../../etc d/g/two; ln -s ../d/../x d/in2; mkfifo p; echo x > d/f; rm -r d/e; "
     "echo file > d/e; echo $((1)) >> same; printf '6\\n' > same";
 static const char CHANGES[] =
     "modified file a\ndeleted file b\ndeleted folder d/e\ncreated file d/e\nmodified file d/f\n"
-    "created folder d/g\ncreated folder d/g/h\ncreated file d/g/h/i\ncreated link d/in\n"
+    "created folder d/g\ncreated folder d/g/h\ncreated file d/g/h/i\nleft out link d/g/two\n"
+    "created link d/g/up\ncreated link d/in\nleft out link d/in2\n"
     "deleted folder gone\ncreated folder gone\ncreated file gone/z\nmodified link l\nmode file m\n"
     "created file n\nleft out link out\nleft out link out2\nleft out other p\n";
 
@@ -829,7 +1004,7 @@ apply_changes(struct sandbox *box, struct boxed *b, void *ctx)
 	struct effect e;
 	size_t n = 0;
 
-	b->value = effect_read(&e, l->ws, box->effect_fd[0], 1000, &b->refusal);
+	b->value = read_changes(&e, l, l->opened, box, b);
 	if (b->value == 0)
 		b->value = effect_apply(&e, &n, &b->refusal);
 	if (b->value == 0)
@@ -852,7 +1027,7 @@ changes_are_applied(void **state)
 	{
 		make_ws(who, OLD_TREE);
 		snprintf(script, sizeof(script),
-		    "{ %s; } 2>&1; rm out out2 p; find . -type f -exec cat {} + | sort; "
+		    "{ %s; } 2>&1; rm out out2 d/g/two d/in2 p; find . -type f -exec cat {} + | sort; "
 		    "find . ! -type d -printf '%%p %%m %%s %%l\\n' | sort",
 		    CHANGE);
 		line_plan(&l, script, paths, 1);
@@ -861,7 +1036,7 @@ changes_are_applied(void **state)
 		world.ctx = &l;
 		b = line_run(who, &l);
 		world.then = NULL;
-		if (b->value != 15)
+		if (b->value != 16)
 			fail_msg("%d: %s %s", (int)b->value, b->refusal.code, b->refusal.why);
 		box_shell("cat > %s/want << 'END'\n%sEND\n", world.dir, b->out);
 		box_shell("cd %s/ws && { find . -type f -exec cat {} + | sort; "
@@ -879,7 +1054,7 @@ apply_late(struct sandbox *box, struct boxed *b, void *ctx)
 	size_t n = 0;
 
 	snprintf(command, sizeof(command), "cd %s && echo meanwhile > gone/x/new", l->ws);
-	b->value = effect_read(&e, l->ws, box->effect_fd[0], 1000, &b->refusal);
+	b->value = read_changes(&e, l, -1, box, b);
 	if (b->value == 0 && system(command) == 0)
 		b->value = effect_apply(&e, &n, &b->refusal);
 	effect_free(&e);
@@ -905,6 +1080,67 @@ changes_meanwhile_are_kept(void **state)
 	assert_string_equal(b->refusal.code, "sandbox.applied");
 	box_shell("cd %s/ws && test \"$(cat a)\" = 1 && test -f gone/x/y && test -f gone/x/new",
 	    world.dir);
+}
+
+/* While the program runs, a link to another folder takes the place of a folder above its own. */
+static void
+swap_way(struct sandbox *box, struct boxed *b, void *ctx)
+{
+	const struct line *l = ctx;
+	char command[256];
+
+	(void)box;
+	snprintf(command, sizeof(command),
+	    "cd %s && mv app app2 && ln -s other app && echo > app2/go", l->other);
+	b->value = system(command);
+}
+
+/* What was named when it began is what is changed, whatever has that name at the end. */
+static void
+changes_go_to_the_folder_that_was_named(void **state)
+{
+	struct sandbox_path paths[] = {{SANDBOX_EFFECT, NULL, "/w"}, {SANDBOX_READ, NULL, "/go"}};
+	struct refusal refusal;
+	struct boxed *b;
+	char way[96];
+	struct line l;
+	int who, kept;
+
+	(void)state;
+	EACH_WHO(who)
+	{
+		make_ws(who, "mkdir -p app/bin other/bin");
+		line_plan(
+		    &l, "until [ -e /go/go ]; do sleep 0.01; done; echo evil >/w/tool", paths, 2);
+		snprintf(l.other, sizeof(l.other), "%s", l.ws);
+		snprintf(way, sizeof(way), "%s/app", l.ws);
+		l.paths[1].source = way;
+		strcat(l.ws, "/app/bin");
+		l.paths[0].source = l.ws;
+		assert_int_not_equal(l.opened = effect_open(l.ws, &refusal), -1);
+		world.during = swap_way;
+		world.then = apply_changes;
+		world.ctx = &l;
+		b = line_run(who, &l);
+		assert_int_equal(b->value, 1);
+		box_shell("cd %s && test -f app2/bin/tool && ! test -e other/bin/tool", l.other);
+		/* By its name, it is no folder any more: a link is on the way. */
+		make_ws(who, "mkdir -p app/bin other/bin");
+		kept = l.opened;
+		l.opened = -1;
+		b = line_run(who, &l);
+		assert_int_equal(b->value, -1);
+		/* And what was opened before is another one than the sandbox stood over. */
+		make_ws(who, "mkdir -p app/bin other/bin");
+		l.opened = kept;
+		b = line_run(who, &l);
+		world.during = NULL;
+		world.then = NULL;
+		close(kept);
+		assert_int_equal(b->value, -1);
+		assert_string_equal(b->refusal.code, "sandbox.effect");
+		box_shell("cd %s && ! test -e app2/bin/tool && ! test -e other/bin/tool", l.other);
+	}
 }
 
 /* Two gathered folders are two lists, in the plan's order. */
@@ -1088,6 +1324,10 @@ main(void)
 	    cmocka_unit_test(changes_are_listed),
 	    cmocka_unit_test(changes_are_applied),
 	    cmocka_unit_test(changes_meanwhile_are_kept),
+	    cmocka_unit_test(folders_of_one_user),
+	    cmocka_unit_test(what_no_plan_shows),
+	    cmocka_unit_test(root_reads_no_secrets_of_services),
+	    cmocka_unit_test(changes_go_to_the_folder_that_was_named),
 	    cmocka_unit_test(folders_keep_their_order),
 	};
 

@@ -1,6 +1,8 @@
 /* test_sandbox_run.c: runs in sandboxes: their rows, the runner that makes them, the verb. */
 #include "tests/worker/box.h"
 
+#include <sys/inotify.h>
+
 #include "engine/state/sandbox_run.h"
 #include "engine/worker/pump.h"
 #include "engine/worker/runner.h"
@@ -308,6 +310,131 @@ the_runner_kills_all(void **state)
 	r->out[1] = -1;
 }
 
+/* Return whether the file system of the folder that ${in} watches is gone. */
+static bool
+is_unmounted(int in)
+{
+	char buf[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+	struct pollfd p = {.fd = in, .events = POLLIN};
+	const struct inotify_event *e;
+	ssize_t n, at;
+
+	while (poll(&p, 1, BOX_WAIT_MS / 4) == 1 && (n = read(in, buf, sizeof(buf))) > 0)
+		for (at = 0; at < n; at += (ssize_t)(sizeof(*e) + e->len)) {
+			e = (const struct inotify_event *)(const void *)(buf + at);
+			if ((e->mask & IN_UNMOUNT) != 0)
+				return true;
+		}
+	return false;
+}
+
+/* Wait until the runner ${pid} has ${children}: two of them are a child and a sandbox that stand
+ * ready. */
+static void
+until_spare(pid_t pid, int children)
+{
+	int64_t deadline = tool_now_ms() + BOX_WAIT_MS;
+	char path[64];
+	int n = 0, child;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
+	while (n != children && tool_now_ms() < deadline) {
+		assert_non_null(f = fopen(path, "re"));
+		for (n = 0; fscanf(f, "%d", &child) == 1; n++)
+			continue;
+		fclose(f);
+		usleep(1000);
+	}
+	assert_int_equal(n, children);
+}
+
+/* What a run changed is in memory as long as whoever asked for it holds it: neither the runner nor
+ * the sandbox that it has ready does. */
+static void
+changes_go_with_who_asked(void **state)
+{
+	struct running *r = *state;
+	struct runner_event *e;
+	char way[48], folder[80];
+	int in = inotify_init1(IN_CLOEXEC), line[2];
+	uint64_t id;
+
+	snprintf(folder, sizeof(folder), "%s/ws", r->world.dir);
+	assert_int_equal(mkdir(folder, 0755), 0);
+	close(r->plan.stdio[0]);
+	box_plan(&r->world, &r->plan, r->paths, 1);
+	r->paths[0] = (struct sandbox_path){SANDBOX_EFFECT, folder, "/w"};
+	r->plan.argv = r->argv;
+	r->plan.uid = geteuid();
+	r->plan.gid = getegid();
+	assert_int_equal(pipe2(line, O_CLOEXEC), 0);
+	r->plan.stdio[0] = line[0];
+	r->plan.stdio[1] = r->plan.stdio[2] = r->out[1];
+	id = runner_sh(r, "echo a >/w/a; read line; exit 0");
+	e = next(r);
+	assert_int_equal(e->kind, RUNNER_STARTED);
+	assert_int_equal(e->effect_count, 1);
+	snprintf(way, sizeof(way), "/proc/self/fd/%d", e->effect_fd[0]);
+	assert_int_not_equal(inotify_add_watch(in, way, IN_ATTRIB), -1);
+	runner_event_drop(e);
+	until_spare(r->runner.pid, 3);
+	close(line[1]);
+	expect(r, id, RUNNER_EXITED, 0);
+	assert_true(is_unmounted(in));
+	close(in);
+}
+
+/* One that stands ready holds nothing that its maker had open by chance. */
+static void
+a_spare_holds_nothing(void **state)
+{
+	struct pollfd p = {.events = POLLIN};
+	struct refusal refusal;
+	struct sandbox box;
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	if (sandbox_spare(&box, &refusal) != 0)
+		fail_msg("%s: %s", refusal.code, refusal.why);
+	close(fds[1]);
+	p.fd = fds[0];
+	assert_int_equal(poll(&p, 1, BOX_WAIT_MS / 4), 1);
+	assert_int_equal(waitpid(box.pid, NULL, WNOHANG), 0);
+	sandbox_end(&box, NULL);
+	sandbox_free(&box);
+	close(fds[0]);
+}
+
+/* One that stands ready looked for the folders of a plan as nobody: for another user one is made.
+ */
+static void
+a_spare_is_no_users(void **state)
+{
+	struct running *r = *state;
+	char folder[80];
+	uint64_t id;
+
+	if (geteuid() != 0)
+		skip();
+	id = runner_sh(r, "exit 0");
+	expect(r, id, RUNNER_STARTED, 0);
+	expect(r, id, RUNNER_EXITED, 0);
+	until_spare(r->runner.pid, 2);
+	snprintf(folder, sizeof(folder), "%s/ws", r->world.dir);
+	assert_int_equal(mkdir(folder, 0700), 0);
+	assert_int_equal(chown(folder, BOX_NOBODY, BOX_NOBODY), 0);
+	strcat(folder, "/in");
+	assert_int_equal(mkdir(folder, 0755), 0);
+	r->paths[r->plan.path_count] = (struct sandbox_path){SANDBOX_READ, folder, "/in"};
+	r->plan.path_count++;
+	r->plan.uid = r->plan.gid = BOX_NOBODY;
+	id = runner_sh(r, "test -d /in");
+	expect(r, id, RUNNER_STARTED, 0);
+	expect(r, id, RUNNER_EXITED, 0);
+}
+
 /* Many at once, none of which fails. */
 static void
 the_runner_runs_many(void **state)
@@ -531,7 +658,7 @@ a_try_is_kept_aside(void **state)
 	char dir[128], kept[128];
 
 	make_folder(s, dir, sizeof(dir));
-	snprintf(kept, sizeof(kept), "%s/kept", s->dir);
+	snprintf(kept, sizeof(kept), "%s/kept/", s->dir);
 	RUN(&p, s, "sandbox", "try", "--effect", dir, "--keep", kept, "--", "sh", "-c",
 	    "mkdir -p d/e; echo two > d/e/f; echo x >> a");
 	if (p.code != 0)
@@ -631,6 +758,9 @@ main(int argc, char **argv)
 	    cmocka_unit_test_setup_teardown(the_runner_says_who, runner_up, runner_down),
 	    cmocka_unit_test_setup_teardown(the_runner_refuses, runner_up, runner_down),
 	    cmocka_unit_test_setup_teardown(the_runner_kills_all, runner_up, runner_down),
+	    cmocka_unit_test_setup_teardown(changes_go_with_who_asked, runner_up, runner_down),
+	    cmocka_unit_test(a_spare_holds_nothing),
+	    cmocka_unit_test_setup_teardown(a_spare_is_no_users, runner_up, runner_down),
 	    cmocka_unit_test_setup_teardown(the_runner_runs_many, runner_up, runner_down),
 	    cmocka_unit_test_setup_teardown(
 		nothing_stays_of_a_killed_runner, runner_up, runner_down),
