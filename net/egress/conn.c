@@ -520,6 +520,8 @@ on_looked_up(void *ctx, const struct address *addresses, size_t n, const struct 
 static void
 conn_look_up(struct conn *c)
 {
+	const struct proxy_who *who = &c->user->who;
+	const int64_t asker = who->host ? -who->id : who->id;
 	struct refusal why;
 
 	c->phase = LOOKING;
@@ -528,7 +530,7 @@ conn_look_up(struct conn *c)
 		conn_refuse(c, &c->proxy->no_names);
 		return;
 	}
-	c->lookup = resolver_ask(c->proxy->resolver, c->to.host.text, on_looked_up, c, &why);
+	c->lookup = resolver_ask(c->proxy->resolver, asker, c->to.host.text, on_looked_up, c, &why);
 	if (c->lookup == NULL)
 		conn_refuse(c, &why);
 }
