@@ -30,3 +30,9 @@ refusal_errno(struct refusal *r, const char *code, const char *what)
 	errno = saved;
 	return -1;
 }
+
+bool
+refusal_decides(const struct refusal *r)
+{
+	return strncmp(r->code, "store.", 6) != 0;
+}

@@ -2,6 +2,7 @@
 #ifndef ENGINE_REFUSAL_H
 #define ENGINE_REFUSAL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define REFUSAL_CODE_MAX 64
@@ -31,5 +32,12 @@ int refusal_set(struct refusal *r, const char *code, const char *fmt, ...)
  * As refusal_set, with "${what}: strerror(errno)".  errno is kept.  Return -1.
  */
 int refusal_errno(struct refusal *r, const char *code, const char *what);
+
+/**
+ * refusal_decides(r):
+ * Whether a rule said so: then it is a decision, which a row may keep.  Codes store.* say that the
+ * store failed, and nothing was decided.
+ */
+bool refusal_decides(const struct refusal *r);
 
 #endif

@@ -113,6 +113,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('egress.internal', 126, 403, 'see bastion egress check HOST:PORT'),
     ('egress.link', 126, 403, 'see bastion egress check HOST:PORT'),
     ('egress.many', 126, 409, 'forget rules, or raise the setting egress.rules'),
+    ('egress.names', 75, 503, 'try again in a moment, or raise the setting egress.lookups'),
     ('egress.network', 126, 403, 'see bastion egress check HOST:PORT'),
     ('egress.obsolete', 126, 403, 'write the address as it is written today'),
     ('egress.own', 126, 403, 'see bastion egress check HOST:PORT'),

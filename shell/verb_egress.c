@@ -378,7 +378,7 @@ look_up(struct store *db, const char *name, struct looked_up *l, struct refusal 
 	if ((l->loop = loop_new()) == NULL)
 		return refusal_errno(r, "egress.resolve", "cannot make a loop");
 	if ((resolver = resolver_new(l->loop, &config, r)) != NULL &&
-	    resolver_ask(resolver, name, on_looked_up, l, r) != NULL)
+	    resolver_ask(resolver, 0, name, on_looked_up, l, r) != NULL)
 		rc = loop_run(l->loop);
 	if (rc == 0 && l->n == 0) {
 		*r = l->why;

@@ -31,6 +31,7 @@ int rig_http, rig_socks;
 char rig_unix[108];
 enum proxy_inspect rig_inspect;
 char rig_roots[128], rig_pem[16384];
+void (*rig_unknown)(void *ctx, const struct authority *to);
 
 static pthread_t rig_thread, names_thread;
 static struct loop *loop;
@@ -71,6 +72,15 @@ rig_asked(void)
 	n = asked;
 	pthread_mutex_unlock(&names_lock);
 	return n;
+}
+
+void
+rig_names_hold(bool hold)
+{
+	if (hold)
+		pthread_mutex_lock(&names_lock);
+	else
+		pthread_mutex_unlock(&names_lock);
 }
 
 void
@@ -200,6 +210,7 @@ rig_serve(void *ctx)
 	struct proxy_config config = {.home = &s->home,
 	    .keys = &s->keys,
 	    .servers = servers,
+	    .unknown = rig_unknown,
 	    .inspect = rig_inspect,
 	    .tokens = s->key,
 	    .roots = rig_roots[0] != '\0' ? rig_roots : NULL};

@@ -2,6 +2,7 @@
 #ifndef TESTS_RIG_H
 #define TESTS_RIG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,6 +29,9 @@ extern enum proxy_inspect rig_inspect;
 extern char rig_roots[128]; /* a PEM file, or "" */
 extern char rig_pem[16384];
 
+/* What it calls where no rule says anything (proxy_config), from the next rig_start on; or NULL. */
+extern void (*rig_unknown)(void *ctx, const struct authority *to);
+
 /* Where it listens, after rig_start. */
 extern int rig_http, rig_socks;
 extern char rig_unix[108];
@@ -39,6 +43,12 @@ extern char rig_unix[108];
  */
 void rig_name(const char *name, const char *addresses, int ttl, int times);
 int rig_asked(void);
+
+/**
+ * rig_names_hold(hold):
+ * From now on no question is answered, or those that came meanwhile are.
+ */
+void rig_names_hold(bool hold);
 void rig_names_forget(void);
 
 /**

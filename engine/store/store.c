@@ -496,8 +496,6 @@ store_rollback(struct store *db)
 	return -1;
 }
 
-/* Where SQLite undid the transaction by itself (a full disk), a savepoint would begin one of its
- * own. */
 int
 store_run_soft(struct store *db, const char *sql, struct refusal *r)
 {
@@ -510,6 +508,8 @@ store_run_soft(struct store *db, const char *sql, struct refusal *r)
 	return -1;
 }
 
+/* Where SQLite undid the transaction by itself (a full disk), a savepoint would begin one of its
+ * own. */
 int
 store_savepoint(struct store *db)
 {

@@ -20,7 +20,6 @@ enum { SOCKS_VERSION = 5, SOCKS_CONNECT = 1, SOCKS_IPV4 = 1, SOCKS_NAME = 3, SOC
 enum { SOCKS_OK = 0, SOCKS_FAILED = 1, SOCKS_REFUSED = 2, SOCKS_NO_COMMAND = 7 };
 
 static const char ESTABLISHED[] = "HTTP/1.1 200 Connection established\r\n\r\n";
-static const char BROKEN_BODY[] = "the chunked body of the request is none";
 
 static _Thread_local char buffer[READ_SIZE];
 
@@ -83,15 +82,29 @@ conn_free(struct conn *c)
 	free(c->chunk);
 	free(c->list);
 	free(c->why);
+	free(c->left);
 	free(c->waits);
 	free(c);
 }
 
+/* The first reason holds.  While the committer has the row, its reason is the committer's. */
 static void
 why_set(struct conn *c, const struct refusal *why)
 {
-	if (c->why == NULL && why != NULL && (c->why = malloc(sizeof(*why))) != NULL)
-		*c->why = *why;
+	struct refusal **to = c->busy ? &c->left : &c->why;
+
+	if (*to == NULL && why != NULL && (*to = malloc(sizeof(*why))) != NULL)
+		**to = *why;
+}
+
+static void
+why_join(struct conn *c)
+{
+	if (c->why == NULL)
+		c->why = c->left;
+	else
+		free(c->left);
+	c->left = NULL;
 }
 
 /* Where nobody waits for anything any more, the row is ended and then all is freed. */
@@ -102,6 +115,7 @@ conn_settle(struct conn *c)
 
 	if (c->busy)
 		return;
+	why_join(c);
 	if (c->flow == FLOW_ASKED && c->why == NULL) {
 		refusal_set(&left, "http.aborted", "whoever asked has gone");
 		why_set(c, &left);
@@ -233,6 +247,40 @@ conn_refuse(struct conn *c, const struct refusal *refusal)
 }
 
 /*
+ * What was read and is not understood yet.
+ */
+
+static int
+in_append(struct conn *c, const char *bytes, size_t len)
+{
+	char *grown = realloc(c->in, c->in_len + len);
+
+	if (grown == NULL)
+		return -1;
+	memcpy(grown + c->in_len, bytes, len);
+	c->in = grown;
+	c->in_len += len;
+	return 0;
+}
+
+/* Take ${n} bytes off the front. */
+static void
+in_drop(struct conn *c, size_t n)
+{
+	c->in_len -= n;
+	memmove(c->in, c->in + n, c->in_len);
+	c->in_looked = 0;
+}
+
+static void
+in_free(struct conn *c)
+{
+	free(c->in);
+	c->in = NULL;
+	c->in_len = c->in_looked = 0;
+}
+
+/*
  * The exchange of one request, and tunnels.
  */
 
@@ -268,37 +316,24 @@ answer_take(struct conn *c, size_t end, struct refusal *why)
 	    half_put(&c->down, a->out, a->out_len) != 0)
 		return -1;
 	head_answer_free(a);
-	c->in_len -= end;
-	memmove(c->in, c->in + end, c->in_len);
-	c->in_looked = 0;
+	in_drop(c, end);
+	c->down.moved += end;
 	if (a->status < 200)
-		return 0;
-	c->half_head = false;
+		return conn_informed(c, end, why);
 	c->down.keep = true;
 	c->down.kind = a->body == HEAD_NO_BODY || a->sized ? HALF_SIZED : HALF_ALL;
 	c->down.left = a->body == HEAD_NO_BODY ? 0 : a->length;
 	if (half_feed(&c->down, c->in, c->in_len) != 0)
 		return -1;
-	free(c->in);
-	c->in = NULL;
-	c->in_len = 0;
+	in_free(c);
+	c->half_head = false;
 	return 1;
 }
 
-static int
-in_append(struct conn *c, const char *bytes, size_t len)
-{
-	char *grown = realloc(c->in, c->in_len + len);
-
-	if (grown == NULL)
-		return -1;
-	memcpy(grown + c->in_len, bytes, len);
-	c->in = grown;
-	c->in_len += len;
-	return 0;
-}
-
-/* Return 0 where more is needed or the body follows, -1 where there is no answer. */
+/*
+ * Return 0 where more is needed, what was read is to go on first, or the body follows; -1 where
+ * there is no answer.
+ */
 static int
 answer_read(struct conn *c, struct refusal *why)
 {
@@ -307,7 +342,7 @@ answer_read(struct conn *c, struct refusal *why)
 	int rc = 0;
 
 	refusal_set(why, "egress.answer", "the server closed the connection without an answer");
-	while (c->half_head && c->down.readable) {
+	while (c->half_head && c->down.readable && c->down.len == 0) {
 		if ((n = recv(c->server, buffer, sizeof(buffer), 0)) <= 0) {
 			if (n == -1 && (errno == EAGAIN || errno == EINTR)) {
 				c->down.readable = errno == EINTR;
@@ -329,11 +364,44 @@ answer_read(struct conn *c, struct refusal *why)
 	return 0;
 }
 
-static void
-touch(struct conn *c)
+/*
+ * Until the body of the answer comes: heads of answers to come (100 Continue) go on, and no more is
+ * read until they have.
+ */
+static enum half_state
+heads_pump(struct conn *c, struct refusal *why)
+{
+	enum half_state state;
+	bool readable;
+
+	do {
+		if (answer_read(c, why) != 0)
+			return HALF_BROKEN;
+		if (!c->half_head)
+			return half_pump(&c->down, c->proxy->pool);
+		/* Nothing goes on that was not read here. */
+		readable = c->down.readable;
+		c->down.readable = false;
+		state = half_pump(&c->down, c->proxy->pool);
+		c->down.readable = readable;
+	} while (state == HALF_WAITS && readable && c->down.len == 0);
+	return state;
+}
+
+void
+conn_touch(struct conn *c)
 {
 	if (c->proxy->now - c->touched >= TOUCH_MS)
 		conn_wait(c, FOR_BYTES);
+}
+
+int
+conn_informed(struct conn *c, size_t len, struct refusal *why)
+{
+	if ((c->informed += len) <= c->proxy->answer_head)
+		return 0;
+	return refusal_set(
+	    why, "egress.answer", "the server announces an answer, and announces it again");
 }
 
 /* What the two halves have come to. */
@@ -350,7 +418,7 @@ pumped(struct conn *c, enum half_state up, enum half_state down)
 	if (up == HALF_SURPLUS || (up == HALF_BROKEN && c->chunk != NULL)) {
 		refusal_set(&why, "egress.request", "%s",
 		    up == HALF_SURPLUS ? "more came behind the one request of a connection"
-				       : BROKEN_BODY);
+				       : CONN_BROKEN_BODY);
 		conn_end(c, &why);
 	} else if (c->head.out != NULL && (down == HALF_ENDED || down == HALF_SURPLUS)) {
 		conn_linger(c);
@@ -366,23 +434,19 @@ static void
 conn_pump(struct conn *c)
 {
 	uint64_t moved = c->up.moved + c->down.moved;
-	enum half_state up, down = HALF_WAITS;
+	enum half_state up, down;
 	struct refusal why;
 
 	/* Whom the other half has left needs not be told of an end: it is closed. */
 	c->up.keep = c->head.out == NULL && c->down.shut;
 	up = half_pump(&c->up, c->proxy->pool);
-	if (c->half_head && answer_read(c, &why) != 0) {
+	down = c->half_head ? heads_pump(c, &why) : half_pump(&c->down, c->proxy->pool);
+	if (c->half_head && down == HALF_BROKEN) {
 		conn_refuse(c, &why);
 		return;
 	}
-	/* Heads of answers to come (100 Continue) go on as well. */
-	if (!c->half_head || c->down.len > 0)
-		down = half_pump(&c->down, c->proxy->pool);
-	if (c->half_head && down == HALF_ENDED)
-		down = HALF_WAITS;
 	if (c->up.moved + c->down.moved != moved)
-		touch(c);
+		conn_touch(c);
 	pumped(c, up, down);
 }
 
@@ -422,13 +486,11 @@ relay_begin(struct conn *c, int fd, bool readable)
 		return;
 	}
 	if (half_feed(&c->up, c->in, c->in_len) != 0) {
-		refusal_set(&why, "egress.request", "%s", BROKEN_BODY);
+		refusal_set(&why, "egress.request", "%s", CONN_BROKEN_BODY);
 		conn_refuse(c, &why);
 		return;
 	}
-	free(c->in);
-	c->in = NULL;
-	c->in_len = c->in_looked = 0;
+	in_free(c);
 	/* What was seen before: edges tell of the rest. */
 	c->up.readable = c->client_in || c->client_last;
 	c->up.last = c->client_last;
@@ -473,6 +535,15 @@ conn_dial(struct conn *c)
 	conn_refuse(c, &why);
 }
 
+int
+conn_vet(struct conn *c, struct refusal *why)
+{
+	const struct vet vet = {.classes = c->proxy->classes, .own = &c->proxy->own};
+
+	proxy_look(c->proxy);
+	return vet_addresses(&vet, c->addresses, c->naddresses, why);
+}
+
 /*
  * From a destination to addresses.
  */
@@ -480,17 +551,15 @@ conn_dial(struct conn *c)
 static int
 addresses_take(struct conn *c, const struct address *addresses, size_t n, struct refusal *why)
 {
-	const struct vet vet = {.classes = c->proxy->classes, .own = &c->proxy->own};
 	size_t len = 0, i;
 
-	proxy_look(c->proxy);
-	if (vet_addresses(&vet, addresses, n, why) != 0)
-		return -1;
 	if ((c->addresses = calloc(n, sizeof(*addresses))) == NULL ||
 	    (c->list = malloc(n * (ADDRESS_TEXT_MAX + 3) + 3)) == NULL)
 		return refusal_set(why, "http.memory", "there is no memory for its addresses");
 	memcpy(c->addresses, addresses, n * sizeof(*addresses));
 	c->naddresses = n;
+	if (conn_vet(c, why) != 0)
+		return -1;
 	for (i = 0; i < n; i++) {
 		char text[ADDRESS_TEXT_MAX + 1];
 
@@ -520,6 +589,8 @@ on_looked_up(void *ctx, const struct address *addresses, size_t n, const struct 
 static void
 conn_look_up(struct conn *c)
 {
+	const struct proxy_who *who = &c->user->who;
+	const int64_t asker = who->host ? -who->id : who->id;
 	struct refusal why;
 
 	c->phase = LOOKING;
@@ -528,7 +599,7 @@ conn_look_up(struct conn *c)
 		conn_refuse(c, &c->proxy->no_names);
 		return;
 	}
-	c->lookup = resolver_ask(c->proxy->resolver, c->to.host.text, on_looked_up, c, &why);
+	c->lookup = resolver_ask(c->proxy->resolver, asker, c->to.host.text, on_looked_up, c, &why);
 	if (c->lookup == NULL)
 		conn_refuse(c, &why);
 }
@@ -629,14 +700,6 @@ conn_decided(struct conn *c)
 /*
  * Reading.
  */
-
-/* Take ${n} bytes off the front of what was read. */
-static void
-in_drop(struct conn *c, size_t n)
-{
-	c->in_len -= n;
-	memmove(c->in, c->in + n, c->in_len);
-}
 
 /* Each returns whether more is to be read; where it is not, the connection may be gone. */
 static bool

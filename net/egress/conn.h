@@ -11,7 +11,7 @@
 #include "net/egress/resolve.h"
 #include "net/egress/vet.h"
 
-#define SOCKS_REQUEST_MAX 262 /* version, command, reserved, kind, length, 255, port */
+#define CONN_BROKEN_BODY "the chunked body of the request is none"
 
 /* Whose turn it is to end for being slow; each has one bound, so whoever came first is due first.
  */
@@ -109,6 +109,7 @@ struct conn {
 
 	char *in; /* what was read of a head, or of an answer's */
 	size_t in_len, in_looked;
+	size_t informed; /* bytes of heads before the answer's (1xx) */
 
 	struct head head;
 	struct head_answer answer;
@@ -128,7 +129,8 @@ struct conn {
 	int64_t flow_id;
 	char *list; /* of addresses, JSON */
 	char dialled[ADDRESS_TEXT_MAX + 1];
-	struct refusal *why; /* of a refusal or failure, malloc'ed */
+	struct refusal *why;  /* of a refusal or failure, malloc'ed */
+	struct refusal *left; /* the loop's, while ${busy}; then it is ${why} where that is NULL */
 	/* Why it was refused by its row, which a person may read and allow it, malloc'ed; or NULL.
 	 */
 	struct refusal *waits;
@@ -163,7 +165,7 @@ void conn_ask_again(struct conn *conn);
 void conn_refuse(struct conn *conn, const struct refusal *refusal);
 
 /**
- * conn_answer(conn, refusal, out, size):
+ * conn_answer(conn, refusal, out):
  * Write what is said to a client over HTTP.  Return its length.
  */
 #define CONN_ANSWER_MAX SAY_HTTP_MAX
@@ -175,6 +177,26 @@ size_t conn_answer(
  * Tell the client that its tunnel stands.
  */
 void conn_established(const struct conn *conn);
+
+/**
+ * conn_informed(conn, len, refusal):
+ * The server sent a head of ${len} bytes that only tells of an answer to come (1xx, RFC 9110
+ * §15.2).  Return 0, or -1 with ${refusal} egress.answer where all of them are longer than the
+ * setting egress.answer_head.
+ */
+int conn_informed(struct conn *conn, size_t len, struct refusal *refusal);
+
+/**
+ * conn_touch(conn):
+ * Something moved: its patience begins anew.
+ */
+void conn_touch(struct conn *conn);
+
+/**
+ * conn_vet(conn, refusal):
+ * May its addresses be dialled, as this machine is now?  Return 0, or -1 as vet_addresses.
+ */
+int conn_vet(struct conn *conn, struct refusal *refusal);
 
 /**
  * conn_dial(conn):

@@ -146,11 +146,11 @@ decide(struct store *db, struct conn *c)
 		return 0;
 	}
 	/* No rule says anything, and a person may: no row stands for that, or it does already. */
-	if (((c->proxy->config.unknown != NULL && !c->asked) || c->waits != NULL) &&
+	if (c->what == JOB_ASK &&
+	    ((c->proxy->config.unknown != NULL && !c->asked) || c->waits != NULL) &&
 	    strcmp(store_refusal(db)->code, "egress.unknown") == 0)
 		return keep_held(c);
-	if (strncmp(store_refusal(db)->code, "store.", 6) == 0 ||
-	    (c->why = malloc(sizeof(*c->why))) == NULL)
+	if (!refusal_decides(store_refusal(db)) || (c->why = malloc(sizeof(*c->why))) == NULL)
 		return -1;
 	*c->why = *store_refusal(db);
 	refused(db, c, c->why);

@@ -9,11 +9,13 @@
 #include <unistd.h>
 
 #include "engine/worker/runner_wire.h"
+#include "net/egress/accept.h"
 #include "net/egress/handed.h"
 #include "net/egress/who.h"
 #include "net/http/unixsock.h"
 
 #define BACKLOG 256
+#define TURN    64  /* connections before others have their turn */
 #define COMING  256 /* that have connected and not said anything yet */
 
 /* Whoever has connected, until it said for whom. */
@@ -27,6 +29,7 @@ struct handed {
 	struct proxy *proxy;
 	struct loop *loop;
 	struct unixsock sock;
+	struct acceptor acceptor;
 	size_t n;
 	TAILQ_HEAD(givers, giver) givers;
 };
@@ -63,11 +66,13 @@ on_giver(void *ctx, uint32_t events)
 }
 
 static void
-giver_new(struct handed *handed, int fd)
+on_accepted(void *ctx, int fd, const struct sockaddr_in *from)
 {
+	struct handed *handed = ctx;
 	struct giver *g;
 	uid_t uid;
 
+	(void)from;
 	/* Who may speak for a Host is an actor of ours: nobody else, and not root by itself. */
 	if (handed->n >= COMING || who_unix(fd, &uid) != 0 || uid != geteuid() ||
 	    (g = calloc(1, sizeof(*g))) == NULL) {
@@ -82,17 +87,6 @@ giver_new(struct handed *handed, int fd)
 		return;
 	giver_free(g);
 	close(fd);
-}
-
-static void
-on_listener(void *ctx, uint32_t events)
-{
-	struct handed *handed = ctx;
-	int fd;
-
-	(void)events;
-	if ((fd = accept4(handed->sock.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) != -1)
-		giver_new(handed, fd);
 }
 
 struct handed *
@@ -114,7 +108,7 @@ handed_listen(struct proxy *proxy, struct loop *loop, const struct home *home, s
 		free(handed);
 		return NULL;
 	}
-	if (loop_add(loop, handed->sock.fd, EPOLLIN, on_listener, handed) == 0)
+	if (accept_begin(&handed->acceptor, loop, handed->sock.fd, TURN, on_accepted, handed) == 0)
 		return handed;
 	refusal_errno(r, "socket.bind", "cannot listen for connections of Hosts");
 	unixsock_close(&handed->sock);
@@ -135,7 +129,7 @@ handed_free(struct handed *handed)
 		giver_free(g);
 		close(fd);
 	}
-	loop_del(handed->loop, handed->sock.fd);
+	accept_end(&handed->acceptor);
 	unixsock_close(&handed->sock);
 	free(handed);
 }

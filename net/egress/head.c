@@ -348,7 +348,8 @@ line_read(const struct lines *l, struct head *h, struct line *line, struct refus
 					    memcmp(line->version.at, "HTTP/1.0", 8) == 0)))
 		return refuse(r, "its version is neither HTTP/1.1 nor HTTP/1.0");
 	for (i = 0; i < line->target.len; i++)
-		if ((unsigned char)line->target.at[i] <= ' ' || line->target.at[i] == 0x7f)
+		if ((unsigned char)line->target.at[i] <= ' ' ||
+		    (unsigned char)line->target.at[i] >= 0x7f)
 			return refuse(r, "its target has a character that none has");
 	for (i = 0; i < method.len; i++)
 		h->method[i] =

@@ -10,6 +10,7 @@
 
 #include <linux/netfilter_ipv4.h>
 
+#include "net/egress/accept.h"
 #include "net/egress/dns.h"
 #include "net/egress/inside.h"
 
@@ -19,6 +20,7 @@
 
 struct inside {
 	struct inside_config config;
+	struct acceptor caught;
 	char **names;    /* of address STAND + 1 + index */
 	uint32_t *table; /* index + 1, by hash of the name; 0: free */
 	size_t count, slots;
@@ -165,22 +167,16 @@ wanted(const struct inside *in, int fd, struct authority *to)
 }
 
 static void
-on_caught(void *ctx, uint32_t events)
+on_caught(void *ctx, int fd, const struct sockaddr_in *from)
 {
 	struct inside *in = ctx;
 	struct authority to;
-	int fd, i;
 
-	(void)events;
-	for (i = 0; i < TURN; i++) {
-		fd = accept4(in->config.caught, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		if (fd == -1)
-			return;
-		if (wanted(in, fd, &to) == 0 && to.port != 0)
-			proxy_catch(in->config.proxy, fd, &in->config.who, &to);
-		else
-			close(fd);
-	}
+	(void)from;
+	if (wanted(in, fd, &to) == 0 && to.port != 0)
+		proxy_catch(in->config.proxy, fd, &in->config.who, &to);
+	else
+		close(fd);
 }
 
 /*
@@ -188,9 +184,14 @@ on_caught(void *ctx, uint32_t events)
  */
 
 static int
-watch(struct inside *in, int fd, void (*fn)(void *ctx, uint32_t events))
+watch(struct inside *in)
 {
-	return fd == -1 ? 0 : loop_add(in->config.loop, fd, EPOLLIN, fn, in);
+	const struct inside_config *c = &in->config;
+
+	if (c->dns != -1 && loop_add(c->loop, c->dns, EPOLLIN, on_question, in) != 0)
+		return -1;
+	return c->caught == -1 ? 0
+			       : accept_begin(&in->caught, c->loop, c->caught, TURN, on_caught, in);
 }
 
 struct inside *
@@ -207,8 +208,7 @@ inside_new(const struct inside_config *config, struct refusal *r)
 		in->names = calloc(in->config.names + 1, sizeof(*in->names));
 		in->table = calloc(in->slots, sizeof(*in->table));
 	}
-	if (in == NULL || in->names == NULL || in->table == NULL ||
-	    watch(in, config->dns, on_question) != 0 || watch(in, config->caught, on_caught) != 0) {
+	if (in == NULL || in->names == NULL || in->table == NULL || watch(in) != 0) {
 		refusal_errno(r, "socket.bind", "names inside cannot be served");
 		inside_free(in);
 		return NULL;
@@ -233,6 +233,7 @@ inside_free(struct inside *in)
 	if (in == NULL)
 		return;
 	leave(in, in->config.dns);
+	accept_end(&in->caught);
 	leave(in, in->config.caught);
 	for (i = 0; i < in->count; i++)
 		free(in->names[i]);

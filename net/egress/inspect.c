@@ -28,7 +28,6 @@
 #define OUT_MOST  65536 /* what waits for one side; then nothing more is read */
 #define VALUE_MAX (TOKEN_SECRET_MAX * 4)
 #define ROUNDS    32 /* then others have their turn */
-#define TOUCH_MS  1000
 #define HOUR_MS   INT64_C(3600000)
 
 static const char WANTED[] = "SELECT (SELECT value FROM setting WHERE name = 'egress.inspect'),"
@@ -88,6 +87,7 @@ struct inspect {
 	struct stream client, server;
 	enum state state;
 	bool running, began; /* to read a head */
+	bool kept;           /* the server's side has answered a request already */
 	uint64_t again;
 
 	struct request *request; /* that is judged */
@@ -370,6 +370,52 @@ give(struct stream *s, uint64_t *moved)
 }
 
 /*
+ * The server, between two requests.
+ */
+
+/* Another may be dialled in its place. */
+static void
+server_leave(struct inspect *i)
+{
+	stream_close(i, &i->server);
+	side_leave(i->server_side);
+	i->server_side = NULL;
+	i->server = (struct stream){.fd = -1};
+	i->kept = false;
+}
+
+/* The row was judged a while ago, and what is this machine may be more by now. */
+static void
+server_dial(struct inspect *i)
+{
+	struct refusal why;
+
+	if (conn_vet(i->conn, &why) != 0)
+		inspect_refuse(i, &why);
+	else
+		conn_dial(i->conn);
+}
+
+/*
+ * It has nothing to say: what it says would answer the next request.  One that has gone is left.
+ * Return false where the tunnel is over.
+ */
+static bool
+server_idle(struct inspect *i)
+{
+	struct refusal why;
+
+	if (i->server.in.len > 0) {
+		refusal_set(&why, "egress.answer", "the server answers what nobody asked");
+		cut(i, &why);
+		return false;
+	}
+	if (i->server.eof || i->server.gone)
+		server_leave(i);
+	return true;
+}
+
+/*
  * A request.
  */
 
@@ -389,10 +435,12 @@ on_judged(void *ctx, int64_t id, struct token *token, const struct refusal *why)
 	if (i->state != JUDGING)
 		return;
 	i->state = REACHING;
-	if (i->server.fd != -1)
-		run(i);
-	else
-		conn_dial(i->conn);
+	if (i->server.fd == -1) {
+		server_dial(i);
+		return;
+	}
+	i->server.readable = true; /* what it said meanwhile is looked at before it is asked */
+	run(i);
 }
 
 static bool
@@ -419,22 +467,6 @@ read_request(struct inspect *i, size_t end)
 	return i->request != NULL ? true : refuse_memory(i);
 }
 
-/* Between two requests the server has nothing to say; what it says would answer the next one. */
-static bool
-idle_server(struct inspect *i)
-{
-	struct refusal why;
-
-	if (i->server.in.len > 0) {
-		refusal_set(&why, "egress.answer", "the server answers what nobody asked");
-		cut(i, &why);
-		return false;
-	}
-	if (i->server.eof && i->client.in.len == 0)
-		i->state = CLOSING;
-	return i->state == CLOSING;
-}
-
 static bool
 step_waiting(struct inspect *i)
 {
@@ -442,8 +474,8 @@ step_waiting(struct inspect *i)
 	struct refusal why;
 	size_t end;
 
-	if (i->server.fd != -1 && (i->server.in.len > 0 || i->server.eof))
-		return idle_server(i);
+	if (i->server.fd != -1 && !server_idle(i))
+		return false;
 	if (s->in.len > 0 && !i->began) {
 		i->began = true;
 		conn_wait(i->conn, FOR_HEAD);
@@ -522,9 +554,24 @@ step_begin(struct inspect *i)
 	i->up_done =
 	    i->head.body == HEAD_NO_BODY || (i->head.body == HEAD_LENGTH && i->up_left == 0);
 	i->answered = false;
+	i->conn->informed = 0;
 	i->state = EXCHANGING;
 	conn_wait(i->conn, FOR_BYTES);
 	return true;
+}
+
+static bool
+step_reaching(struct inspect *i)
+{
+	if (i->server.fd == -1)
+		return false;
+	/* One that has just been reached and goes gives no answer: it is not tried for ever. */
+	if ((i->kept || i->server.in.len > 0) && !server_idle(i))
+		return false;
+	if (i->server.fd != -1)
+		return step_begin(i);
+	server_dial(i);
+	return false;
 }
 
 /*
@@ -556,7 +603,7 @@ carry_up(struct inspect *i)
 		i->up_done = i->up_chunk.state == CHUNK_DONE;
 	}
 	if (took == -1) {
-		refusal_set(&why, "egress.request", "the chunked body of the request is none");
+		refusal_set(&why, "egress.request", "%s", CONN_BROKEN_BODY);
 		inspect_refuse(i, &why);
 		return false;
 	}
@@ -664,9 +711,11 @@ answer_take(struct inspect *i, size_t end, struct refusal *why)
 		return refusal_set(why, "egress.encoded",
 		    "the answer to a request with a token has a content coding, "
 		    "so nobody can see whether the token is in it");
+	i->answered = a->status >= 200 || a->over;
+	if (!i->answered && conn_informed(i->conn, end, why) != 0)
+		return -1;
 	if (say(i, a->out, a->out_len) != 0 || say_rest(i) != 0)
 		return refusal_set(why, "http.memory", "there is no memory for the answer");
-	i->answered = a->status >= 200 || a->over;
 	i->down_left = a->body == HEAD_LENGTH && a->sized ? a->length : 0;
 	return 0;
 }
@@ -730,6 +779,7 @@ exchange_over(struct inspect *i)
 	request_done(i->inspector->proxy, i->id, i->answer.status);
 	i->id = 0;
 	i->answered = i->answered && i->answer.over;
+	i->kept = true;
 	if (i->answer.over) {
 		i->state = TUNNEL;
 		return;
@@ -811,7 +861,7 @@ step(struct inspect *i)
 	case WAITING:
 		return step_waiting(i);
 	case REACHING:
-		return i->server.fd != -1 ? step_begin(i) : false;
+		return step_reaching(i);
 	case EXCHANGING:
 		up = step_up(i);
 		return i->conn != NULL && i->state == EXCHANGING ? step_down(i) || up : up;
@@ -870,9 +920,8 @@ run(struct inspect *i)
 		inspect_free(i);
 		return;
 	}
-	if ((i->state == EXCHANGING || i->state == TUNNEL) &&
-	    c->up.moved + c->down.moved != moved && c->proxy->now - c->touched >= TOUCH_MS)
-		conn_wait(c, FOR_BYTES);
+	if ((i->state == EXCHANGING || i->state == TUNNEL) && c->up.moved + c->down.moved != moved)
+		conn_touch(c);
 	if (some && i->again == 0)
 		i->again = loop_after(c->proxy->config.loop, 0, on_again, i);
 }

@@ -7,12 +7,14 @@
 #include <unistd.h>
 
 #include "engine/worker/program_lane.h"
+#include "net/egress/accept.h"
 #include "net/egress/inside.h"
 #include "net/egress/lanes.h"
 #include "net/egress/who.h"
 #include "net/http/unixsock.h"
 
 #define BACKLOG 64
+#define TURN    16 /* runs before others have their turn */
 
 /* Who it runs as, where it is under way and reaches something. */
 static const char UID[] = "SELECT uid FROM carried_run WHERE id = :run";
@@ -27,6 +29,7 @@ struct run {
 struct lanes {
 	struct lanes_config config;
 	struct unixsock sock;
+	struct acceptor acceptor;
 	struct run *list;
 	int64_t count;
 };
@@ -108,15 +111,12 @@ is_ours(int fd)
 }
 
 static void
-on_listener(void *ctx, uint32_t events)
+on_accepted(void *ctx, int fd, const struct sockaddr_in *from)
 {
 	struct lanes *lanes = ctx;
-	int fd = accept4(lanes->sock.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct run *run;
 
-	(void)events;
-	if (fd == -1)
-		return;
+	(void)from;
 	if (!is_ours(fd) || lanes->count >= store_setting(lanes->config.db, "sandbox.live") ||
 	    (run = calloc(1, sizeof(*run))) == NULL) {
 		close(fd);
@@ -151,7 +151,8 @@ lanes_new(const struct lanes_config *config, struct refusal *r)
 		free(lanes);
 		return NULL;
 	}
-	if (loop_add(config->loop, lanes->sock.fd, EPOLLIN, on_listener, lanes) == 0)
+	if (accept_begin(
+		&lanes->acceptor, config->loop, lanes->sock.fd, TURN, on_accepted, lanes) == 0)
 		return lanes;
 	refusal_errno(r, "socket.bind", "cannot listen for runs of added ops");
 	unixsock_close(&lanes->sock);
@@ -166,7 +167,7 @@ lanes_free(struct lanes *lanes)
 		return;
 	while (lanes->list != NULL)
 		run_free(lanes->list);
-	loop_del(lanes->config.loop, lanes->sock.fd);
+	accept_end(&lanes->acceptor);
 	unixsock_close(&lanes->sock);
 	free(lanes);
 }

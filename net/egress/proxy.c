@@ -10,13 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "net/egress/accept.h"
 #include "net/egress/conn.h"
 #include "net/egress/inspect.h"
 #include "net/egress/who.h"
 #include "net/http/unixsock.h"
 
 #define TICK_MS   100  /* how exactly patience is kept */
-#define PAUSE_MS  100  /* without descriptors nothing is accepted */
 #define BACKLOG   4096 /* the kernel cuts it to somaxconn */
 #define PIPES     256  /* kept for the next that carries much */
 #define OVER_MOST 64   /* connections above the bound, to be told so */
@@ -47,7 +47,7 @@ struct listener {
 	struct sockaddr_in at;
 	enum proxy_speaks speaks;
 	struct unixsock unix_sock;
-	uint64_t pause;
+	struct acceptor acceptor;
 	struct listener *next;
 };
 
@@ -360,44 +360,25 @@ who_is(const struct listener *l, int fd, const struct sockaddr_in *from, struct 
 	return 0;
 }
 
-static void on_listener(void *ctx, uint32_t events);
-
 static void
-on_pause(void *ctx)
+on_accepted(void *ctx, int fd, const struct sockaddr_in *from)
 {
 	struct listener *l = ctx;
+	struct proxy_who who;
 
-	l->pause = 0;
-	loop_add(l->proxy->config.loop, l->fd, EPOLLIN, on_listener, l);
+	if (who_is(l, fd, from, &who) == 0)
+		proxy_take(l->proxy, fd, l->speaks, &who);
+	else
+		close(fd);
 }
 
-static void
-on_listener(void *ctx, uint32_t events)
+static int
+listener_begin(struct listener *l)
 {
-	struct listener *l = ctx;
 	struct proxy *proxy = l->proxy;
-	struct proxy_who who;
-	struct sockaddr_in from;
-	socklen_t len;
-	int fd = -1;
-	size_t i;
 
-	(void)events;
-	for (i = 0; i < proxy->accepts; i++) {
-		len = sizeof(from);
-		if ((fd = accept4(l->fd, l->tcp ? (struct sockaddr *)&from : NULL,
-			 l->tcp ? &len : NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) == -1)
-			break;
-		if (who_is(l, fd, &from, &who) == 0)
-			proxy_take(proxy, fd, l->speaks, &who);
-		else
-			close(fd);
-	}
-	if (fd == -1 &&
-	    (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
-		loop_del(proxy->config.loop, l->fd);
-		l->pause = loop_after(proxy->config.loop, PAUSE_MS, on_pause, l);
-	}
+	return accept_begin(
+	    &l->acceptor, proxy->config.loop, l->fd, proxy->accepts, on_accepted, l);
 }
 
 static struct listener *
@@ -436,8 +417,7 @@ proxy_listen_tcp(struct proxy *proxy, uint16_t port, enum proxy_speaks speaks, s
 	    setsockopt(l->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) != 0 ||
 	    bind(l->fd, (const struct sockaddr *)&at, sizeof(at)) != 0 ||
 	    listen(l->fd, BACKLOG) != 0 ||
-	    getsockname(l->fd, (struct sockaddr *)&l->at, &len) != 0 ||
-	    loop_add(proxy->config.loop, l->fd, EPOLLIN, on_listener, l) != 0)
+	    getsockname(l->fd, (struct sockaddr *)&l->at, &len) != 0 || listener_begin(l) != 0)
 		return refusal_errno(r, "socket.bind", "cannot listen for the internet lane");
 	return ntohs(l->at.sin_port);
 }
@@ -453,7 +433,7 @@ proxy_listen_unix(
 	    unixsock_publish(&l->unix_sock, BACKLOG, r) != 0)
 		return -1;
 	l->fd = l->unix_sock.fd;
-	if (loop_add(proxy->config.loop, l->fd, EPOLLIN, on_listener, l) == 0)
+	if (listener_begin(l) == 0)
 		return 0;
 	return refusal_errno(r, "socket.bind", "cannot listen for the internet lane");
 }
@@ -471,7 +451,7 @@ proxy_listen_fd(struct proxy *proxy, int fd, enum proxy_speaks speaks, const str
 	l->fd = fd;
 	l->fixed = true;
 	l->who = *who;
-	if (loop_add(proxy->config.loop, fd, EPOLLIN, on_listener, l) == 0)
+	if (listener_begin(l) == 0)
 		return 0;
 	return refusal_errno(r, "socket.bind", "cannot listen for the internet lane");
 }
@@ -483,9 +463,7 @@ listeners_close(struct proxy *proxy)
 
 	while ((l = proxy->listeners) != NULL) {
 		proxy->listeners = l->next;
-		loop_cancel(proxy->config.loop, l->pause);
-		if (l->fd != -1)
-			loop_del(proxy->config.loop, l->fd);
+		accept_end(&l->acceptor);
 		if (l->tcp && l->fd != -1)
 			close(l->fd);
 		if (!l->tcp)
@@ -706,11 +684,19 @@ static bool
 withdraw(struct proxy *proxy, int64_t id, bool over)
 {
 	struct refusal why;
+	bool asking = false;
 	struct conn *c;
 
-	for (c = proxy->all.first; c != NULL && c->flow_id != id; c = c->in_all.next)
-		;
-	if (c == NULL || c->closing)
+	/* (Which row is whose is written while it is asked for, elsewhere.) */
+	for (c = proxy->all.first; c != NULL; c = c->in_all.next) {
+		if (c->busy && c->what == JOB_ASK)
+			asking = true;
+		else if (c->flow_id == id)
+			break;
+	}
+	if (c == NULL)
+		return !asking;
+	if (c->closing)
 		return true;
 	if (c->busy)
 		return false;

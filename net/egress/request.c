@@ -79,7 +79,7 @@ on_run(struct store *db, struct commit_job *job)
 		q->id = store_last_id(db);
 		return token_take(db, q);
 	}
-	if (strncmp(store_refusal(db)->code, "store.", 6) == 0)
+	if (!refusal_decides(store_refusal(db)))
 		return -1;
 	q->why = *store_refusal(db);
 	q->refused = true;

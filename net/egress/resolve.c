@@ -1,5 +1,6 @@
 /* resolve.c: c-ares in our loop, and a table of what it said. */
 #include <sys/epoll.h>
+#include <sys/queue.h>
 #include <sys/stat.h>
 
 #include <ares.h>
@@ -13,6 +14,7 @@
 
 #define TRIES     2
 #define WAITS     3 /* c-ares doubles its patience: one time, and two times */
+#define SHARES    4 /* of the lookups at once: nobody who asks has more than one of them */
 #define MS_PER_S  1000
 #define RESOLVERS "/etc/resolv.conf"
 
@@ -20,6 +22,8 @@ static struct {
 	typeof(&ares_library_init) library_init;
 	typeof(&ares_init_options) init_options;
 	typeof(&ares_set_servers_ports_csv) set_servers_ports_csv;
+	typeof(&ares_get_servers_ports) get_servers_ports;
+	typeof(&ares_free_data) free_data;
 	typeof(&ares_getaddrinfo) getaddrinfo;
 	typeof(&ares_freeaddrinfo) freeaddrinfo;
 	typeof(&ares_process_fd) process_fd;
@@ -41,12 +45,21 @@ struct known {
 	char name[];
 };
 
+/* Whoever waits for a query. */
 struct lookup {
-	struct resolver *resolver;
 	void (*done)(void *, const struct address *, size_t, const struct refusal *);
 	void *ctx;
-	struct lookup *prev, *next;
-	bool asking;    /* still within resolver_ask */
+	LIST_ENTRY(lookup) entry;
+};
+
+/* A name that is looked up, also when nobody waits for it any more: c-ares has it still. */
+struct query {
+	struct resolver *resolver;
+	int64_t asker; /* who asked first: it is of that one's share */
+	LIST_HEAD(lookups, lookup) lookups;
+	LIST_ENTRY(query) entry;
+	bool pending;   /* c-ares has it */
+	bool asking;    /* and was not left yet */
 	uint64_t later; /* the timer that tells what was known at once */
 	int status, ttl;
 	size_t n;
@@ -64,9 +77,9 @@ struct resolver {
 	uint64_t timer;
 	size_t pending;
 	struct watched *watched;
-	struct lookup *all;
+	LIST_HEAD(queries, query) queries;
 	struct known **table; /* config.cache places; a name has one, whoever came last has it */
-	bool ending;
+	bool ending, renewing;
 };
 
 /*
@@ -106,23 +119,23 @@ resolver_recall(struct resolver *r, const char *name, const struct address **add
 }
 
 static void
-remember(struct resolver *r, const struct lookup *l)
+remember(struct resolver *r, const struct query *q)
 {
-	struct known **place = place_of(r, l->name), *k;
-	size_t len = strlen(l->name) + 1;
-	int64_t ms = (int64_t)l->ttl * MS_PER_S;
+	struct known **place = place_of(r, q->name), *k;
+	size_t len = strlen(q->name) + 1;
+	int64_t ms = (int64_t)q->ttl * MS_PER_S;
 
 	if (ms > r->config.cache_ms)
 		ms = r->config.cache_ms;
 	if (place == NULL || ms <= 0 || (k = calloc(1, sizeof(*k) + len)) == NULL)
 		return;
-	if ((k->addresses = calloc(l->n, sizeof(*k->addresses))) == NULL) {
+	if ((k->addresses = calloc(q->n, sizeof(*k->addresses))) == NULL) {
 		free(k);
 		return;
 	}
-	memcpy(k->name, l->name, len);
-	memcpy(k->addresses, l->addresses, l->n * sizeof(*k->addresses));
-	k->n = l->n;
+	memcpy(k->name, q->name, len);
+	memcpy(k->addresses, q->addresses, q->n * sizeof(*k->addresses));
+	k->n = q->n;
 	k->until = loop_now() + ms;
 	known_free(*place);
 	*place = k;
@@ -132,48 +145,46 @@ remember(struct resolver *r, const struct lookup *l)
  * Lookups.
  */
 
-static void
-lookup_free(struct lookup *l)
-{
-	struct resolver *r = l->resolver;
-
-	if (l->prev != NULL)
-		l->prev->next = l->next;
-	else
-		r->all = l->next;
-	if (l->next != NULL)
-		l->next->prev = l->prev;
-	loop_cancel(r->loop, l->later);
-	free(l->addresses);
-	free(l);
-}
-
 void
 lookup_cancel(struct lookup *l)
 {
 	if (l == NULL)
 		return;
-	l->done = NULL;
-	/* One that c-ares still has is freed when it comes back. */
-	if (l->later != 0)
-		lookup_free(l);
+	LIST_REMOVE(l, entry);
+	free(l);
 }
 
 static void
-lookup_tell(void *ctx)
+query_free(struct query *q)
 {
-	struct lookup *l = ctx;
+	struct lookup *l;
+
+	while ((l = LIST_FIRST(&q->lookups)) != NULL)
+		lookup_cancel(l);
+	LIST_REMOVE(q, entry);
+	loop_cancel(q->resolver->loop, q->later);
+	free(q->addresses);
+	free(q);
+}
+
+/* Whoever is told may cancel the others. */
+static void
+query_tell(void *ctx)
+{
+	struct query *q = ctx;
+	struct lookup *l, told;
 	struct refusal why;
 
-	l->later = 0;
-	if (l->done != NULL && l->n > 0)
-		l->done(l->ctx, l->addresses, l->n, NULL);
-	else if (l->done != NULL) {
+	q->later = 0;
+	if (q->n == 0)
 		refusal_set(&why, "egress.resolve", "could not resolve that name: %s",
-		    l->status == ARES_SUCCESS ? "it has no address" : ares.strerror(l->status));
-		l->done(l->ctx, NULL, 0, &why);
+		    q->status == ARES_SUCCESS ? "it has no address" : ares.strerror(q->status));
+	while ((l = LIST_FIRST(&q->lookups)) != NULL) {
+		told = *l;
+		lookup_cancel(l);
+		told.done(told.ctx, q->addresses, q->n, q->n > 0 ? NULL : &why);
 	}
-	lookup_free(l);
+	query_free(q);
 }
 
 static int
@@ -195,52 +206,55 @@ node_address(const struct ares_addrinfo_node *node, struct address *a)
 
 /* All addresses, and the shortest TTL.  More than the setting allows are none. */
 static void
-nodes_take(struct lookup *l, const struct ares_addrinfo *info)
+nodes_take(struct query *q, const struct ares_addrinfo *info)
 {
 	const struct ares_addrinfo_node *node;
-	size_t most = l->resolver->config.addresses, n = 0;
+	size_t most = q->resolver->config.addresses, n = 0;
 
-	l->ttl = INT32_MAX;
-	if ((l->addresses = calloc(most, sizeof(*l->addresses))) == NULL) {
-		l->status = ARES_ENOMEM;
+	q->ttl = INT32_MAX;
+	if ((q->addresses = calloc(most, sizeof(*q->addresses))) == NULL) {
+		q->status = ARES_ENOMEM;
 		return;
 	}
 	for (node = info->nodes; node != NULL; node = node->ai_next) {
 		if (n == most) {
-			l->status = ARES_EBADRESP;
+			q->status = ARES_EBADRESP;
 			return;
 		}
-		n += node_address(node, &l->addresses[n]) == 0;
-		if (node->ai_ttl < l->ttl)
-			l->ttl = node->ai_ttl;
+		n += node_address(node, &q->addresses[n]) == 0;
+		if (node->ai_ttl < q->ttl)
+			q->ttl = node->ai_ttl;
 	}
-	l->n = n;
+	q->n = n;
 }
 
 static void
 on_answer(void *ctx, int status, int timeouts, struct ares_addrinfo *info)
 {
-	struct lookup *l = ctx;
-	struct resolver *r = l->resolver;
+	struct query *q = ctx;
+	struct resolver *r = q->resolver;
 
 	(void)timeouts;
+	if (r->renewing)
+		return; /* it is asked anew */
+	q->pending = false;
 	r->pending--;
-	l->status = status;
+	q->status = status;
 	if (info != NULL) {
-		nodes_take(l, info);
+		nodes_take(q, info);
 		ares.freeaddrinfo(info);
 	}
 	if (r->ending) {
-		lookup_free(l);
+		query_free(q);
 		return;
 	}
-	if (l->n > 0)
-		remember(r, l);
-	if (!l->asking) {
-		lookup_tell(l);
+	if (q->n > 0)
+		remember(r, q);
+	if (!q->asking) {
+		query_tell(q);
 		return;
 	}
-	if ((l->later = loop_after(r->loop, 0, lookup_tell, l)) == 0)
+	if ((q->later = loop_after(r->loop, 0, query_tell, q)) == 0)
 		abort(); /* whoever asked would wait for good */
 }
 
@@ -314,69 +328,176 @@ on_state(void *ctx, ares_socket_t fd, int readable, int writable)
 	}
 }
 
+/* Return how many servers a channel asks, one after the other. */
 static int
-channel_open(struct resolver *r)
+servers_count(ares_channel channel)
 {
+	struct ares_addr_port_node *list = NULL, *at;
+	int n = 0;
+
+	if (ares.get_servers_ports(channel, &list) != ARES_SUCCESS)
+		return 1;
+	for (at = list; at != NULL; at = at->next)
+		n++;
+	ares.free_data(list);
+	return n > 0 ? n : 1;
+}
+
+static int
+channel_make(struct resolver *r, int servers)
+{
+	const int most = (int)(r->config.wait_ms / WAITS / servers);
 	struct ares_options options = {.flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES,
-	    .timeout = (int)(r->config.wait_ms / WAITS),
+	    .timeout = most > 0 ? most : 1,
 	    .tries = TRIES,
 	    .sock_state_cb = on_state,
 	    .sock_state_cb_data = r};
-	int rc;
+	int rc = ares.init_options(&r->channel, &options,
+	    ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_SOCK_STATE_CB);
+
+	if (rc != ARES_SUCCESS) {
+		r->channel = NULL;
+		return rc;
+	}
+	if (r->config.servers != NULL &&
+	    (rc = ares.set_servers_ports_csv(r->channel, r->config.servers)) != ARES_SUCCESS) {
+		ares.destroy(r->channel);
+		r->channel = NULL;
+	}
+	return rc;
+}
+
+/* Each server is given its part of the time.  How many there are a channel alone tells. */
+static int
+channel_open(struct resolver *r)
+{
+	int rc, servers;
 
 	memset(&r->file, 0, sizeof(r->file));
 	if (stat(RESOLVERS, &r->file) != 0)
 		r->file.st_ino = 0;
-	rc = ares.init_options(&r->channel, &options,
-	    ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_SOCK_STATE_CB);
-	if (rc == ARES_SUCCESS && r->config.servers != NULL)
-		rc = ares.set_servers_ports_csv(r->channel, r->config.servers);
-	return rc;
-}
-
-/* The machine may have come to another network since; a channel reads its servers once. */
-static void
-channel_refresh(struct resolver *r)
-{
-	struct stat now;
-
-	if (r->pending > 0 || stat(RESOLVERS, &now) != 0 ||
-	    (now.st_ino == r->file.st_ino && now.st_mtim.tv_sec == r->file.st_mtim.tv_sec &&
-		now.st_mtim.tv_nsec == r->file.st_mtim.tv_nsec))
-		return;
+	if ((rc = channel_make(r, 1)) != ARES_SUCCESS || (servers = servers_count(r->channel)) == 1)
+		return rc;
 	ares.destroy(r->channel);
-	if (channel_open(r) != ARES_SUCCESS)
-		r->channel = NULL;
+	return channel_make(r, servers);
 }
 
-struct lookup *
-resolver_ask(struct resolver *r, const char *name,
-    void (*done)(void *, const struct address *, size_t, const struct refusal *), void *ctx,
-    struct refusal *refusal)
+/* What is known at once is told later. */
+static void
+query_begin(struct query *q)
 {
 	static const struct ares_addrinfo_hints hints = {
 	    .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+
+	q->asking = true;
+	if (q->resolver->channel != NULL)
+		ares.getaddrinfo(q->resolver->channel, q->name, NULL, &hints, on_answer, q);
+	else
+		on_answer(q, ARES_ENOTINITIALIZED, 0, NULL);
+	q->asking = false;
+}
+
+/*
+ * The machine may have come to another network since; a channel reads its servers once.  What is
+ * under way is asked of the new ones.
+ */
+static void
+channel_refresh(struct resolver *r)
+{
+	struct query *q;
+	struct stat now;
+
+	if (stat(RESOLVERS, &now) != 0 ||
+	    (now.st_ino == r->file.st_ino && now.st_mtim.tv_sec == r->file.st_mtim.tv_sec &&
+		now.st_mtim.tv_nsec == r->file.st_mtim.tv_nsec))
+		return;
+	r->renewing = true;
+	ares.destroy(r->channel);
+	r->renewing = false;
+	(void)channel_open(r);
+	LIST_FOREACH(q, &r->queries, entry)
+	if (q->pending)
+		query_begin(q);
+}
+
+static size_t
+share_used(const struct resolver *r, int64_t asker)
+{
+	const struct query *q;
+	size_t n = 0;
+
+	LIST_FOREACH(q, &r->queries, entry)
+	n += q->pending && q->asker == asker;
+	return n;
+}
+
+/* Return 0, or -1 with the refusal. */
+static int
+share_take(const struct resolver *r, int64_t asker, struct refusal *refusal)
+{
+	size_t each = r->config.lookups / SHARES;
+
+	if (r->pending >= r->config.lookups)
+		return refusal_set(refusal, "egress.names",
+		    "%zu names are looked up, and that is the limit", r->config.lookups);
+	if (each == 0)
+		each = 1;
+	if (share_used(r, asker) >= each)
+		return refusal_set(refusal, "egress.names",
+		    "%zu names are looked up for whoever asks, and that is the limit", each);
+	return 0;
+}
+
+/* Return the query for ${name}, which is begun where there is none yet; or NULL. */
+static struct query *
+query_of(struct resolver *r, int64_t asker, const char *name, struct refusal *refusal)
+{
 	size_t len = strlen(name) + 1;
+	struct query *q;
+
+	LIST_FOREACH(q, &r->queries, entry)
+	if (strcmp(q->name, name) == 0)
+		return q;
+	if (share_take(r, asker, refusal) != 0)
+		return NULL;
+	if ((q = calloc(1, sizeof(*q) + len)) == NULL) {
+		refusal_set(refusal, "http.memory", "there is no memory to look a name up");
+		return NULL;
+	}
+	*q = (struct query){.resolver = r, .asker = asker, .pending = true};
+	LIST_INIT(&q->lookups);
+	memcpy(q->name, name, len);
+	LIST_INSERT_HEAD(&r->queries, q, entry);
+	r->pending++;
+	query_begin(q);
+	return q;
+}
+
+struct lookup *
+resolver_ask(struct resolver *r, int64_t asker, const char *name,
+    void (*done)(void *, const struct address *, size_t, const struct refusal *), void *ctx,
+    struct refusal *refusal)
+{
 	struct lookup *l;
+	struct query *q;
 
 	if (r->channel != NULL)
 		channel_refresh(r);
-	if (r->channel == NULL && channel_open(r) != ARES_SUCCESS)
-		r->channel = NULL;
-	if (r->channel == NULL || r->pending >= r->config.lookups ||
-	    (l = calloc(1, sizeof(*l) + len)) == NULL) {
-		refusal_set(refusal, "egress.busy", "too many names are looked up");
+	if (r->channel == NULL && channel_open(r) != ARES_SUCCESS) {
+		refusal_set(refusal, "egress.resolve",
+		    "could not resolve that name: the resolver of this machine cannot be used");
 		return NULL;
 	}
-	*l = (struct lookup){
-	    .resolver = r, .done = done, .ctx = ctx, .next = r->all, .asking = true};
-	memcpy(l->name, name, len);
-	if (r->all != NULL)
-		r->all->prev = l;
-	r->all = l;
-	r->pending++;
-	ares.getaddrinfo(r->channel, l->name, NULL, &hints, on_answer, l);
-	l->asking = false;
+	if ((l = calloc(1, sizeof(*l))) == NULL) {
+		refusal_set(refusal, "http.memory", "there is no memory to look a name up");
+		return NULL;
+	}
+	if ((q = query_of(r, asker, name, refusal)) == NULL) {
+		free(l);
+		return NULL;
+	}
+	*l = (struct lookup){.done = done, .ctx = ctx};
+	LIST_INSERT_HEAD(&q->lookups, l, entry);
 	timer_set(r);
 	return l;
 }
@@ -385,8 +506,9 @@ static int
 library_ready(struct refusal *refusal)
 {
 	static const struct library_symbol symbols[] = {SYMBOL(library_init), SYMBOL(init_options),
-	    SYMBOL(set_servers_ports_csv), SYMBOL(getaddrinfo), SYMBOL(freeaddrinfo),
-	    SYMBOL(process_fd), SYMBOL(timeout), SYMBOL(destroy), SYMBOL(strerror), {NULL, 0}};
+	    SYMBOL(set_servers_ports_csv), SYMBOL(get_servers_ports), SYMBOL(free_data),
+	    SYMBOL(getaddrinfo), SYMBOL(freeaddrinfo), SYMBOL(process_fd), SYMBOL(timeout),
+	    SYMBOL(destroy), SYMBOL(strerror), {NULL, 0}};
 
 	if (ares.loaded)
 		return 0;
@@ -413,10 +535,10 @@ resolver_new(struct loop *loop, const struct resolver_config *config, struct ref
 	}
 	r->loop = loop;
 	r->config = *config;
+	LIST_INIT(&r->queries);
 	if (channel_open(r) == ARES_SUCCESS)
 		return r;
 	refusal_set(refusal, "egress.resolve", "the resolver of this machine cannot be used");
-	r->channel = NULL;
 	resolver_free(r);
 	return NULL;
 }
@@ -431,8 +553,8 @@ resolver_free(struct resolver *r)
 	r->ending = true;
 	if (r->channel != NULL)
 		ares.destroy(r->channel);
-	while (r->all != NULL)
-		lookup_free(r->all);
+	while (!LIST_EMPTY(&r->queries))
+		query_free(LIST_FIRST(&r->queries));
 	loop_cancel(r->loop, r->timer);
 	for (i = 0; i < r->config.cache; i++)
 		known_free(r->table[i]);

@@ -105,7 +105,11 @@ what_reads_in_two_ways_is_refused(void **state)
 	    "GET / HTTP/1.1\r\n" HOST "A: b\r\n c\r\n\r\n",
 	    "CONNECT user@public.example.test:443 HTTP/1.1\r\n\r\n",
 	    "CONNECT 2001:db8::1:443 HTTP/1.1\r\n\r\n",
-	    "CONNECT [198.51.100.41]:443 HTTP/1.1\r\n\r\n"};
+	    "CONNECT [198.51.100.41]:443 HTTP/1.1\r\n\r\n",
+	    /* A target is ASCII (RFC 9112 §3.2), and what a row says of it is text. */
+	    "GET http://public.example.test/caf\xc3\xa9 HTTP/1.1\r\n\r\n",
+	    "GET http://public.example.test/\xff HTTP/1.1\r\n\r\n",
+	    "GET /\x80 HTTP/1.1\r\n" HOST "\r\n", "GET /\x7f HTTP/1.1\r\n" HOST "\r\n"};
 	size_t i;
 
 	(void)state;

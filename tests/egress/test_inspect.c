@@ -1423,6 +1423,126 @@ base64_goes_to_the_last_bit(void **state)
 	}
 }
 
+/* Two requests of a tunnel, over two connections of a server that goes after the first. */
+static void
+server_goes(bool pipelined, bool judging)
+{
+	struct end client = client_to(NAME), server;
+
+	say(&client, pipelined ? "GET /1 HTTP/1.1\r\n\r\nGET /2 HTTP/1.1\r\n\r\n"
+			       : "GET /1 HTTP/1.1\r\n\r\n");
+	server = server_of(site_end);
+	hear(&server, "\r\n\r\n");
+	if (judging) {
+		answers(&server, "one");
+		hear(&client, "one");
+		/* Nothing is committed meanwhile. */
+		scratch_open(&s, ROLE_PERSON);
+		assert_int_equal(store_begin(s.db), 0);
+		say(&client, "GET /2 HTTP/1.1\r\n\r\n");
+		usleep(200000);
+	} else {
+		answers(&server, "one");
+	}
+	end_close(&server);
+	if (judging) {
+		usleep(200000);
+		store_rollback(s.db);
+		store_close(s.db);
+		s.db = NULL;
+	} else {
+		hear(&client, "one");
+	}
+	if (!pipelined && !judging)
+		say(&client, "GET /2 HTTP/1.1\r\n\r\n");
+	server = server_of(site_end);
+	assert_non_null(strstr(hear(&server, "\r\n\r\n"), "GET /2 "));
+	answers(&server, "two");
+	assert_memory_equal(hear(&client, "two"), "HTTP/1.1 200 ", 13);
+	end_close(&client);
+	end_close(&server);
+}
+
+/* A server may close a connection that is kept at any time: the next request goes over a new one.
+ */
+static void
+a_server_that_goes_is_dialled_anew(void **state)
+{
+	(void)state;
+	begin();
+	server_goes(false, false);
+	server_goes(true, false);
+	server_goes(false, true);
+	rig_until(&s, 6, "SELECT count(*) FROM egress_request WHERE state = 'done'");
+	rig_until(&s, 3, "SELECT count(*) FROM egress_flow WHERE state = 'done'");
+	rig_stop(&s);
+}
+
+/* What a server says while the next request is judged does not answer it; nor is it asked. */
+static void
+what_nobody_asked_answers_nothing(void **state)
+{
+	struct end client, server;
+
+	(void)state;
+	begin();
+	client = client_to(NAME);
+	say(&client, "GET /1 HTTP/1.1\r\n\r\n");
+	server = server_of(site_end);
+	hear(&server, "\r\n\r\n");
+	answers(&server, "one");
+	hear(&client, "one");
+	scratch_open(&s, ROLE_PERSON);
+	assert_int_equal(store_begin(s.db), 0);
+	say(&client, "GET /2 HTTP/1.1\r\n\r\n");
+	usleep(200000);
+	say(&server, "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n");
+	usleep(200000);
+	store_rollback(s.db);
+	store_close(s.db);
+	s.db = NULL;
+	assert_string_equal(hear(&client, NULL), "");
+	assert_string_equal(hear(&server, NULL), "");
+	end_close(&client);
+	end_close(&server);
+	rig_until(&s, 1,
+	    "SELECT count(*) FROM egress_request WHERE state = 'failed' AND path = '/2'"
+	    " AND code = 'egress.answer'");
+	rig_stop(&s);
+}
+
+/* Heads that only tell of an answer to come are bounded here as well. */
+static void
+an_answer_is_not_announced_for_ever(void **state)
+{
+	struct end client, server;
+	int i;
+
+	(void)state;
+	assert_int_equal(
+	    scratch_sql(&s, "UPDATE setting SET value = 2700 WHERE name = 'egress.answer_head'"),
+	    0);
+	begin();
+	client = client_to(NAME);
+	say(&client, "GET /1 HTTP/1.1\r\n\r\n");
+	server = server_of(site_end);
+	hear(&server, "\r\n\r\n");
+	for (i = 0; i < 100; i++)
+		say(&server, "HTTP/1.1 102 Processing\r\n\r\n");
+	answers(&server, "one");
+	hear(&client, "one");
+	say(&client, "GET /2 HTTP/1.1\r\n\r\n");
+	hear(&server, "\r\n\r\n");
+	for (i = 0; i < 101; i++)
+		say(&server, "HTTP/1.1 102 Processing\r\n\r\n");
+	hear(&client, NULL);
+	assert_non_null(strstr(out, "HTTP/1.1 502 "));
+	assert_non_null(strstr(out, "egress.answer"));
+	end_close(&client);
+	end_close(&server);
+	rig_stop(&s);
+}
+
 int
 main(void)
 {
@@ -1450,6 +1570,9 @@ main(void)
 	    cmocka_unit_test_setup_teardown(a_token_goes_nowhere_else, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(renewed_and_dropped_tokens, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(the_secret_is_in_no_row, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(a_server_that_goes_is_dialled_anew, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(what_nobody_asked_answers_nothing, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(an_answer_is_not_announced_for_ever, set_up, tear_down),
 	    cmocka_unit_test(cuts_change_nothing),
 	    cmocka_unit_test(base64_goes_to_the_last_bit),
 	};

@@ -469,6 +469,76 @@ broken_answers_are_not_passed_on(void **state)
 	rig_stop(&s);
 }
 
+/* Heads that only tell of an answer to come go on as they come, as many as one head may be long. */
+static void
+heads_before_an_answer_are_bounded(void **state)
+{
+	static const char early[] = "HTTP/1.1 102 Processing\r\n\r\n";
+	int client, server, i;
+
+	(void)state;
+	begin("UPDATE setting SET value = 2700 WHERE name = 'egress.answer_head'");
+	client = say_to(rig_http, "GET http://" NETNS_SITE ":%u/ HTTP/1.1\r\n\r\n");
+	server = rig_accept(site);
+	assert_int_equal(rig_hear_until(server, "\r\n\r\n", out, sizeof(out)), 0);
+	for (i = 0; i < 100; i++)
+		rig_say(server, early);
+	rig_say(server, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+	assert_int_equal(rig_hear_until(client, "ok", out, sizeof(out)), 0);
+	assert_int_equal(strlen(out), 2700 + 59);
+	close(client);
+	close(server);
+	/* They count as any bytes of the server. */
+	rig_until(&s, 1, "SELECT count(*) FROM egress_flow WHERE state = 'done' AND down = 2740");
+	/* One more, and some that go on for ever. */
+	client = say_to(rig_http, "GET http://" NETNS_SITE ":%u/ HTTP/1.1\r\n\r\n");
+	server = rig_accept(site);
+	assert_int_equal(rig_hear_until(server, "\r\n\r\n", out, sizeof(out)), 0);
+	for (i = 0; i < 10000 && send(server, early, 27, MSG_NOSIGNAL) == 27; i++)
+		;
+	rig_say(server, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+	close(server);
+	rig_hear(client, out, sizeof(out));
+	close(client);
+	assert_true(strlen(out) < 2700 + 1024);
+	assert_null(strstr(out, " 200 "));
+	assert_non_null(strstr(out, "HTTP/1.1 502 "));
+	refused_as(strstr(out, "HTTP/1.1 502 "), 502, "egress.answer");
+	rig_until(&s, 1,
+	    "SELECT count(*) FROM egress_flow WHERE state = 'failed' AND code = 'egress.answer'");
+	rig_stop(&s);
+}
+
+/* Nothing of the next head is read while whoever asked has no room for the last. */
+static void
+a_slow_reader_gets_every_head(void **state)
+{
+	static char text[8192];
+	int client, server, i, heads = 0, little = 2048;
+	const char *at;
+
+	(void)state;
+	begin("UPDATE setting SET value = 1048576 WHERE name = 'egress.answer_head'");
+	client = say_to(rig_http, "GET http://" NETNS_SITE ":%u/ HTTP/1.1\r\n\r\n");
+	server = rig_accept(site);
+	setsockopt(client, SOL_SOCKET, SO_RCVBUF, &little, sizeof(little));
+	assert_int_equal(rig_hear_until(server, "\r\n\r\n", out, sizeof(out)), 0);
+	snprintf(text, sizeof(text), "HTTP/1.1 103 Early Hints\r\nLink: ");
+	memset(text + strlen(text), 'x', sizeof(text) - strlen(text) - 5);
+	memcpy(text + sizeof(text) - 5, "\r\n\r\n", 5);
+	for (i = 0; i < 25; i++)
+		rig_say(server, text);
+	answer_ok(server);
+	close(server);
+	rig_hear(client, out, sizeof(out));
+	close(client);
+	for (at = out; (at = strstr(at, "HTTP/1.1 103")) != NULL; at++)
+		heads++;
+	assert_int_equal(heads, 25);
+	assert_string_equal(out + strlen(out) - 6, "\r\n\r\nok");
+	rig_stop(&s);
+}
+
 /* EG-129: EG-130: the end of one side comes to the other, and no more than that. */
 static void
 ends_come_through(void **state)
@@ -739,6 +809,100 @@ one_users_connections_are_capped(void **state)
 	server = rig_accept(site);
 	close(a);
 	close(server);
+	rig_stop(&s);
+}
+
+/* Whoever goes while its row is decided: the row has the rule's reason, and the loop's is its own.
+ */
+static void
+whoever_goes_while_it_is_decided(void **state)
+{
+	static const struct linger at_once = {.l_onoff = 1};
+	int fd, i;
+
+	(void)state;
+	begin("INSERT INTO egress_rule (verdict, suffix, made_at, made_by_uid)"
+	      " VALUES ('allow', 'good.example', 1, 0)");
+	/* Nothing is committed meanwhile. */
+	scratch_open(&s, ROLE_PERSON);
+	assert_int_equal(store_begin(s.db), 0);
+	for (i = 0; i < 8; i++) {
+		fd = say_to(rig_http, "CONNECT " NETNS_SITE ":%u HTTP/1.1\r\n\r\n");
+		usleep(20000);
+		setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+		close(fd);
+	}
+	usleep(100000);
+	store_rollback(s.db);
+	store_close(s.db);
+	s.db = NULL;
+	rig_until(&s, 8,
+	    "SELECT count(*) FROM egress_flow WHERE state = 'refused' AND code = 'egress.unknown'");
+	rig_stop(&s);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM egress_flow"), 8);
+}
+
+static int unknowns;
+
+static void
+on_unknown(void *ctx, const struct authority *to)
+{
+	(void)ctx;
+	(void)to;
+	unknowns++;
+}
+
+/* A name whose rule goes while it is looked up is refused: its row is there, and nobody is asked.
+ */
+static void
+a_rule_that_goes_meanwhile_refuses(void **state)
+{
+	int client;
+
+	(void)state;
+	rig_unknown = on_unknown;
+	begin("INSERT INTO egress_rule (verdict, suffix, made_at, made_by_uid)"
+	      " VALUES ('allow', 'good.example', 1, 0)");
+	rig_name("good.example", NETNS_SITE, 60, 0);
+	rig_names_hold(true);
+	client = say_to(rig_http, "CONNECT good.example:%u HTTP/1.1\r\n\r\n");
+	rig_until(&s, 1, "SELECT count(*) FROM egress_flow WHERE state = 'asked'");
+	assert_int_equal(
+	    scratch_sql(&s, "UPDATE egress_rule SET state = 'dropped', dropped_at = now_ms()"), 0);
+	rig_names_hold(false);
+	rig_hear(client, out, sizeof(out));
+	refused_as(out, 403, "egress.unknown");
+	close(client);
+	rig_stop(&s);
+	rig_unknown = NULL;
+	assert_int_equal(unknowns, 0);
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM egress_flow"), 1);
+	assert_int_equal(
+	    scratch_value(&s, "SELECT count(*) FROM egress_flow WHERE state = 'refused'"), 1);
+}
+
+/* One user's names do not keep another's from being looked up; the refusal says which limit it is.
+ */
+static void
+one_users_names_are_capped(void **state)
+{
+	int a, b;
+
+	(void)state;
+	begin("UPDATE setting SET value = 4 WHERE name = 'egress.lookups'");
+	rig_names_hold(true);
+	a = say_to(rig_http, "CONNECT one.example:%u HTTP/1.1\r\n\r\n");
+	rig_until(&s, 1, "SELECT count(*) FROM egress_flow WHERE state = 'asked'");
+	/* (Its row is told of before the name is looked up, in the same turn of the loop.) */
+	b = say_to(rig_http, "CONNECT two.example:%u HTTP/1.1\r\n\r\n");
+	rig_hear(b, out, sizeof(out));
+	refused_as(out, 503, "egress.lookups");
+	refused_as(out, 503, "egress.names");
+	rig_names_hold(false);
+	rig_hear(a, out, sizeof(out));
+	refused_as(out, 403, "egress.resolve");
+	close(a);
+	close(b);
 	rig_stop(&s);
 }
 
@@ -1323,6 +1487,8 @@ main(void)
 	    cmocka_unit_test_setup_teardown(refusals_say_why, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(what_is_no_request_is_closed, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(broken_answers_are_not_passed_on, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(heads_before_an_answer_are_bounded, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(a_slow_reader_gets_every_head, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(ends_come_through, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(ends_go_along_with_openings, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(socks_tunnels, set_up, tear_down),
@@ -1333,6 +1499,9 @@ main(void)
 	    cmocka_unit_test_setup_teardown(idle_tunnels_end, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(one_too_many_is_told, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(one_users_connections_are_capped, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(whoever_goes_while_it_is_decided, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(a_rule_that_goes_meanwhile_refuses, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(one_users_names_are_capped, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(the_kernel_says_who_asks, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(much_goes_through_unchanged, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(names_lead_to_vetted_addresses, set_up, tear_down),
