@@ -440,6 +440,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('store.network', 3, 500, 'put the state on a local disk'),
     ('store.newer', 3, 409, 'use the newer bastion that wrote it'),
     ('store.older', 3, 409, 'bring it up to date: bastion migrate up'),
+    ('store.place', 3, 500, 'name it from the root: BASTION_STATE="$PWD/state"; empty or unset is the default'),
     ('store.readonly', 1, 500, 'make the disk writable; nothing was changed'),
     ('store.role', 126, 403, 'this part of bastion may not do that'),
     ('terms.answer', 1, 502, 'see whether the box runs another bastion than this Host'),

@@ -160,6 +160,28 @@ a_state_that_cannot_be_made(void **state)
 	assert_int_equal(st.st_size, 0);
 }
 
+/* A state that is named by half is no other one: not the machine's, and none is made here. */
+static void
+a_relative_state_is_refused(void **state)
+{
+	static const char *const words[][4] = {
+	    {"factor", NULL}, {"status", NULL}, {"serve", NULL}, {"host", "init", "h", NULL}};
+	struct scratch odd = *(struct scratch *)*state;
+	struct program p;
+	struct stat st;
+	size_t i;
+
+	snprintf(odd.home.state, sizeof(odd.home.state), "mystate");
+	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		program_run(&p, &odd, NULL, words[i]);
+		if (p.code != 3 || p.len != 0 ||
+		    strstr(p.err, "STATE is no absolute path: \"mystate\" [store.place]\n") == NULL)
+			fail_msg("%s: %d: %s%s", words[i][0], p.code, p.out, p.err);
+		program_free(&p);
+	}
+	assert_int_equal(stat("mystate", &st), -1);
+}
+
 static void
 two_words_go_before_one(void **state)
 {
@@ -462,6 +484,7 @@ main(void)
 	    cmocka_unit_test(every_verb_has_help),
 	    cmocka_unit_test_setup_teardown(every_verb_is_listed_and_strict, setup, teardown),
 	    cmocka_unit_test_setup_teardown(no_list_is_silent, setup, teardown),
+	    cmocka_unit_test_setup_teardown(a_relative_state_is_refused, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_state_that_cannot_be_made, setup, teardown),
 	    cmocka_unit_test(two_words_go_before_one),
 	    cmocka_unit_test_setup_teardown(help_is_no_error, setup, teardown),
