@@ -247,6 +247,168 @@ what_takes_json_prints_it(void **state)
 	scratch_drop(&host);
 }
 
+/* A command in an advice, up to where the sentence goes on. */
+struct command {
+	const char *words[16];
+	int n;
+};
+
+static bool
+one_of(const char *word, const char *const *list)
+{
+	for (; *list != NULL; list++)
+		if (strcmp(word, *list) == 0)
+			return true;
+	return false;
+}
+
+static bool
+is_lower(const char *word)
+{
+	return *word != '\0' && word[strspn(word, "abcdefghijklmnopqrstuvwxyz-")] == '\0' &&
+	       *word != '-';
+}
+
+/* Cut the words that follow "bastion" out of ${text}, which is changed. */
+static void
+command_cut(struct command *c, char *text)
+{
+	static const char *const prose[] = {"again", "and", "for", "has", "it", "lists", "made",
+	    "on", "once", "or", "prints", "reads", "runs", "says", "showed", "shows", "there",
+	    NULL};
+	char *word, *rest = text;
+
+	c->n = 0;
+	text[strcspn(text, ";,()")] = '\0';
+	while ((word = strsep(&rest, " ")) != NULL && c->n < 15) {
+		size_t len = strlen(word);
+		bool last = len > 0 && word[len - 1] == ':';
+
+		if (*word == '\'' && word[len - 1] != '\'' && rest != NULL)
+			(void)strsep(&rest, "'"); /* one word, whatever is in it */
+		if (last)
+			word[len - 1] = '\0';
+		if (c->n > 0 && one_of(word, prose) &&
+		    (c->n > 1 || strcmp(c->words[0], "help") != 0))
+			break;
+		if (*word != '\0')
+			c->words[c->n++] = word;
+		if (last)
+			break;
+	}
+	c->words[c->n] = NULL;
+}
+
+/* Whether ${word} stands in ${line} as a word of its own. */
+static bool
+has_word(const char *line, const char *word)
+{
+	size_t len = strlen(word);
+	const char *at = line;
+
+	for (; (at = strstr(at, word)) != NULL; at += len)
+		if (strchr(" [|", at[-1]) != NULL && strchr(" ]|=\n", at[len]) != NULL)
+			return true;
+	return false;
+}
+
+/* Whether the words from ${i} on are a call as ${line} of the usage has it. */
+static bool
+line_takes(const struct command *c, int i, const char *verb, const char *line)
+{
+	const char *after = line + strlen(verb), *at;
+	int values = 0, given = 0, literals = 0;
+	char first[32] = "";
+
+	for (at = after; *at != '\0'; at++)
+		values += *at >= 'A' && *at <= 'Z' && strchr(" [=|", at[-1]) != NULL;
+	for (; i < c->n; i++) {
+		if (is_lower(c->words[i]) && !has_word(line, c->words[i]))
+			return false;
+		literals += is_lower(c->words[i]);
+		given += !is_lower(c->words[i]) && c->words[i][0] != '-';
+	}
+	(void)sscanf(after, " %31s", first);
+	return given <= values && (!is_lower(first) || literals > 0);
+}
+
+/* Return what is wrong with the command, or NULL. */
+static const char *
+command_fault(const struct command *c)
+{
+	static const char *const common[] = {"--help", "--json", NULL};
+	char *argv[16], help[8192], *rest = help, *line;
+	const struct verb *v;
+	int words, i;
+
+	for (i = 0; i < c->n; i++)
+		argv[i] = (char *)(uintptr_t)c->words[i];
+	argv[i] = NULL;
+	if ((v = verb_find(c->n, argv, &words)) == NULL)
+		return "there is no such verb";
+	for (i = words; i < c->n; i++)
+		if (c->words[i][0] == '-' && c->words[i][1] != '\0' &&
+		    strcmp(c->words[i], "--") != 0 && !one_of(c->words[i], common) &&
+		    !has_word(v->help, c->words[i]))
+			return "there is no such option";
+	if (strcmp(v->name, "help") == 0)
+		return c->n == 1 || strcmp(c->words[1], "VERB") == 0 ||
+			       verb_find(c->n - 1, argv + 1, &words) != NULL
+			   ? NULL
+			   : "there is no help on it";
+	snprintf(help, sizeof(help), "%s", v->help);
+	*strstr(help, "\n\n") = '\0';
+	while ((line = strsep(&rest, "\n")) != NULL)
+		if ((line = strstr(line, "bastion ")) != NULL &&
+		    line_takes(c, words, v->name, line + 8))
+			return NULL;
+	return "it is not called so";
+}
+
+/* Every command that a refusal advises can be typed as it stands. */
+static void
+advice_can_be_typed(void **state)
+{
+	/* Where bastion is a name in a sentence, and no command. */
+	static const char *const name[] = {
+	    "and", "answers", "keeps", "may", "runs", "than", "that", NULL};
+	static const char *const wrong[] = {"settings sandbox.unconfined 1", "setings",
+	    "on BOX OP --dry", "grants keep 1", "help nothing", "factor --drop"};
+	struct scratch *s = *state;
+	struct command c;
+	struct stmt *q;
+	size_t i;
+	int seen = 0;
+
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		char text[64];
+
+		snprintf(text, sizeof(text), "%s", wrong[i]);
+		command_cut(&c, text);
+		if (command_fault(&c) == NULL)
+			fail_msg("passes: bastion %s", wrong[i]);
+	}
+	assert_non_null(q = store_sql(s->db, "SELECT code, advice FROM refusal"));
+	while (stmt_step(q) == 1) {
+		const char *at = stmt_get_text(q, 1);
+
+		while ((at = strstr(at, "bastion ")) != NULL) {
+			char text[REFUSAL_WHY_MAX];
+
+			at += strlen("bastion ");
+			snprintf(text, sizeof(text), "%s", at);
+			command_cut(&c, text);
+			if (one_of(c.words[0], name))
+				continue;
+			if (command_fault(&c) != NULL)
+				fail_msg("%s: bastion %s: %s", stmt_get_text(q, 0), at,
+				    command_fault(&c));
+			seen++;
+		}
+	}
+	assert_true(seen > 150);
+}
+
 /* What bastion remote login keeps of a machine. */
 static void
 keep_login(const struct scratch *s, const char *name, const char *address)
@@ -657,6 +819,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(no_list_is_silent, setup, teardown),
 	    cmocka_unit_test_setup_teardown(what_takes_json_prints_it, setup, teardown),
 	    cmocka_unit_test_setup_teardown(forms_are_served_or_refused, setup, teardown),
+	    cmocka_unit_test_setup_teardown(advice_can_be_typed, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_relative_state_is_refused, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_state_that_cannot_be_made, setup, teardown),
 	    cmocka_unit_test(two_words_go_before_one),
