@@ -14,11 +14,15 @@ BEGIN
                 THEN json_type(NEW.bounds) <> 'object' OR NEW.bounds = '{}' OR NEW.bounds <> json(NEW.bounds)
                   OR length(CAST(NEW.bounds AS BLOB)) > 4096
                 ELSE 1 END;
-    SELECT RAISE(ABORT, 'grant.bounds|a bound names no parameter of this op, or names it twice')
-     WHERE EXISTS (SELECT 1 FROM json_each(NEW.bounds) AS b
-            WHERE b.key NOT IN ('_window', '_rate')
-              AND b.key NOT IN (SELECT name FROM op_param WHERE op = NEW.op))
-        OR (SELECT count(*) <> count(DISTINCT key) FROM json_each(NEW.bounds));
+    SELECT refuse('grant.bounds', 'bounds name ' || json_quote(substr(b.key, 1, 64)) || '; the parameters of this op are '
+                  || coalesce((SELECT group_concat(name, ', ')
+                                 FROM (SELECT name FROM op_param WHERE op = NEW.op ORDER BY position)), 'none')
+                  || '; beside them there are _window and _rate', 0)
+      FROM json_each(NEW.bounds) AS b
+     WHERE b.key NOT IN ('_window', '_rate')
+       AND b.key NOT IN (SELECT name FROM op_param WHERE op = NEW.op);
+    SELECT RAISE(ABORT, 'grant.bounds|bounds name a parameter twice')
+     WHERE (SELECT count(*) <> count(DISTINCT key) FROM json_each(NEW.bounds));
     SELECT RAISE(ABORT, 'grant.bounds|a bound is an object with something in it, nothing of it twice')
      WHERE EXISTS (SELECT 1 FROM json_each(NEW.bounds) AS b
             WHERE CASE WHEN b.type = 'object'

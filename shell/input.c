@@ -52,3 +52,10 @@ input_show_terms(FILE *out, const char *terms)
 		putc('\n', out);
 	}
 }
+
+void
+input_show_signed(FILE *out, const char *what, int64_t id, const char *terms)
+{
+	fprintf(out, "%s %" PRId64 ", as it is signed:\n", what, id);
+	input_show_terms(out, terms);
+}

@@ -28,4 +28,11 @@ int input_file(const char *path, char *out, size_t size, struct refusal *r);
  */
 void input_show_terms(FILE *out, const char *terms);
 
+/**
+ * input_show_signed(out, what, id, terms):
+ * As input_show_terms, below a line that says which ${what} it is: terms begin with the name and
+ * the number of their form, and that number is not ${id}.
+ */
+void input_show_signed(FILE *out, const char *what, int64_t id, const char *terms);
+
 #endif

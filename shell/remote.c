@@ -205,7 +205,7 @@ remote_login_each(
 	int dir;
 
 	if ((dir = directory(false, r)) == -1)
-		return strcmp(r->code, "remote.open") == 0 ? -1 : 0;
+		return strcmp(r->code, "remote.login") == 0 ? 0 : -1; /* none was kept yet */
 	if ((list = fdopendir(dir)) == NULL) {
 		close(dir);
 		return refusal_errno(r, "store.failed", "the logins");

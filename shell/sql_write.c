@@ -97,7 +97,7 @@ terms_show(struct draft *d)
 	if (d->w->bytes)
 		fputs(stmt_get_text(q, 0), stdout);
 	else if (cli->mode != CLI_JSON)
-		input_show_terms(stderr, stmt_get_text(q, 0));
+		input_show_signed(stderr, "Amendment", d->id, stmt_get_text(q, 0));
 	if ((digest = stmt_get_blob(q, 1, AMENDMENT_DIGEST)) != NULL)
 		memcpy(d->digest, digest, AMENDMENT_DIGEST);
 	if (d->statement == NULL && (d->statement = strdup(stmt_get_text(q, 2))) == NULL) {

@@ -91,7 +91,7 @@ terms(struct cli *cli, int64_t id, enum how how)
 	if (how == EXACTLY)
 		fputs(stmt_get_text(q, 0), stdout);
 	if (how == READABLY) {
-		input_show_terms(stdout, stmt_get_text(q, 0));
+		input_show_signed(stdout, "Question", id, stmt_get_text(q, 0));
 		printf("    (SHA-256 %s)\n\n", stmt_get_text(q, 1));
 		if (!stmt_is_null(q, 2))
 			printf("%s\n\n", stmt_get_text(q, 2));

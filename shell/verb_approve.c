@@ -70,7 +70,7 @@ question_show(struct cli *cli, int64_t id, const char *kind, unsigned char diges
 	if ((rc = question_refused(&cli->refusal, q, kind)) == 0) {
 		/* A program that asks for JSON shows the terms itself: approvals show --json. */
 		if (cli->mode != CLI_JSON) {
-			input_show_terms(stderr, stmt_get_text(q, 0));
+			input_show_signed(stderr, "Question", id, stmt_get_text(q, 0));
 			if (!stmt_is_null(q, 5))
 				fprintf(stderr, "%s\n", stmt_get_text(q, 5));
 		}

@@ -245,7 +245,7 @@ question_show(struct cli *cli, int64_t id, const char *kind, unsigned char diges
 				     "there is no ask of this number");
 	/* A program that asks for JSON shows the terms itself: context show --json. */
 	if (cli->mode != CLI_JSON)
-		input_show_terms(stderr, stmt_get_text(q, 0));
+		input_show_signed(stderr, "Ask", id, stmt_get_text(q, 0));
 	if (cli->mode != CLI_JSON && person_name((uid_t)stmt_get_int(q, 2), name, &hangs) == 0)
 		fprintf(stderr, "    (uid %" PRId64 " is %s)\n\n", stmt_get_int(q, 2), name);
 	if ((found = stmt_get_blob(q, 1, APPROVAL_DIGEST)) != NULL)
@@ -343,7 +343,7 @@ show(struct cli *cli, int64_t id, bool bytes)
 	if (bytes)
 		fputs(stmt_get_text(q, 0), stdout);
 	else if (cli->mode == CLI_TABLE)
-		input_show_terms(stdout, stmt_get_text(q, 0));
+		input_show_signed(stdout, "Ask", id, stmt_get_text(q, 0));
 	stmt_done(q);
 	if (bytes)
 		return 0;

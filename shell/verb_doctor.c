@@ -1,13 +1,20 @@
 /* verb_doctor.c: what is wrong here, and what to do about it. */
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "shell/doctor.h"
+#include "shell/rows.h"
 #include "shell/text.h"
+
+static const char FINDINGS[] =
+    "SELECT value ->> 'check' AS \"check\", value ->> 'level' AS level, value ->> 'what' AS what,"
+    "  value ->> 'advice' AS advice FROM json_each(?1)";
 
 struct options {
 	struct cli *cli;
+	FILE *out; /* where programs read JSON, or tables are made of it; NULL: lines for people */
 	bool deep;
 	int told, worst;
 };
@@ -26,24 +33,24 @@ take_option(void *ctx, int val, const char *arg)
 }
 
 static void
-member(const char *name, const char *value)
+member(FILE *out, const char *name, const char *value)
 {
-	printf("\"%s\":", name);
-	text_json(stdout, value, strlen(value));
+	fprintf(out, "\"%s\":", name);
+	text_json(out, value, strlen(value));
 }
 
 static void
-tell_json(const struct doctor_finding *f, const char *level, bool first)
+tell_json(FILE *out, const struct doctor_finding *f, const char *level, bool first)
 {
-	fputs(first ? "[\n{" : ",\n{", stdout);
-	member("check", f->check);
-	putchar(',');
-	member("level", level);
-	putchar(',');
-	member("what", f->what);
-	putchar(',');
-	member("advice", f->advice);
-	putchar('}');
+	fputs(first ? "[\n{" : ",\n{", out);
+	member(out, "check", f->check);
+	putc(',', out);
+	member(out, "level", level);
+	putc(',', out);
+	member(out, "what", f->what);
+	putc(',', out);
+	member(out, "advice", f->advice);
+	putc('}', out);
 }
 
 static void
@@ -54,8 +61,8 @@ tell(void *ctx, const struct doctor_finding *f)
 
 	if ((int)f->level > o->worst)
 		o->worst = (int)f->level;
-	if (o->cli->mode == CLI_JSON) {
-		tell_json(f, levels[f->level], o->told++ == 0);
+	if (o->out != NULL) {
+		tell_json(o->out, f, levels[f->level], o->told++ == 0);
 		return;
 	}
 	printf("%-5s %-12s ", levels[f->level], f->check);
@@ -69,10 +76,32 @@ tell(void *ctx, const struct doctor_finding *f)
 	fflush(stdout); /* the next one may take its time */
 }
 
+/* As a table or CSV, once all of it was looked at. */
+static int
+look_whole(struct options *o)
+{
+	char *json = NULL;
+	size_t len;
+	int rc;
+
+	if ((o->out = open_memstream(&json, &len)) != NULL) {
+		doctor_look(o->cli, o->deep, tell, o);
+		fputs("]", o->out);
+	}
+	if (o->out == NULL || fclose(o->out) != 0) {
+		refusal_set(&o->cli->refusal, "store.failed", "out of memory");
+		rc = cli_refuse(o->cli);
+	} else {
+		rc = rows_list(o->cli, FINDINGS, json, "");
+	}
+	free(json);
+	return rc;
+}
+
 /*
  * VERB: doctor
  *
- * usage: bastion doctor [--host] [--deep] [--json]
+ * usage: bastion doctor [--host] [--deep] [--json | --csv | --box]
  *
  * Look at everything that has to be right, and say what to do where it is not. That is libraries,
  * state, disk, database, key, daemon, pairings and lines, certificates, workers, schedules,
@@ -93,8 +122,14 @@ verb_doctor(struct cli *cli, int argc, char **argv)
 		return first == -2 ? 0 : 2;
 	if (first < argc)
 		return cli_usage(cli, "unexpected word: %s", argv[first]);
-	doctor_look(cli, o.deep, tell, &o);
-	if (cli->mode == CLI_JSON)
-		puts("\n]");
+	if (cli->mode == CLI_CSV || cli->mode == CLI_BOX) {
+		if ((first = look_whole(&o)) != 0)
+			return first;
+	} else {
+		o.out = cli->mode == CLI_JSON ? stdout : NULL;
+		doctor_look(cli, o.deep, tell, &o);
+		if (cli->mode == CLI_JSON)
+			puts("\n]");
+	}
 	return o.worst == (int)DOCTOR_BAD ? 1 : 0;
 }

@@ -12,6 +12,7 @@
 #include "net/egress/authority.h"
 #include "net/egress/resolve.h"
 #include "net/egress/vet.h"
+#include "shell/audit_words.h"
 #include "shell/cli.h"
 #include "shell/input.h"
 #include "shell/text.h"
@@ -41,12 +42,18 @@ static const char PARKED[] =
     "  FROM egress_parks ORDER BY host, slot";
 static const char PRESETS[] =
     "SELECT '@' || name AS preset, suffix || ':' || port AS what, doc FROM egress_preset ORDER BY 1, 2";
-static const char PREVIOUS[] = "SELECT coalesce(max(id), 0) FROM egress_flow";
+static const char PREVIOUS[] = "SELECT coalesce(min(id) - 1, 0)"
+			       "  FROM (SELECT id FROM egress_flow ORDER BY id DESC LIMIT :n)";
+/* What is new, and what was open when it was looked at last. */
 static const char SINCE[] =
-    "SELECT strftime('%H:%M:%S', asked_at / 1000, 'unixepoch', 'localtime'), who, surface, what,"
-    "  state, coalesce(code, dialled, ''), id, ended_at IS NULL FROM"
-    " (SELECT l.*, f.ended_at FROM egress_log AS l JOIN egress_flow AS f USING (id))"
-    " WHERE id > :id ORDER BY id";
+    "SELECT strftime('%H:%M:%S', l.asked_at / 1000, 'unixepoch', 'localtime'), l.who, l.surface,"
+    "  l.what, l.state, coalesce(l.code, l.dialled, ''), f.id, f.ended_at IS NULL,"
+    "  json_object('id', f.id, 'asked_at',"
+    "    strftime('%Y-%m-%dT%H:%M:%fZ', l.asked_at / 1000.0, 'unixepoch'), 'who', l.who,"
+    "    'surface', l.surface, 'what', l.what, 'state', l.state, 'dialled', l.dialled,"
+    "    'up', l.up, 'down', l.down, 'took_ms', l.took_ms, 'code', l.code)"
+    "  FROM egress_flow AS f JOIN egress_log AS l ON l.id = f.id"
+    " WHERE f.id > :id OR f.id IN (SELECT value FROM json_each(:open)) ORDER BY f.id";
 
 #define LIST_DEFAULT 20
 
@@ -302,43 +309,93 @@ inspect(struct cli *cli, const char *what)
  * Connections.
  */
 
+/* What was shown so far: up to which number, and what of it was open then, as a JSON array. */
+struct shown {
+	int64_t seen;
+	char *open;
+};
+
 static void
-flow_line(struct stmt *q)
+flow_line(const struct cli *cli, struct stmt *q)
 {
+	const char *text;
 	int i;
 
+	if (cli->mode == CLI_JSON) {
+		text = stmt_get_text(q, 8);
+		isatty(STDOUT_FILENO) ? text_show(stdout, text, strlen(text))
+				      : (void)fputs(text, stdout);
+		putchar('\n');
+		return;
+	}
 	for (i = 0; i < 6; i++) {
-		const char *text = stmt_get_text(q, i);
-
+		text = stmt_get_text(q, i);
 		text_show(stdout, text, strlen(text));
 		fputs(i < 5 ? "  " : "\n", stdout);
 	}
-	fflush(stdout);
 }
 
-/* One line for each connection, when it is over; what is open holds up what came later. */
+/* One line for each connection that is new, and one more once it is over. */
 static int
-follow(struct cli *cli)
+flows_new(struct cli *cli, struct shown *s)
 {
+	int64_t id, before = s->seen;
+	char *open = NULL;
 	struct stmt *q;
-	int64_t seen;
+	bool is_open;
+	size_t len;
+	FILE *out;
 	int more;
 
-	if (cli_open(cli, ROLE_READER) != 0)
-		return cli_refuse(cli);
-	seen = stmt_value(store_sql(cli->db, PREVIOUS), 0);
-	for (;;) {
-		if ((q = store_sql(cli->db, SINCE)) == NULL)
-			return cli_refuse(cli);
-		stmt_int(q, ":id", seen);
-		while ((more = stmt_step(q)) == 1) {
-			seen = stmt_get_int(q, 6);
-			flow_line(q);
-		}
-		if (more == -1)
-			return cli_refuse(cli);
-		usleep(200000);
+	if ((q = store_sql(cli->db, SINCE)) == NULL)
+		return -1;
+	if ((out = open_memstream(&open, &len)) == NULL) {
+		stmt_done(q);
+		return refusal_set(&cli->refusal, "store.failed", "out of memory");
 	}
+	putc('[', out);
+	stmt_int(q, ":id", s->seen);
+	stmt_text(q, ":open", s->open == NULL ? "[]" : s->open);
+	while ((more = stmt_step(q)) == 1) {
+		id = stmt_get_int(q, 6);
+		is_open = stmt_get_int(q, 7) != 0;
+		if (is_open)
+			fprintf(out, "%s%" PRId64, ftell(out) > 1 ? "," : "", id);
+		if (id > before || !is_open)
+			flow_line(cli, q);
+		if (id > s->seen)
+			s->seen = id;
+	}
+	putc(']', out);
+	if (fclose(out) != 0 && more == 0)
+		more = refusal_set(&cli->refusal, "store.failed", "out of memory");
+	free(s->open);
+	s->open = open;
+	return more;
+}
+
+static int
+follow(struct cli *cli, int64_t n)
+{
+	struct shown s = {.open = NULL};
+	struct stmt *q;
+	int bell, tick, rc;
+
+	if (cli->mode != CLI_TABLE && cli->mode != CLI_JSON)
+		return cli_usage(cli, "--follow writes a line for each, or an object with --json");
+	if (cli_open(cli, ROLE_READER) != 0 || (q = store_sql(cli->db, PREVIOUS)) == NULL)
+		return cli_refuse(cli);
+	stmt_int(q, ":n", n);
+	s.seen = stmt_value(q, 0);
+	if ((bell = store_bell(cli->db)) == -1) {
+		refusal_errno(&cli->refusal, "store.failed", "the bell");
+		return cli_refuse(cli);
+	}
+	tick = (int)store_setting(cli->db, "store.tick_ms");
+	while ((rc = flows_new(cli, &s)) == 0 && audit_bell(cli, bell, tick))
+		;
+	free(s.open);
+	return rc == 0 ? 0 : cli_refuse(cli);
 }
 
 /*
@@ -530,7 +587,9 @@ check(struct cli *cli, const char *what, const struct options *o)
  *
  * The lane is the socket egress.sock (HTTP, CONNECT, SOCKS5), and where the settings
  * egress.http_port and egress.socks_port name ports, those of the loopback address. tail lists the
- * last connections, top those that are open, by how much they have carried.
+ * last connections, top those that are open, by how much they have carried. tail --follow begins
+ * with the last N and goes on: a line (with --json an object) for each that is new, and another
+ * once it is over.
  *
  * A Host uses it over connections that this machine dials and parks with it, where a rule names the
  * Host or a person granted egress:reach; each connection of the Host's is one use. parked lists
@@ -561,7 +620,8 @@ verb_egress(struct cli *cli, int argc, char **argv)
 	if (words == 1 && strcmp(what, "requests") == 0)
 		return show(cli, REQUESTS, o.n, "No request was seen within TLS yet.");
 	if (words == 1 && strcmp(what, "tail") == 0)
-		return o.follow ? follow(cli) : show(cli, LAST, o.n, "Nothing was asked for yet.");
+		return o.follow ? follow(cli, o.n)
+				: show(cli, LAST, o.n, "Nothing was asked for yet.");
 	if (words == 1 && strcmp(what, "top") == 0)
 		return show(cli, LIVE, o.n, "Nothing is connected.");
 	if (words == 1 && strcmp(what, "parked") == 0)

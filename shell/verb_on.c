@@ -8,9 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "net/http/json.h"
 #include "net/http/unixclient.h"
 #include "shell/answer.h"
 #include "shell/cli.h"
+#include "shell/near.h"
 #include "shell/verb.h"
 #include "shell/waiting.h"
 
@@ -22,8 +24,10 @@
 #define TAKEN_MS    10000 /* for the daemon to take the ask, however short the wait for its answer */
 #define LOOK_MS     1000  /* should a bell be missed */
 #define ARGS_MAX    16384 /* bytes of JSON, as call.args has it */
+#define DEPTH       8     /* of --bounds; what they may be is for the box to say */
 
 static const char SERVING[] = "SELECT count(*) FROM live_instance WHERE state = 'ready'";
+static const char OPS[] = "SELECT op FROM box_ops WHERE box = :box ORDER BY op";
 static const char LOST[] = "SELECT count(*) FROM call WHERE id = :id AND state = 'lost'";
 
 /*
@@ -31,11 +35,11 @@ static const char LOST[] = "SELECT count(*) FROM call WHERE id = :id AND state =
  * would take longer than all the rest. It is opened only where nobody listens, to say why.
  */
 struct on {
-	const char *box;
+	const char *box, *op;
 	int64_t uses, ttl_ms, wait_ms;
 	int64_t person_ms; /* to wait for a person at the box; 0: not at all */
 	bool anew, dry;
-	const char *bounds;     /* a JSON object, as the daemon checks; NULL: none */
+	const char *bounds;     /* a JSON object; NULL: none */
 	struct waiting waiting; /* while it does */
 	int64_t question;       /* of the box, that was waited for */
 	char *body;
@@ -72,7 +76,7 @@ on_option(void *ctx, int val, const char *arg)
 			   : -1;
 	case 'b':
 		on->bounds = arg;
-		return arg[0] == '{' ? 0 : -1;
+		return 0;
 	case 'd':
 		on->dry = true;
 		return 0;
@@ -85,6 +89,15 @@ on_option(void *ctx, int val, const char *arg)
 /*
  * What is asked.
  */
+
+/* Whether ${text} is one JSON object: it becomes a part of the ask, whose bytes nobody typed. */
+static int
+is_object(const char *text, struct refusal *r)
+{
+	if (text[strspn(text, " \t\r\n")] != '{')
+		return refusal_set(r, "json.invalid", "a { is missing at byte 0");
+	return http_json_check(text, strlen(text), DEPTH, r);
+}
 
 /* ${text} as a JSON string, byte for byte: what is no UTF-8 is for the daemon to refuse. */
 static void
@@ -363,6 +376,34 @@ on_answer(struct cli *cli, struct on *on)
 	return n;
 }
 
+/* An op that is not there: which of those of the box may have been meant, with or without its
+ * class.
+ */
+static void
+on_near(struct cli *cli, const char *box, const char *op)
+{
+	struct refusal kept = cli->refusal;
+	char near[NEAR_MAX] = "";
+	const char *name, *tail;
+	struct stmt *q;
+
+	if (cli->db == NULL)
+		home_close(&cli->home);
+	if (cli->db != NULL || cli_open(cli, ROLE_READER) == 0) {
+		if ((q = store_sql(cli->db, OPS)) != NULL)
+			stmt_text(q, ":box", box);
+		while (q != NULL && stmt_step(q) == 1) {
+			name = stmt_get_text(q, 0);
+			tail = strchr(name, ':');
+			if (tail != NULL && strchr(op, ':') == NULL && near_to(tail + 1, op))
+				near_add(near, name, name);
+			else
+				near_add(near, name, op);
+		}
+	}
+	refusal_set(&cli->refusal, kept.code, "%s%s", kept.why, near);
+}
+
 /* Say how it ended.  Return the exit code. */
 static int
 on_finish(struct cli *cli, struct on *on, int n)
@@ -379,6 +420,8 @@ on_finish(struct cli *cli, struct on *on, int n)
 		    on->question, on->box);
 	if (on->refused.refusal.code[0] != '\0') {
 		cli->refusal = on->refused.refusal;
+		if (strcmp(cli->refusal.code, "op.unknown") == 0)
+			on_near(cli, on->box, on->op);
 		return on->refused.exit_code == 0
 			   ? cli_refuse(cli)
 			   : cli_refuse_as(cli, on->refused.exit_code, on->refused.advice);
@@ -427,6 +470,7 @@ verb_on(struct cli *cli, int argc, char **argv)
 	    {"bounds", required_argument, NULL, 'b'}, {"anew", no_argument, NULL, 'a'},
 	    {NULL, 0, NULL, 0}};
 	struct on on = {.wait_ms = WAIT_MS, .conn.fd = -1};
+	struct refusal why;
 	int first, n;
 
 	cli->role = HOME_HOST;
@@ -437,6 +481,9 @@ verb_on(struct cli *cli, int argc, char **argv)
 	if (on.dry && on.person_ms > 0)
 		return cli_usage(cli, "a dry run asks no person, so there is none to wait for");
 	on.box = argv[first];
+	on.op = argv[first + 1];
+	if (on.bounds != NULL && is_object(on.bounds, &why) != 0)
+		return cli_usage(cli, "--bounds is no JSON object: %s", why.why);
 	if (on.wait_ms < WAIT_MAX)
 		on.end = unixclient_now() + on.wait_ms + on.person_ms;
 	else

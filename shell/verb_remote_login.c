@@ -8,8 +8,12 @@
 #include "engine/crypto/cert.h"
 #include "shell/input.h"
 #include "shell/remote.h"
+#include "shell/rows.h"
 
 #define SECRET_FILE 1024 /* bytes, the space around the secret included */
+
+static const char LOGINS[] = "SELECT value ->> 'name' AS name, value ->> 'address' AS address"
+			     "  FROM json_each(?1) ORDER BY name";
 
 struct options {
 	const char *pin;    /* hex */
@@ -35,22 +39,39 @@ take_option(void *ctx, int val, const char *arg)
 	}
 }
 
+/* Names and addresses are of plain characters, as they were read. */
 static void
-show(void *ctx, const struct remote_login *login)
+add(void *ctx, const struct remote_login *login)
 {
-	const struct cli *cli = ctx;
+	FILE *out = ctx;
 
-	if (cli->mode == CLI_JSON) {
-		printf("{\"name\":\"%s\",\"address\":\"%s\"}\n", login->name, login->address);
-		return;
-	}
-	printf("%s  %s\n", login->name, login->address);
+	fprintf(out, "%s{\"name\":\"%s\",\"address\":\"%s\"}", ftell(out) > 1 ? "," : "",
+	    login->name, login->address);
 }
 
 static int
 list(struct cli *cli)
 {
-	return remote_login_each(show, cli, &cli->refusal) == 0 ? 0 : cli_refuse(cli);
+	char *json = NULL;
+	size_t len;
+	FILE *out;
+	int rc;
+
+	if ((out = open_memstream(&json, &len)) == NULL) {
+		refusal_set(&cli->refusal, "store.failed", "out of memory");
+		return cli_refuse(cli);
+	}
+	putc('[', out);
+	rc = remote_login_each(add, out, &cli->refusal);
+	putc(']', out);
+	if (fclose(out) != 0)
+		rc = refusal_set(&cli->refusal, "store.failed", "out of memory");
+	rc = rc != 0 ? cli_refuse(cli)
+		     : rows_list(cli, LOGINS, json,
+			   "No secret of another machine is kept here: bastion remote login NAME "
+			   "HOST:PORT --ca-pin PIN");
+	free(json);
+	return rc;
 }
 
 /* See that the machine is there, is the one that was meant, and knows the secret. */

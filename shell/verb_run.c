@@ -170,11 +170,11 @@ choose_backend(struct run *r)
 	if (r->backend == NULL)
 		return 0;
 	sandbox_facts(&facts, getenv("PATH"), room);
+	if (strcmp(r->backend, "native") != 0 && strcmp(r->backend, "bubblewrap") != 0)
+		return refusal_set(&r->cli->refusal, "usage.wrong",
+		    "a backend is native or bubblewrap: nothing runs without a sandbox");
 	if (sandbox_backend_choose(r->backend, &facts, &record, &r->cli->refusal) != 0)
 		return -1;
-	if (record.backend == BACKEND_NONE)
-		return refusal_set(&r->cli->refusal, "sandbox.none",
-		    "nothing runs without a sandbox by this verb; see bastion sandbox try");
 	if (record.backend == BACKEND_BUBBLEWRAP && r->inspect != PROXY_INSPECT_NONE)
 		return refusal_set(&r->cli->refusal, "run.inspect",
 		    "bubblewrap has no tunnels that could be looked into");

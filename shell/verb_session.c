@@ -517,6 +517,10 @@ verb_session(struct cli *cli, int argc, char **argv)
 	argv += first + 1;
 	if (o.repo != NULL && (o.remote == NULL || strcmp(what, "run") != 0))
 		return cli_usage(cli, "--repo is for run --remote MACHINE");
+	if (cli->mode != CLI_TABLE && (strcmp(what, "attach") == 0 || strcmp(what, "logs") == 0 ||
+					  strcmp(what, "export") == 0))
+		return cli_usage(cli, "what a session said is no list: bastion session export "
+				      "NAME --jsonl writes it for programs");
 	if (o.remote != NULL)
 		return elsewhere(cli, &o, command, what, words == 0 ? 0 : words - 1, argv);
 	if (strcmp(what, "run") == 0)

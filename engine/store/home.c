@@ -30,7 +30,8 @@ static const struct {
     {0x564c, "NCP"},
 };
 
-/* An absolute path in the environment counts; anything else does not (PT-9). */
+/* Of what is not ours in the environment an absolute path counts; anything else does not (PT-09).
+ */
 static const char *
 absolute(const char *variable)
 {
@@ -39,21 +40,32 @@ absolute(const char *variable)
 	return v != NULL && v[0] == '/' ? v : NULL;
 }
 
+int
+home_variable(const char *variable, const char **path, struct refusal *r)
+{
+	const char *v = getenv(variable);
+
+	*path = v != NULL && v[0] != '\0' ? v : NULL;
+	if (*path != NULL && v[0] != '/')
+		return refusal_set(r, "store.place", "%s is no absolute path: \"%s\"", variable, v);
+	return 0;
+}
+
 static int
 fits(int n, size_t size)
 {
 	return n > 0 && (size_t)n < size ? 0 : -1;
 }
 
-/* The directory that ${variable} names, or the system's, or the user's. */
+/* The directory ${named}, or the system's, or the user's. */
 static int
-place(char *out, size_t size, const char *variable, const char *system, const char *xdg,
+place(char *out, size_t size, const char *named, const char *system, const char *xdg,
     const char *fallback, const char *leaf)
 {
 	const char *v;
 
-	if ((v = absolute(variable)) != NULL)
-		return fits(snprintf(out, size, "%s", v), size);
+	if (named != NULL)
+		return fits(snprintf(out, size, "%s", named), size);
 	if (geteuid() == 0)
 		return fits(snprintf(out, size, "%s/%s", system, leaf), size);
 	if ((v = absolute(xdg)) != NULL)
@@ -175,13 +187,18 @@ int
 home_open(struct home *home, enum home_role role, bool create, struct refusal *r)
 {
 	const char *leaf = role == HOME_HOST ? "bastion-host" : "bastion";
+	const char *named_state, *named_run;
 	char state[PATH_MAX], run[PATH_MAX];
 
 	home->fd = -1;
-	if (place(state, sizeof(state), role == HOME_HOST ? "BASTION_HOST_STATE" : "BASTION_STATE",
-		"/var/lib", "XDG_STATE_HOME", ".local/state", leaf) != 0 ||
-	    place(run, sizeof(run), role == HOME_HOST ? "BASTION_HOST_RUN" : "BASTION_RUN", "/run",
-		"XDG_RUNTIME_DIR", ".local/run", leaf) != 0)
+	if (home_variable(
+		role == HOME_HOST ? "BASTION_HOST_STATE" : "BASTION_STATE", &named_state, r) != 0 ||
+	    home_variable(role == HOME_HOST ? "BASTION_HOST_RUN" : "BASTION_RUN", &named_run, r) !=
+		0)
+		return -1;
+	if (place(state, sizeof(state), named_state, "/var/lib", "XDG_STATE_HOME", ".local/state",
+		leaf) != 0 ||
+	    place(run, sizeof(run), named_run, "/run", "XDG_RUNTIME_DIR", ".local/run", leaf) != 0)
 		return refusal_set(r, "store.directory",
 		    "neither HOME nor the XDG directories say where the state is");
 	return home_at(home, state, run, role, create, r);

@@ -28,12 +28,22 @@ struct home {
 };
 
 /**
+ * home_variable(variable, path, r):
+ * Store in ${*path} the place that ${variable}, one of ours (BASTION_STATE, say), names in the
+ * environment, byte for byte; NULL where it is not set or empty.  One that does not begin with "/"
+ * would be another place in each directory, or silently the default: it is refused.  Return 0, or
+ * -1 with ${r}: store.place.
+ */
+int home_variable(const char *variable, const char **path, struct refusal *r);
+
+/**
  * home_open(home, role, create, r):
  * Find the directories of ${role} from the environment (BASTION_STATE and BASTION_RUN;
  * BASTION_HOST_STATE and BASTION_HOST_RUN for a Host; else the defaults of the system or of the
  * user) and open the state directory.  It must be a real directory of ours, or of anybody's when we
  * are root, on a local file system; if it is wider than 0700 it is tightened.  With ${create}, make
- * what is missing.  Return 0, or -1 with ${r}: store.directory, store.network, store.missing.
+ * what is missing.  Return 0, or -1 with ${r}: store.place, store.directory, store.network,
+ * store.missing.
  */
 int home_open(struct home *home, enum home_role role, bool create, struct refusal *r);
 

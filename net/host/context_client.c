@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/store/home.h"
 #include "net/host/context_client.h"
 #include "net/http/json.h"
 #include "net/http/unixsock.h"
@@ -16,23 +17,17 @@
 
 static const char REFUSED[] = "SELECT ?1 ->> '$.error.code', ?1 ->> '$.error.why'";
 
-static const char *
-absolute(const char *variable)
-{
-	const char *v = getenv(variable);
-
-	return v != NULL && v[0] == '/' ? v : NULL;
-}
-
 static int
 socket_find(char path[UNIXSOCK_PATH_MAX + 1], struct refusal *refusal)
 {
-	const char *run = absolute("BASTION_RUN"), *user = absolute("XDG_RUNTIME_DIR");
+	const char *run, *user = getenv("XDG_RUNTIME_DIR");
 	int n;
 
+	if (home_variable("BASTION_RUN", &run, refusal) != 0)
+		return -1;
 	if (run != NULL)
 		n = snprintf(path, UNIXSOCK_PATH_MAX + 1, "%s-ask/ask.sock", run);
-	else if (access(SYSTEM_SOCKET, F_OK) == 0 || user == NULL)
+	else if (access(SYSTEM_SOCKET, F_OK) == 0 || user == NULL || *user != '/')
 		n = snprintf(path, UNIXSOCK_PATH_MAX + 1, "%s", SYSTEM_SOCKET);
 	else
 		n = snprintf(path, UNIXSOCK_PATH_MAX + 1, "%s/bastion-ask/ask.sock", user);

@@ -41,9 +41,27 @@ a_grant_with_bounds_serves(void **state)
 	(void)state;
 	driver_refused(&said, 2, "grant.bounds", NULL, "on", d.box, OP, "libc6", "--bounds",
 	    "{\"prefix\":{\"prefix\":\"bash\"}}", NULL);
+	driver_refused(&said, 2, "grant.bounds", NULL, "on", d.box, OP, "libc6", "--bounds",
+	    "{\"packet\":{\"prefix\":\"lib\"}}", NULL);
+	assert_non_null(
+	    strstr(said.err, "bounds name \"packet\"; the parameters of this op are prefix"));
+	assert_non_null(strstr(said.err, "bastion help on"));
+	/* What is no object is found in the option, before anything is asked. */
+	assert_int_equal(
+	    driver_run(&said, NULL, "on", d.box, OP, "libc6", "--bounds", "{", NULL), 2);
+	assert_non_null(strstr(
+	    said.err, "--bounds is no JSON object: a string is missing at byte 1 [usage.wrong]"));
+	assert_int_equal(driver_run(&said, NULL, "on", d.box, OP, "libc6", "--bounds",
+			     "{\"prefix\":{\"prefix\":\"lib\"}},\"anew\":true", NULL),
+	    2);
+	assert_non_null(strstr(said.err, "--bounds is no JSON object: "));
+	assert_int_equal(
+	    driver_run(&said, NULL, "on", d.box, OP, "libc6", "--bounds=[1]", NULL), 2);
+	assert_non_null(strstr(said.err, "--bounds is no JSON object: a { is missing at byte 0"));
 	driver_refused(&said, 77, "approval.needed", NULL, "on", d.box, OP, "libc6", "--bounds",
 	    BOUNDS, "--uses", "10", "--for", "3d", NULL);
 	driver_does(&said, NULL, "approvals", "show", "1", NULL);
+	says("Question 1, as it is signed:\n    bastion approval 2\n");
 	says("- prefix: what begins with \"lib\"");
 	says("- rate: at most 2 in any 1 d");
 	driver_approve(&d, driver_question(&d));

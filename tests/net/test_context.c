@@ -700,6 +700,7 @@ from_the_ask_to_the_end(void **state)
 	driver_refused(&said, 126, "factor.code", "000000\n", "context", "allow", number, NULL);
 	driver_code(&d, code);
 	driver_does(&said, code, "context", "allow", number, NULL);
+	assert_non_null(strstr(said.err, ", as it is signed:\n    bastion folder 1\n"));
 	assert_int_equal(types(ALICE, "mine", "--json", ""), 0);
 	assert_non_null(strstr(said.out, "\"state\":\"allowed\""));
 	assert_int_equal(types(BOB, "withdraw", number, ""), 2);

@@ -102,6 +102,13 @@ a_dry_run_has_its_form(void **state)
 	(void)state;
 	driver_refused(
 	    &said, 2, "op.unknown", NULL, "on", d.box, "observe:nothing", "--dry-run", NULL);
+	assert_null(strstr(said.err, "near it"));
+	assert_non_null(strstr(said.err, "see bastion host ops BOX"));
+	driver_refused(&said, 2, "op.unknown", NULL, "on", d.box, "observe:folder", "/usr", NULL);
+	assert_non_null(
+	    strstr(said.err, "there is no op of this name; near it: observe:folders ["));
+	driver_refused(&said, 2, "op.unknown", NULL, "on", d.box, "logins", NULL);
+	assert_non_null(strstr(said.err, "near it: observe:logins ["));
 	assert_int_equal(
 	    driver_run(&said, NULL, "on", d.box, "observe:logins", "--dry-run", "--wait", NULL), 2);
 }

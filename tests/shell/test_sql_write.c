@@ -76,7 +76,8 @@ made_without_a_terminal(void **state)
 	RUN(&p, &d->s, code_line(d, line), "--yes", "-m", "more at once", LIVE);
 	assert_int_equal(p.code, 0);
 	assert_string_equal(p.out, "Amendment 1 is made: 1 row changed.\n");
-	assert_non_null(strstr(p.err, "    machine: box-a\n    reason: more at once\n"
+	assert_non_null(strstr(p.err, "Amendment 1, as it is signed:\n    bastion amendment 1\n"
+				      "    machine: box-a\n    reason: more at once\n"
 				      "    statement:\n        " LIVE "\n    nonce: "));
 	assert_non_null(
 	    strstr(p.err, "setting: 1 updated\n      name 'op.live': value 64 -> 60\n"));

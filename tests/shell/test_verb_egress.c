@@ -2,6 +2,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -199,6 +200,43 @@ connections_are_listed(void **state)
 	egress(0, "\"down\":7", "tail --json");
 }
 
+/* Whoever follows begins with the last rows, and hears of each when it comes and when it is over:
+ * lines, or objects with --json. */
+static void
+connections_are_followed(void **state)
+{
+	static struct program_talk t;
+	const char *words[] = {"egress", "tail", "--follow", "-n", "1", "--json", NULL};
+
+	connections_are_listed(state);
+	egress(2, "--follow writes", "tail --follow --csv");
+	program_talk(&t, &s, words);
+	program_expect(&t, "{\"id\":2,\"asked_at\":\"");
+	program_expect(&t,
+	    "Z\",\"who\":\"uid 1000\",\"surface\":\"http\",\"what\":\"b.example:80\","
+	    "\"state\":\"done\",\"dialled\":\"198.51.100.8\",\"up\":5,\"down\":7,");
+	assert_null(strstr(t.seen, "a.example"));
+	assert_int_equal(
+	    scratch_sql(&s,
+		"INSERT INTO egress_flow (uid, surface, host, port, state, asked_at, opened_at,"
+		" addresses) VALUES (1000, 'connect', 'c.example', 443, 'open', now_ms(), now_ms(),"
+		" '[\"198.51.100.8\"]')"),
+	    0);
+	program_expect(&t, "\"what\":\"c.example:443\",\"state\":\"open\"");
+	assert_int_equal(
+	    scratch_sql(&s, "UPDATE egress_flow SET state = 'done', ended_at = now_ms(), up = 9,"
+			    " down = 9, dialled = '198.51.100.8' WHERE id = 3"),
+	    0);
+	program_expect(&t, "\"what\":\"c.example:443\",\"state\":\"done\"");
+	assert_int_equal(kill(t.pid, SIGINT), 0);
+	program_over(&t);
+	words[5] = NULL;
+	program_talk(&t, &s, words);
+	program_expect(&t, "  uid 1000  connect  c.example:443  done  198.51.100.8");
+	assert_int_equal(kill(t.pid, SIGINT), 0);
+	program_over(&t);
+}
+
 int
 main(void)
 {
@@ -210,6 +248,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(check_says_what_would_be, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(tunnels_are_looked_into_on_request, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(connections_are_listed, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(connections_are_followed, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

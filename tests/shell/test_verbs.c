@@ -5,7 +5,9 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
 #include <glob.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,6 +135,337 @@ no_list_is_silent(void **state)
 	}
 }
 
+/* Whether ${text} is JSON, or each line of it. */
+static bool
+is_json(sqlite3 *memory, const char *text)
+{
+	sqlite3_stmt *q;
+	bool whole;
+
+	assert_int_equal(
+	    sqlite3_prepare_v2(memory,
+		"WITH line (line, rest) AS (SELECT '', ?1 UNION ALL"
+		"  SELECT substr(rest, 1, instr(rest, char(10)) - 1),"
+		"    substr(rest, instr(rest, char(10)) + 1) FROM line WHERE rest <> '')"
+		" SELECT json_valid(?1) OR (?1 LIKE '{%' AND NOT EXISTS"
+		"  (SELECT 1 FROM line WHERE line <> '' AND NOT json_valid(line)))",
+		-1, &q, NULL),
+	    SQLITE_OK);
+	sqlite3_bind_text(q, 1, text, -1, SQLITE_STATIC);
+	assert_int_equal(sqlite3_step(q), SQLITE_ROW);
+	whole = sqlite3_column_int(q, 0) != 0;
+	sqlite3_finalize(q);
+	return whole;
+}
+
+/* One call that takes --json: what it prints is JSON, and so is what refuses it. */
+static void
+prints_json(struct scratch *s, sqlite3 *memory, const char *call)
+{
+	const char *words[12];
+	char copy[128], *word, *rest = copy;
+	struct program p;
+	size_t n = 0;
+
+	snprintf(copy, sizeof(copy), "%s", call);
+	while ((word = strsep(&rest, " ")) != NULL && n < 10)
+		if (*word != '\0')
+			words[n++] = word;
+	words[n++] = "--json";
+	words[n] = NULL;
+	program_run(&p, s, NULL, words);
+	if (p.len == 0 ? p.code == 0 || p.err[0] != '{' : !is_json(memory, p.out))
+		fail_msg("%s --json: %d: %s%s", call, p.code, p.out, p.err);
+	program_free(&p);
+}
+
+/* Take the first "[…]" out of ${line}, with those in it.  Return whether there was one. */
+static bool
+cut_option(char *line)
+{
+	char *from = strchr(line, '['), *to = from;
+	int deep = 0;
+
+	if (from == NULL)
+		return false;
+	do {
+		deep += (*to == '[') - (*to == ']');
+		to++;
+	} while (deep > 0 && *to != '\0');
+	memmove(from, to, strlen(to) + 1);
+	return true;
+}
+
+/* The calls of one ${line} of usage that are words alone: "a b | c" is a b, and a c. */
+static int
+line_prints_json(struct scratch *s, sqlite3 *memory, const char *verb, const char *line)
+{
+	char text[160], call[128], *rest = text, *way;
+	int n = 0;
+
+	if (strstr(line, "--json") == NULL)
+		return 0;
+	snprintf(text, sizeof(text), "%s", line + strlen(verb));
+	while (cut_option(text))
+		;
+	if (strpbrk(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") != NULL)
+		return 0;
+	while ((way = strsep(&rest, "|")) != NULL) {
+		snprintf(call, sizeof(call), "%s %s", verb, way);
+		prints_json(s, memory, call);
+		n++;
+	}
+	return n;
+}
+
+/* Whatever verb takes --json prints JSON, and nothing else: every call that is words alone. */
+static void
+what_takes_json_prints_it(void **state)
+{
+	struct scratch *box = *state, host;
+	char help[8192], *rest, *line;
+	const struct verb *v;
+	sqlite3 *memory;
+	int n = 0;
+
+	assert_int_equal(sqlite3_open(":memory:", &memory), SQLITE_OK);
+	scratch_make(&host, HOME_HOST);
+	for (v = verbs; v->name != NULL; v++) {
+		if ((v - verbs) % SLOWER != 0 || strcmp(v->name, "sql") == 0) /* as many as asked */
+			continue;
+		snprintf(help, sizeof(help), "%s", v->help);
+		*strstr(help, "\n\n") = '\0';
+		rest = help;
+		while ((line = strsep(&rest, "\n")) != NULL)
+			if ((line = strstr(line, "bastion ")) != NULL)
+				n += line_prints_json(
+				    strncmp(v->name, "host ", 5) == 0 ? &host : box, memory,
+				    v->name, line + 8);
+	}
+	assert_true(n >= 50 / SLOWER);
+	sqlite3_close(memory);
+	scratch_drop(&host);
+}
+
+/* A command in an advice, up to where the sentence goes on. */
+struct command {
+	const char *words[16];
+	int n;
+};
+
+static bool
+one_of(const char *word, const char *const *list)
+{
+	for (; *list != NULL; list++)
+		if (strcmp(word, *list) == 0)
+			return true;
+	return false;
+}
+
+static bool
+is_lower(const char *word)
+{
+	return *word != '\0' && word[strspn(word, "abcdefghijklmnopqrstuvwxyz-")] == '\0' &&
+	       *word != '-';
+}
+
+/* Cut the words that follow "bastion" out of ${text}, which is changed. */
+static void
+command_cut(struct command *c, char *text)
+{
+	static const char *const prose[] = {"again", "and", "for", "has", "it", "lists", "made",
+	    "on", "once", "or", "prints", "reads", "runs", "says", "showed", "shows", "there",
+	    NULL};
+	char *word, *rest = text;
+
+	c->n = 0;
+	text[strcspn(text, ";,()")] = '\0';
+	while ((word = strsep(&rest, " ")) != NULL && c->n < 15) {
+		size_t len = strlen(word);
+		bool last = len > 0 && word[len - 1] == ':';
+
+		if (*word == '\'' && word[len - 1] != '\'' && rest != NULL)
+			(void)strsep(&rest, "'"); /* one word, whatever is in it */
+		if (last)
+			word[len - 1] = '\0';
+		if (c->n > 0 && one_of(word, prose) &&
+		    (c->n > 1 || strcmp(c->words[0], "help") != 0))
+			break;
+		if (*word != '\0')
+			c->words[c->n++] = word;
+		if (last)
+			break;
+	}
+	c->words[c->n] = NULL;
+}
+
+/* Whether ${word} stands in ${line} as a word of its own. */
+static bool
+has_word(const char *line, const char *word)
+{
+	size_t len = strlen(word);
+	const char *at = line;
+
+	for (; (at = strstr(at, word)) != NULL; at += len)
+		if (strchr(" [|", at[-1]) != NULL && strchr(" ]|=\n", at[len]) != NULL)
+			return true;
+	return false;
+}
+
+/* Whether the words from ${i} on are a call as ${line} of the usage has it. */
+static bool
+line_takes(const struct command *c, int i, const char *verb, const char *line)
+{
+	const char *after = line + strlen(verb), *at;
+	int values = 0, given = 0, literals = 0;
+	char first[32] = "";
+
+	for (at = after; *at != '\0'; at++)
+		values += *at >= 'A' && *at <= 'Z' && strchr(" [=|", at[-1]) != NULL;
+	for (; i < c->n; i++) {
+		if (is_lower(c->words[i]) && !has_word(line, c->words[i]))
+			return false;
+		literals += is_lower(c->words[i]);
+		given += !is_lower(c->words[i]) && c->words[i][0] != '-';
+	}
+	(void)sscanf(after, " %31s", first);
+	return given <= values && (!is_lower(first) || literals > 0);
+}
+
+/* Return what is wrong with the command, or NULL. */
+static const char *
+command_fault(const struct command *c)
+{
+	static const char *const common[] = {"--help", "--json", NULL};
+	char *argv[16], help[8192], *rest = help, *line;
+	const struct verb *v;
+	int words, i;
+
+	for (i = 0; i < c->n; i++)
+		argv[i] = (char *)(uintptr_t)c->words[i];
+	argv[i] = NULL;
+	if ((v = verb_find(c->n, argv, &words)) == NULL)
+		return "there is no such verb";
+	for (i = words; i < c->n; i++)
+		if (c->words[i][0] == '-' && c->words[i][1] != '\0' &&
+		    strcmp(c->words[i], "--") != 0 && !one_of(c->words[i], common) &&
+		    !has_word(v->help, c->words[i]))
+			return "there is no such option";
+	if (strcmp(v->name, "help") == 0)
+		return c->n == 1 || strcmp(c->words[1], "VERB") == 0 ||
+			       verb_find(c->n - 1, argv + 1, &words) != NULL
+			   ? NULL
+			   : "there is no help on it";
+	snprintf(help, sizeof(help), "%s", v->help);
+	*strstr(help, "\n\n") = '\0';
+	while ((line = strsep(&rest, "\n")) != NULL)
+		if ((line = strstr(line, "bastion ")) != NULL &&
+		    line_takes(c, words, v->name, line + 8))
+			return NULL;
+	return "it is not called so";
+}
+
+/* Every command that a refusal advises can be typed as it stands. */
+static void
+advice_can_be_typed(void **state)
+{
+	/* Where bastion is a name in a sentence, and no command. */
+	static const char *const name[] = {
+	    "and", "answers", "keeps", "may", "runs", "than", "that", NULL};
+	static const char *const wrong[] = {"settings sandbox.unconfined 1", "setings",
+	    "on BOX OP --dry", "grants keep 1", "help nothing", "factor --drop"};
+	struct scratch *s = *state;
+	struct command c;
+	struct stmt *q;
+	size_t i;
+	int seen = 0;
+
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		char text[64];
+
+		snprintf(text, sizeof(text), "%s", wrong[i]);
+		command_cut(&c, text);
+		if (command_fault(&c) == NULL)
+			fail_msg("passes: bastion %s", wrong[i]);
+	}
+	assert_non_null(q = store_sql(s->db, "SELECT code, advice FROM refusal"));
+	while (stmt_step(q) == 1) {
+		const char *at = stmt_get_text(q, 1);
+
+		while ((at = strstr(at, "bastion ")) != NULL) {
+			char text[REFUSAL_WHY_MAX];
+
+			at += strlen("bastion ");
+			snprintf(text, sizeof(text), "%s", at);
+			command_cut(&c, text);
+			if (one_of(c.words[0], name))
+				continue;
+			if (command_fault(&c) != NULL)
+				fail_msg("%s: bastion %s: %s", stmt_get_text(q, 0), at,
+				    command_fault(&c));
+			seen++;
+		}
+	}
+	assert_true(seen > 150);
+}
+
+/* What bastion remote login keeps of a machine. */
+static void
+keep_login(const struct scratch *s, const char *name, const char *address)
+{
+	char path[PATH_MAX + 64];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/remotes", s->home.state);
+	assert_true(mkdir(path, 0700) == 0 || errno == EEXIST);
+	snprintf(path, sizeof(path), "%s/remotes/%s", s->home.state, name);
+	assert_non_null(f = fopen(path, "we"));
+	assert_int_equal(fchmod(fileno(f), 0600), 0);
+	fprintf(f, "bastion-remote 1\naddress %s\npin %064d\ntoken %085d\n", address, 0, 0);
+	assert_int_equal(fclose(f), 0);
+}
+
+/* A list that stands in no database is one as all others are; what is no list takes no form. */
+static void
+forms_are_served_or_refused(void **state)
+{
+	static const char *const said[][4] = {{"session", "logs", "x", NULL},
+	    {"session", "attach", "x", NULL}, {"session", "export", "x", NULL}};
+	struct scratch *s = *state;
+	const char *words[5];
+	struct program p;
+	size_t i;
+
+	RUN(&p, s, "remote", "login");
+	assert_non_null(strstr(p.out, "No secret of another machine"));
+	program_free(&p);
+	RUN(&p, s, "remote", "login", "ls", "--json");
+	assert_string_equal(p.out, "[]\n");
+	program_free(&p);
+	keep_login(s, "vm", "vm.example:7444");
+	keep_login(s, "build", "[2001:db8::1]:7444");
+	RUN(&p, s, "remote", "login", "ls", "--json");
+	assert_string_equal(p.out, "[{\"name\":\"build\",\"address\":\"[2001:db8::1]:7444\"},\n"
+				   "{\"name\":\"vm\",\"address\":\"vm.example:7444\"}]\n");
+	program_free(&p);
+	RUN(&p, s, "remote", "login", "--csv");
+	assert_string_equal(
+	    p.out, "name,address\r\nbuild,[2001:db8::1]:7444\r\nvm,vm.example:7444\r\n");
+	program_free(&p);
+	RUN(&p, s, "doctor", "--csv");
+	assert_int_equal(strncmp(p.out, "check,level,what,advice\r\ndisk,ok,", 32), 0);
+	program_free(&p);
+	for (i = 0; i < 2 * sizeof(said) / sizeof(said[0]); i++) {
+		memcpy(words, said[i / 2], sizeof(said[0]));
+		words[3] = i % 2 == 0 ? "--json" : "--csv";
+		words[4] = NULL;
+		program_run(&p, s, NULL, words);
+		if (p.code != 2 || p.len != 0 || strstr(p.err, "--jsonl writes it") == NULL)
+			fail_msg("%s %s: %d: %s%s", words[1], words[3], p.code, p.out, p.err);
+		program_free(&p);
+	}
+}
+
 /* AW-03: a state that cannot be made is said, by whatever would make one, and nothing is left. */
 static void
 a_state_that_cannot_be_made(void **state)
@@ -158,6 +491,28 @@ a_state_that_cannot_be_made(void **state)
 	}
 	assert_int_equal(stat(place, &st), 0);
 	assert_int_equal(st.st_size, 0);
+}
+
+/* A state that is named by half is no other one: not the machine's, and none is made here. */
+static void
+a_relative_state_is_refused(void **state)
+{
+	static const char *const words[][4] = {{"factor", NULL}, {"status", NULL},
+	    {"remote", "login", NULL}, {"serve", NULL}, {"host", "init", "h", NULL}};
+	struct scratch odd = *(struct scratch *)*state;
+	struct program p;
+	struct stat st;
+	size_t i;
+
+	snprintf(odd.home.state, sizeof(odd.home.state), "mystate");
+	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		program_run(&p, &odd, NULL, words[i]);
+		if (p.code != 3 || p.len != 0 ||
+		    strstr(p.err, "STATE is no absolute path: \"mystate\" [store.place]\n") == NULL)
+			fail_msg("%s: %d: %s%s", words[i][0], p.code, p.out, p.err);
+		program_free(&p);
+	}
+	assert_int_equal(stat("mystate", &st), -1);
 }
 
 static void
@@ -462,6 +817,10 @@ main(void)
 	    cmocka_unit_test(every_verb_has_help),
 	    cmocka_unit_test_setup_teardown(every_verb_is_listed_and_strict, setup, teardown),
 	    cmocka_unit_test_setup_teardown(no_list_is_silent, setup, teardown),
+	    cmocka_unit_test_setup_teardown(what_takes_json_prints_it, setup, teardown),
+	    cmocka_unit_test_setup_teardown(forms_are_served_or_refused, setup, teardown),
+	    cmocka_unit_test_setup_teardown(advice_can_be_typed, setup, teardown),
+	    cmocka_unit_test_setup_teardown(a_relative_state_is_refused, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_state_that_cannot_be_made, setup, teardown),
 	    cmocka_unit_test(two_words_go_before_one),
 	    cmocka_unit_test_setup_teardown(help_is_no_error, setup, teardown),

@@ -299,9 +299,38 @@ users_state(char state[PATH_MAX])
 	return state;
 }
 
+/* A relative place in a variable of ours is refused by its name: it is no word for the default. */
+static void
+relative_places_are_refused(void **state)
+{
+	static const char *const variables[] = {
+	    "BASTION_STATE", "BASTION_RUN", "BASTION_HOST_STATE", "BASTION_HOST_RUN"};
+	static const char *const odd[] = {"state", "./state", "~/state", " ", " /state", "\t"};
+	struct refusal r = {0};
+	struct home home;
+	char why[128];
+	size_t i, k;
+
+	(void)state;
+	for (i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+		for (k = 0; k < sizeof(odd) / sizeof(odd[0]); k++) {
+			setenv(variables[i], odd[k], 1);
+			assert_int_equal(
+			    home_open(&home, i < 2 ? HOME_BOX : HOME_HOST, true, &r), -1);
+			assert_int_equal(home.fd, -1);
+			assert_string_equal(r.code, "store.place");
+			snprintf(why, sizeof(why), "%s is no absolute path: \"%s\"", variables[i],
+			    odd[k]);
+			assert_string_equal(r.why, why);
+		}
+		unsetenv(variables[i]);
+	}
+}
+
 /*
- * PT-9, RF-24: only an absolute path in the environment counts, so it is the same wherever a
- * program is started; its bytes are the name, blanks too; the home is below the next that does.
+ * PT-09, RF-24: only an absolute path in the environment counts, so it is the same wherever a
+ * program is started; its bytes are the name, blanks too; the home is below the next that does. One
+ * of ours that is empty is as unset.
  * SGR-03: what is named is taken as it is, else a user's is below XDG_STATE_HOME; tool grants lie
  * in the database there, as everything does.
  */
@@ -317,21 +346,25 @@ environment_is_absolute(void **state)
 	(void)state;
 	snprintf(dir, sizeof(dir), "/tmp/bastion-test-XXXXXX");
 	assert_non_null(mkdtemp(dir));
+	setenv("BASTION_STATE", "", 1);
+	setenv("BASTION_RUN", dir, 1);
+	setenv("XDG_STATE_HOME", dir, 1);
+	if (geteuid() == 0)
+		snprintf(want, sizeof(want), "/var/lib/bastion");
+	else
+		snprintf(want, sizeof(want), "%s/bastion", dir);
+	if (home_open(&home, HOME_BOX, false, &r) == 0)
+		home_close(&home);
+	else
+		assert_string_equal(r.code, "store.missing");
+	assert_string_equal(home.state, want);
+	assert_string_equal(home.run, dir);
+	snprintf(below, sizeof(below), "%s/bastion", dir);
+	assert_string_equal(users_state(is), below);
+	setenv("HOME", dir, 1);
+	snprintf(below, sizeof(below), "%s/.local/state/bastion", dir);
 	for (i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
-		setenv("BASTION_STATE", odd[i], 1);
-		setenv("XDG_STATE_HOME", dir, 1);
-		setenv("BASTION_RUN", dir, 1);
-		if (geteuid() == 0)
-			snprintf(want, sizeof(want), "/var/lib/bastion");
-		else
-			snprintf(want, sizeof(want), "%s/bastion", dir);
-		if (home_open(&home, HOME_BOX, false, &r) == 0)
-			home_close(&home);
-		else
-			assert_string_equal(r.code, "store.missing");
-		assert_string_equal(home.state, want);
-		assert_string_equal(home.run, dir);
-		snprintf(below, sizeof(below), "%s/bastion", dir);
+		setenv("XDG_STATE_HOME", odd[i], 1);
 		assert_string_equal(users_state(is), below);
 	}
 	snprintf(want, sizeof(want), "%s/a/ b ", dir);
@@ -496,6 +529,7 @@ main(void)
 	    cmocka_unit_test(read_only_is_said),
 	    cmocka_unit_test(read_only_disk_is_said),
 	    cmocka_unit_test(networks_are_known),
+	    cmocka_unit_test(relative_places_are_refused),
 	    cmocka_unit_test(environment_is_absolute),
 	    cmocka_unit_test(foreign_schemas_are_refused),
 	    cmocka_unit_test(odd_databases_are_refused),
