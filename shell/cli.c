@@ -387,8 +387,7 @@ cli_show(struct cli *cli, struct stmt *q)
 
 	if (q == NULL)
 		return -1;
-	table_style(cli->mode, &style);
-	style.quiet = true;
+	table_list(cli->mode, &style);
 	if ((t = table_begin(stdout, stmt_handle(q), &style)) == NULL) {
 		stmt_done(q);
 		return refusal_set(store_refusal(cli->db), "store.failed", "out of memory");

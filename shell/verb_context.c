@@ -181,8 +181,7 @@ mine(struct cli *cli)
 
 	if (context_call("GET", "/v1/folders", NULL, &answer, &cli->refusal) != 0)
 		return cli_refuse(cli);
-	table_style(cli->mode, &style);
-	style.quiet = true;
+	table_list(cli->mode, &style);
 	q = over_json(&memory, MINE, answer.body);
 	if (q != NULL && (t = table_begin(stdout, q, &style)) != NULL) {
 		while (sqlite3_step(q) == SQLITE_ROW)
