@@ -148,7 +148,7 @@ daemon_words(struct cli *cli, int argc, char **argv, char *words[DAEMON_WORDS_MA
 	if ((first = cli_options(cli, argc, argv, options, take_option, &asked)) < 0)
 		return first;
 	if (first < argc) {
-		cli_usage(cli, "unexpected word: %s", argv[first]);
+		cli_unexpected(cli, argv[first]);
 		return -1;
 	}
 	if (asked.user != NULL) {

@@ -4,17 +4,20 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "shell/cli.h"
 #include "shell/input.h"
 #include "shell/text.h"
+
+static const char NUMBER[] = "it takes a number from 1 on";
 
 int
 input_number(const char *text, int64_t *number)
 {
 	if (*text == '\0' || strspn(text, "0123456789") != strlen(text))
-		return -1;
+		return cli_wrong(NUMBER);
 	errno = 0;
 	*number = strtoimax(text, NULL, 10);
-	return errno == 0 && *number >= 1 ? 0 : -1;
+	return errno == 0 && *number >= 1 ? 0 : cli_wrong(NUMBER);
 }
 
 int

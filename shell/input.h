@@ -10,7 +10,8 @@
 
 /**
  * input_number(text, number):
- * Read ${text} as a number of a row, 1 or more, in digits alone.  Return 0 or -1.
+ * Read ${text} as a number of a row, 1 or more, in digits alone.  Return 0, or -1 as
+ * cli_wrong.
  */
 int input_number(const char *text, int64_t *number);
 

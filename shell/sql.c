@@ -174,8 +174,8 @@ sql_style(const struct sql *s, struct table_style *style)
 	style->null = "NULL";
 	style->quiet = s->talks && table_for_people(s->mode);
 	style->downwards = !s->talks;
-	style->hint = s->talks ? ".mode line shows all of a row"
-			       : "all of it: --json, or a wider terminal";
+	style->hint =
+	    s->talks ? ".mode line shows all of a row" : "all of it: --json, or a wider terminal";
 	if (!s->to_file)
 		return;
 	style->width = 0;

@@ -347,7 +347,8 @@ to_the_right(const struct column *c)
 	return c->numbers && !c->texts && !c->time;
 }
 
-/* Cell ${i} of those that are shown.  ${look} is what a terminal is told before the text, NULL for nothing. */
+/* Cell ${i} of those that are shown.  ${look} is what a terminal is told before the text, NULL for
+ * nothing. */
 static void
 write_cell(struct table *t, int i, const char *s, size_t len, int width, const char *look)
 {
@@ -450,8 +451,8 @@ write_row(struct table *t, size_t first)
 	fputs(frame_of(t)->left, t->out);
 	for (i = 0; i < t->shown; i++) {
 		c = cell_at(t, first, t->at[i], &len);
-		write_cell(t, i, t->bytes + c->start, len, c->width,
-		    cell_look(t, t->at[i], c, len));
+		write_cell(
+		    t, i, t->bytes + c->start, len, c->width, cell_look(t, t->at[i], c, len));
 	}
 	fprintf(t->out, "%s\n", frame_of(t)->right);
 }
@@ -560,7 +561,8 @@ keep_row(struct table *t)
 			t->columns[i].width = width;
 		t->columns[i].filled = t->columns[i].filled || width > 0;
 	}
-	return t->used < (size_t)t->count * BLOCK && start < BLOCK_BYTES ? 0 : write_block(t, false);
+	return t->used < (size_t)t->count * BLOCK && start < BLOCK_BYTES ? 0
+									 : write_block(t, false);
 }
 
 int

@@ -231,9 +231,9 @@ line_value(struct table *t, int i)
 void
 row_name(struct table *t, int i, int widest)
 {
-	fprintf(t->out, "%*s%s%s%s = ", widest - text_width(t->columns[i].name, strlen(t->columns[i].name)),
-	    "", t->style.colour ? "\033[1m" : "", t->columns[i].name,
-	    t->style.colour ? "\033[0m" : "");
+	fprintf(t->out,
+	    "%*s%s%s%s = ", widest - text_width(t->columns[i].name, strlen(t->columns[i].name)), "",
+	    t->style.colour ? "\033[1m" : "", t->columns[i].name, t->style.colour ? "\033[0m" : "");
 }
 
 /* Nothing is cut here: this is how a person sees all of a wide row. */

@@ -88,7 +88,9 @@ read_count(const char *text, int64_t *value)
 
 	errno = 0;
 	*value = strtoll(text, &end, 10);
-	return errno == 0 && end != text && *end == '\0' && *value >= 0 ? 0 : -1;
+	return errno == 0 && end != text && *end == '\0' && *value >= 0
+		   ? 0
+		   : cli_wrong("it takes a number of rows");
 }
 
 static int
@@ -340,7 +342,7 @@ audit_tail(struct cli *cli, struct audit_options *o, int argc, char **argv)
 		argv++;
 	}
 	if (argc > 0)
-		return cli_usage(cli, "unexpected word: %s", argv[0]);
+		return cli_unexpected(cli, argv[0]);
 	if (o->follow && (cli->mode == CLI_BOX || cli->mode == CLI_CSV))
 		return cli_usage(cli, "--follow shows lines or JSON");
 	if (cli_open(cli, ROLE_READER) != 0)

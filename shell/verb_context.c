@@ -369,7 +369,7 @@ with_number(struct cli *cli, const char *what, const char *word, const struct op
 		return drop(cli, id);
 	if (strcmp(what, "withdraw") == 0)
 		return withdraw(cli, id);
-	return cli_usage(cli, "unexpected word: %s", what);
+	return cli_unexpected(cli, what);
 }
 
 /*
@@ -409,5 +409,5 @@ verb_context(struct cli *cli, int argc, char **argv)
 		return ask(cli, argv[first + 1], &o);
 	if (words == 2)
 		return with_number(cli, argv[first], argv[first + 1], &o);
-	return cli_usage(cli, "unexpected word: %s", argv[first]);
+	return cli_unexpected(cli, argv[first]);
 }

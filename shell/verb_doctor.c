@@ -92,7 +92,7 @@ verb_doctor(struct cli *cli, int argc, char **argv)
 	if ((first = cli_options(cli, argc, argv, options, take_option, &o)) < 0)
 		return first == -2 ? 0 : 2;
 	if (first < argc)
-		return cli_usage(cli, "unexpected word: %s", argv[first]);
+		return cli_unexpected(cli, argv[first]);
 	doctor_look(cli, o.deep, tell, &o);
 	if (cli->mode == CLI_JSON)
 		puts("\n]");

@@ -234,11 +234,10 @@ drop(struct cli *cli, const char *name)
  * and made so only where the run is no dry run and the program ends with 0. Its words come behind
  * its name, one for each param, which may name its choices: "in": ["main", "next"]. What runs is
  * what was signed: the bytes of program and interpreter are sealed by digest, and with other bytes
- * it does not run. With "builder": ["/usr/bin/cc",
- * "-O2", "-o", "$out", "$in"] what runs is made of the program as the op is added, by that command,
- * in a sandbox without a network; what it made is what is signed, and is kept. With "interpreter":
- * "none" the op has no program and is its verbs, one by one: "verbs": [["service:restart",
- * "$service"]].
+ * it does not run. With "builder": ["/usr/bin/cc", "-O2", "-o", "$out", "$in"] what runs is made of
+ * the program as the op is added, by that command, in a sandbox without a network; what it made is
+ * what is signed, and is kept. With "interpreter": "none" the op has no program and is its verbs,
+ * one by one: "verbs": [["service:restart", "$service"]].
  *
  * You prove it with a code, or an SSH signature over what --bytes prints. Adding an op again, or
  * dropping it, ends what Hosts were granted of it. The column holds says whether it would run.
@@ -268,5 +267,5 @@ verb_op(struct cli *cli, int argc, char **argv)
 		return add(cli, argv[first + 1], &o);
 	if (words == 2 && strcmp(argv[first], "rm") == 0)
 		return drop(cli, argv[first + 1]);
-	return cli_usage(cli, "unexpected word: %s", argv[first]);
+	return cli_unexpected(cli, argv[first]);
 }

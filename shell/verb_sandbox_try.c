@@ -634,8 +634,8 @@ try(struct attempt *a, int argc, char **argv)
  *
  * usage: bastion sandbox try [--effect DIR] [--read PATH] [--write PATH] [--deny-read PATH]
  *                            [--allow-read PATH] [--deny-write PATH] [--net none | host]
- *                            [--user NAME] [--time 10m] [--apply | --keep DIR] [--json] -- CMD [ARG
- * ...]
+ *                            [--user NAME] [--time 10m] [--apply | --keep DIR] [--json]
+ *                            -- CMD [ARG ...]
  *
  * Run a command in a sandbox and show what it would have changed. It sees the machine's programs,
  * read-only, an empty /tmp, and this folder (or each --effect DIR), which looks writable: what

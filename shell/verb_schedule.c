@@ -271,7 +271,7 @@ one(struct cli *cli, const char *what, const char *name)
 		return change(cli, name, schedule_resume);
 	if (strcmp(what, "rm") == 0)
 		return change(cli, name, schedule_remove);
-	return cli_usage(cli, "unexpected word: %s", what);
+	return cli_unexpected(cli, what);
 }
 
 /*
@@ -323,8 +323,7 @@ verb_schedule(struct cli *cli, int argc, char **argv)
 	if (words == 2)
 		return one(cli, what, argv[first + 1]);
 	if (strcmp(what, "ls") != 0 || words > 1)
-		return cli_usage(cli,
-		    words == 1 ? "%s takes the name of a schedule" : "unexpected word: %s", what);
+		return cli_unexpected(cli, what);
 	return cli_list_of(cli, LIST,
 	    "Nothing begins by itself: bastion schedule add NAME --daily 02:00 -- COMMAND");
 }

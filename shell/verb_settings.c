@@ -127,7 +127,7 @@ verb_settings(struct cli *cli, int argc, char **argv)
 		return words == 3 ? set(cli, argv[first + 1], argv[first + 2])
 				  : cli_usage(cli, "set takes a name and a value");
 	if (words > 1)
-		return cli_usage(cli, "unexpected word: %s", argv[first + 1]);
+		return cli_unexpected(cli, argv[first + 1]);
 	if (words == 1 && strcmp(argv[first], "ls") != 0)
 		return show(cli, argv[first]);
 	if (cli_open(cli, ROLE_READER) == -1 ||

@@ -24,7 +24,7 @@ verb_stop(struct cli *cli, int argc, char **argv)
 	if ((first = cli_options(cli, argc, argv, options, NULL, NULL)) < 0)
 		return first == -2 ? 0 : 2;
 	if (first < argc)
-		return cli_usage(cli, "unexpected word: %s", argv[first]);
+		return cli_unexpected(cli, argv[first]);
 	if (daemon_stop(cli, &pid) != 0)
 		return cli_refuse(cli);
 	if (cli->mode == CLI_JSON)

@@ -222,7 +222,7 @@ verb(struct cli *cli, int n, char **argv, const struct options *o)
 	if (strcmp(what, "drop") == 0 && n == 2)
 		return drop(cli, argv[1]);
 	if (strcmp(what, "ls") != 0 || n > 1)
-		return cli_usage(cli, "unexpected word: %s", what);
+		return cli_unexpected(cli, what);
 	return cli_list_of(
 	    cli, LIST, "No worker has a name yet: bastion worker add NAME -- COMMAND");
 }
