@@ -23,7 +23,7 @@ export_to(struct cli *cli, struct audit_export *export, const char *path)
 	int fd;
 
 	if ((fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) == -1)
-		return refusal_errno(&cli->refusal, "store.failed", path);
+		return refusal_errno(&cli->refusal, "file.write", path);
 	if ((f = fdopen(fd, "w")) == NULL) {
 		refusal_errno(&cli->refusal, "store.failed", path);
 		close(fd);

@@ -157,7 +157,7 @@ read_whole(struct cli *cli, FILE *f, const char *path, size_t max, size_t *len)
 	if (!ferror(f) && *len <= max)
 		return text;
 	if (ferror(f))
-		refusal_errno(&cli->refusal, "store.failed", path);
+		refusal_errno(&cli->refusal, "file.missing", path);
 	else
 		refusal_set(&cli->refusal, "usage.wrong", "%s is longer than it can be", path);
 	free(text);
@@ -173,7 +173,7 @@ load_kept(struct cli *cli, const char *path, struct checking *c)
 	int rc;
 
 	if ((f = fopen(path, "re")) == NULL)
-		return refusal_errno(&cli->refusal, "usage.wrong", path);
+		return refusal_errno(&cli->refusal, "file.missing", path);
 	if ((text = read_whole(cli, f, path, CHECKPOINT_MAX, &len)) == NULL) {
 		fclose(f);
 		return -1;
@@ -211,7 +211,7 @@ check_file(
 	int rc;
 
 	if ((f = fopen(path, "re")) == NULL)
-		return refusal_errno(&cli->refusal, "store.missing", path);
+		return refusal_errno(&cli->refusal, "file.missing", path);
 	if (fread(begin, 1, sizeof(begin), f) == sizeof(begin) &&
 	    memcmp(begin, database, sizeof(database)) == 0) {
 		fclose(f);

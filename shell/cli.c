@@ -208,6 +208,8 @@ cli_say(struct cli *cli)
 	if (r->code[0] == '\0')
 		refusal_set(r, "store.failed", "it failed without a reason");
 	exit_code = cli_advice(cli, r->code, advice);
+	if (strcmp(r->code, "usage.wrong") == 0)
+		snprintf(advice, sizeof(advice), "see bastion help %s", cli->verb);
 	say(cli, advice);
 	return exit_code;
 }

@@ -28,10 +28,10 @@ input_file(const char *path, char *out, size_t size, struct refusal *r)
 	int rc = 0;
 
 	if (f == NULL)
-		return refusal_errno(r, "usage.wrong", path);
+		return refusal_errno(r, "file.missing", path);
 	len = fread(out, 1, size, f);
 	if (ferror(f))
-		rc = refusal_errno(r, "usage.wrong", path);
+		rc = refusal_errno(r, "file.missing", path);
 	else if (len == size)
 		rc = refusal_set(r, "usage.wrong", "%s holds more than belongs here", path);
 	else if (memchr(out, '\0', len) != NULL)

@@ -83,7 +83,7 @@ add_path(struct attempt *a, enum sandbox_kind kind, const char *path)
 	if (real == NULL && kind > SANDBOX_LINK && errno == ENOENT)
 		return 0;
 	if (real == NULL)
-		return refusal_errno(&a->cli->refusal, "sandbox.plan", path);
+		return refusal_errno(&a->cli->refusal, "file.missing", path);
 	if (a->path_count == SANDBOX_PATHS_MAX) {
 		free(real);
 		return refusal_set(&a->cli->refusal, "sandbox.plan", "there are too many paths");

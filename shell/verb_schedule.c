@@ -174,7 +174,7 @@ add(struct cli *cli, const struct options *o, bool command, char **argv)
 	if (o->cron != NULL && o->first != -1)
 		return cli_usage(cli, "--first goes with --every: a calendar has its own times");
 	if (realpath(o->cwd == NULL ? "." : o->cwd, cwd) == NULL) {
-		refusal_errno(&cli->refusal, "usage.wrong", o->cwd == NULL ? "." : o->cwd);
+		refusal_errno(&cli->refusal, "file.missing", o->cwd == NULL ? "." : o->cwd);
 		return cli_refuse(cli);
 	}
 	zone_here(here);

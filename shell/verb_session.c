@@ -270,7 +270,7 @@ run(struct cli *cli, const struct options *o, bool command, char **argv)
 	int rc;
 
 	if (realpath(o->cwd == NULL ? "." : o->cwd, cwd) == NULL) {
-		refusal_errno(&cli->refusal, "usage.wrong", o->cwd == NULL ? "." : o->cwd);
+		refusal_errno(&cli->refusal, "file.missing", o->cwd == NULL ? "." : o->cwd);
 		return cli_refuse(cli);
 	}
 	base_name(argv[0], base);

@@ -338,6 +338,81 @@ mistakes_are_named(void **state)
 	program_free(&p);
 }
 
+/* The same mistake ends with the same code, whatever it is about. */
+static void
+families_end_alike(void **state)
+{
+	static const char *const families[][2] = {{"'%.exists'", "3"}, {"'%.unknown%'", "2"},
+	    {"'%\\_unknown'", "2"}, {"'%.invalid'", "2"}};
+	static const char reasons[] =
+	    "("
+	    "'act.exists',"     /* of an op: what it was to make is there, on another's machine */
+	    "'egress.unknown'," /* no rule speaks of it: that is a rule's no */
+	    "'egress.own_unknown'," /* the kernel did not say; nothing was named wrong */
+	    "'invitation.unknown'," /* who tries codes is not told more than no */
+	    "'pairing.invalid'"     /* a state of it */
+	    ")";
+	struct scratch *s = *state;
+	char sql[1024];
+	size_t i;
+
+	for (i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+		snprintf(sql, sizeof(sql),
+		    "SELECT count(*) FROM refusal WHERE code LIKE %s ESCAPE '\\'", families[i][0]);
+		assert_true(scratch_value(s, sql) > 0);
+		snprintf(sql, sizeof(sql),
+		    "SELECT count(*) FROM refusal WHERE code LIKE %s ESCAPE '\\' AND exit_code <> %s"
+		    " AND code NOT IN %s",
+		    families[i][0], families[i][1], reasons);
+		if (scratch_value(s, sql) != 0)
+			fail_msg("%s: one of them ends with another code", families[i][0]);
+		snprintf(sql, sizeof(sql),
+		    "SELECT count(*) FROM refusal WHERE code LIKE %s ESCAPE '\\' AND exit_code = %s"
+		    " AND code IN %s AND code <> 'act.exists'",
+		    families[i][0], families[i][1], reasons);
+		assert_int_equal(scratch_value(s, sql), 0);
+	}
+}
+
+/* What is to be done next is said of what is wrong, not of something near it. */
+static void
+advice_fits_the_mistake(void **state)
+{
+	static const struct {
+		const char *line, *says;
+	} wrong[] = {
+	    {"audit verify /nope", "/nope: No such file or directory [file.missing]"},
+	    {"audit verify --checkpoint /nope", "[file.missing]"},
+	    {"run --ro /nope -- true", "/nope: No such file or directory [file.missing]"},
+	    {"sandbox try --read /nope -- true", "/nope: No such file or directory [file.missing]"},
+	    {"worker add w --read /nope -- true",
+		"/nope: No such file or directory [file.missing]"},
+	    {"sql -f /nope", "/nope: No such file or directory [file.missing]"},
+	    {"schedule add x --daily 02:00 --cwd /nope -- true", "[file.missing]"},
+	    {"session run --cwd /nope -- true", "[file.missing]"},
+	    {"remote login x host.example:1 --ca /nope", "[file.missing]"},
+	    {"audit export /nope/x", "[file.write]"},
+	    {"audit search (", "NOT before one to leave it out"},
+	    {"audit verify --key x", "see bastion help audit"},
+	};
+	struct scratch *s = *state;
+	const char *words[10];
+	char copy[128], *rest;
+	struct program p;
+	size_t i, n;
+
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		rest = copy;
+		snprintf(copy, sizeof(copy), "%s", wrong[i].line);
+		for (n = 0; (words[n] = strsep(&rest, " ")) != NULL; n++)
+			continue;
+		program_run(&p, s, NULL, words);
+		if (p.code != 2 || p.len != 0 || strstr(p.err, wrong[i].says) == NULL)
+			fail_msg("%s: %d: %s", wrong[i].line, p.code, p.err);
+		program_free(&p);
+	}
+}
+
 static void
 versions(void **state)
 {
@@ -544,6 +619,8 @@ main(void)
 	    cmocka_unit_test_setup_teardown(help_in_json, setup, teardown),
 	    cmocka_unit_test_setup_teardown(wrong_words_are_loud, setup, teardown),
 	    cmocka_unit_test_setup_teardown(mistakes_are_named, setup, teardown),
+	    cmocka_unit_test_setup_teardown(families_end_alike, setup, teardown),
+	    cmocka_unit_test_setup_teardown(advice_fits_the_mistake, setup, teardown),
 	    cmocka_unit_test_setup_teardown(versions, setup, teardown),
 	    cmocka_unit_test_setup_teardown(lost_output_is_noticed, setup, teardown),
 	    cmocka_unit_test_setup_teardown(closed_descriptors_hold_nothing, setup, teardown),
