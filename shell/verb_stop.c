@@ -9,15 +9,17 @@
 /*
  * VERB: stop
  *
- * usage: bastion stop
+ * usage: bastion stop [--host] [--json]
  *
  * End the daemon, and come back when it has ended. Its sessions were asked to end by then, its last
- * rows are sealed, and another may start at once. Where none serves there is nothing to do.
+ * rows are sealed, and another may start at once. Where none serves there is nothing to do. With
+ * --host, the daemon of this user's Host.
  */
 int
 verb_stop(struct cli *cli, int argc, char **argv)
 {
-	static const struct option options[] = {{NULL, 0, NULL, 0}};
+	static const struct option options[] = {
+	    {"host", no_argument, NULL, CLI_HOST}, {NULL, 0, NULL, 0}};
 	int64_t pid;
 	int first;
 
