@@ -127,7 +127,8 @@ begin_column(struct table *t, int i)
 	if (name == NULL)
 		return -1;
 	c->time = strcmp(name, "at") == 0 || ends_with(name, "_at");
-	c->json = strcmp(name, "args") == 0 || strcmp(name, "body") == 0;
+	c->json = strcmp(name, "args") == 0 || strcmp(name, "body") == 0 ||
+		  (t->style.sparse && (strcmp(name, "paths") == 0 || strcmp(name, "bounds") == 0));
 	c->name = table_for_people(t->style.mode) ? shown_name(name) : strdup(name);
 	if (c->name == NULL)
 		return -1;

@@ -314,6 +314,15 @@ tail_as_list(struct cli *cli, const struct audit_options *o)
 	return cli_show(cli, q) < 0 ? -1 : 0;
 }
 
+/* Whatever comes later: at this moment there is none. */
+static void
+say_none(const struct cli *cli, const struct audit_options *o)
+{
+	if (cli->mode == CLI_TABLE && !o->follow && o->entity != NULL)
+		fputs(
+		    o->id == NULL ? "no row is of this kind\n" : "no row is of this one\n", stderr);
+}
+
 static int
 tail_as_lines(struct cli *cli, const struct audit_options *o)
 {
@@ -326,8 +335,10 @@ tail_as_lines(struct cli *cli, const struct audit_options *o)
 		return -1;
 	bind_filter(q, o);
 	stmt_int(q, ":n", o->rows);
-	if ((after = stmt_value(q, head)) > head)
+	if ((after = stmt_value(q, head)) >= head) {
 		after = head;
+		say_none(cli, o);
+	}
 	return o->follow ? follow(cli, o, after) : show_rows(cli, o, &after);
 }
 

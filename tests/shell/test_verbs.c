@@ -374,6 +374,22 @@ families_end_alike(void **state)
 	}
 }
 
+/* What is JSON in a list stays JSON. */
+static void
+lists_keep_their_json(void **state)
+{
+	struct scratch *s = *state;
+	struct program p;
+
+	RUN(&p, s, "worker", "add", "w", "--read", "/usr", "--", "true", "x");
+	assert_int_equal(p.code, 0);
+	program_free(&p);
+	RUN(&p, s, "worker", "--json");
+	assert_non_null(strstr(p.out, "\"args\":[\"true\",\"x\"],"));
+	assert_non_null(strstr(p.out, "\"paths\":[{\"kind\":\"read\",\"path\":\"/usr\"}],"));
+	program_free(&p);
+}
+
 /* What is to be done next is said of what is wrong, not of something near it. */
 static void
 advice_fits_the_mistake(void **state)
@@ -394,6 +410,7 @@ advice_fits_the_mistake(void **state)
 	    {"audit export /nope/x", "[file.write]"},
 	    {"audit search (", "NOT before one to leave it out"},
 	    {"audit verify --key x", "see bastion help audit"},
+	    {"host egress nobody --off", "[box.gone]"},
 	};
 	struct scratch *s = *state;
 	const char *words[10];
@@ -526,6 +543,13 @@ settings_change_within_bounds(void **state)
 	RUN(&p, s, "settings", "set", "no.such", "1");
 	assert_non_null(strstr(p.err, "[setting.unknown]"));
 	program_free(&p);
+	RUN(&p, s, "settings", "audit.seal_m");
+	assert_int_equal(p.code, 2);
+	assert_non_null(strstr(p.err, "of this name; near it: audit.seal_ms [setting.unknown]"));
+	program_free(&p);
+	RUN(&p, s, "settings", "set", "audit.sael_ms", "1");
+	assert_non_null(strstr(p.err, "near it: audit.seal_ms"));
+	program_free(&p);
 	RUN(&p, s, "settings", "--csv");
 	assert_int_equal(strncmp(p.out, "name,value,unit,low,high,doc\r\n", 30), 0);
 	assert_non_null(strstr(p.out, "audit.seal_ms,120000,ms,100,86400000,"));
@@ -620,6 +644,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(wrong_words_are_loud, setup, teardown),
 	    cmocka_unit_test_setup_teardown(mistakes_are_named, setup, teardown),
 	    cmocka_unit_test_setup_teardown(families_end_alike, setup, teardown),
+	    cmocka_unit_test_setup_teardown(lists_keep_their_json, setup, teardown),
 	    cmocka_unit_test_setup_teardown(advice_fits_the_mistake, setup, teardown),
 	    cmocka_unit_test_setup_teardown(versions, setup, teardown),
 	    cmocka_unit_test_setup_teardown(lost_output_is_noticed, setup, teardown),
