@@ -20,13 +20,13 @@ CREATE TRIGGER egress_within_born BEFORE INSERT ON egress_within
 BEGIN
     SELECT CASE
            WHEN (SELECT state || verdict FROM egress_rule WHERE id = NEW.rule_id) IS NOT 'activeallow'
-           THEN RAISE(ABORT, 'egress.within|only what is allowed can be narrowed')
+           THEN RAISE(ABORT, 'egress.narrow|only what is allowed can be narrowed')
            WHEN NEW.method <> '*' AND (NEW.method GLOB '*[^A-Z]*' OR NEW.method = 'CONNECT')
-           THEN RAISE(ABORT, 'egress.within|a method is a word in capital letters, such as GET')
+           THEN RAISE(ABORT, 'egress.narrow|a method is a word in capital letters, such as GET')
            WHEN NEW.path <> '*' AND NEW.path NOT GLOB '/*'
-           THEN RAISE(ABORT, 'egress.within|a path begins with /; * stands for any characters')
+           THEN RAISE(ABORT, 'egress.narrow|a path begins with /; * stands for any characters')
            WHEN NEW.path GLOB '*[?#]*' OR instr(NEW.path, '[') > 0 OR NEW.path GLOB '*[^!-~]*'
-           THEN RAISE(ABORT, 'egress.within|a path has neither query nor brackets; * stands for any characters')
+           THEN RAISE(ABORT, 'egress.narrow|a path has neither query nor brackets; * stands for any characters')
            WHEN NEW.token_id IS NOT NULL
             AND (SELECT state FROM token WHERE id = NEW.token_id) IS NOT 'active'
            THEN RAISE(ABORT, 'token.unknown|there is no such token')

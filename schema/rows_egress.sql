@@ -106,7 +106,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('egress.capability', 126, 403, 'have the anchor approve this Host for egress, or ask for a grant: bastion on BOX egress:reach HOST PORT'),
     ('egress.denied', 126, 403, 'see bastion egress ls for the rule'),
     ('egress.dial', 1, 502, 'check that the server answers, then try again'),
-    ('egress.exists', 126, 409, 'see bastion egress ls'),
+    ('egress.exists', 3, 409, 'see bastion egress ls'),
     ('egress.fixed', 126, 409, 'see bastion egress ls'),
     ('egress.flood', 75, 429, 'try again later, or raise the setting egress.refused'),
     ('egress.host', 2, 400, 'name a host to reach'),
@@ -125,7 +125,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('egress.timeout', 75, 504, 'try again'),
     ('egress.transition', 1, 500, 'this is a fault in bastion: please report it'),
     ('egress.unknown', 126, 403, 'have whoever runs the daemon do: bastion egress allow HOST'),
-    ('egress.unknown_rule', 126, 404, 'see bastion egress ls'),
+    ('egress.unknown_rule', 2, 404, 'see bastion egress ls'),
     ('egress.unreadable', 126, 403, 'see bastion egress check HOST:PORT'),
     ('egress.user', 126, 403, 'connect as a process that goes on living');
 

@@ -14,6 +14,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('egress.early', 2, 400, 'wait for the answer to CONNECT before TLS begins'),
     ('egress.encoded', 1, 502, 'ask for an answer without a content coding'),
     ('egress.fronted', 126, 403, 'ask for the host in a tunnel of its own'),
+    ('egress.narrow', 2, 422, 'for example: bastion egress allow api.example.com --method GET --path ''/repos/*'''),
     ('egress.no_authority', 126, 404, 'turn it on: bastion egress inspect rules, with the daemon running'),
     ('egress.plain', 126, 403, 'use https, or allow the host for plain requests by a rule without --method, --path and --token'),
     ('egress.tls', 1, 502, 'have the program trust the lane: bastion egress inspect ca'),
@@ -34,7 +35,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('token.secret', 2, 422, 'give it on standard input: bastion token add NAME --host HOST <FILE'),
     ('token.trace', 126, 403, 'use another method'),
     ('token.transition', 1, 500, 'this is a fault in bastion: please report it'),
-    ('token.unknown', 126, 404, 'see bastion token ls');
+    ('token.unknown', 2, 404, 'see bastion token ls');
 
 INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('token', '', 'active'),

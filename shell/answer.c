@@ -118,8 +118,7 @@ list_show(struct answer_view *view, const char *name, const char *list)
 	    columns[0] == '\0' ? "value" : columns);
 	if ((q = query(view, sql, list)) == NULL)
 		return -1;
-	table_style(view->mode, &style);
-	style.quiet = true;
+	table_list(view->mode, &style);
 	text_show(stdout, name, strlen(name));
 	puts(":");
 	if ((t = table_begin(stdout, q, &style)) == NULL)

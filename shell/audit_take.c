@@ -23,7 +23,7 @@ export_to(struct cli *cli, struct audit_export *export, const char *path)
 	int fd;
 
 	if ((fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) == -1)
-		return refusal_errno(&cli->refusal, "store.failed", path);
+		return refusal_errno(&cli->refusal, "file.write", path);
 	if ((f = fdopen(fd, "w")) == NULL) {
 		refusal_errno(&cli->refusal, "store.failed", path);
 		close(fd);
@@ -103,7 +103,7 @@ audit_export_word(struct cli *cli, struct audit_options *o, int argc, char **arg
 	int64_t rows, since;
 
 	if (argc > 1)
-		return cli_usage(cli, "unexpected word: %s", argv[1]);
+		return cli_unexpected(cli, argv[1]);
 	if (o->format != NULL && audit_format_read(o->format, &export.format) == -1)
 		return cli_usage(cli, "a format is jsonl, csv, cef or ecs");
 	if (o->follow && path != NULL)

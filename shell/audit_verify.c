@@ -157,7 +157,7 @@ read_whole(struct cli *cli, FILE *f, const char *path, size_t max, size_t *len)
 	if (!ferror(f) && *len <= max)
 		return text;
 	if (ferror(f))
-		refusal_errno(&cli->refusal, "store.failed", path);
+		refusal_errno(&cli->refusal, "file.missing", path);
 	else
 		refusal_set(&cli->refusal, "usage.wrong", "%s is longer than it can be", path);
 	free(text);
@@ -173,7 +173,7 @@ load_kept(struct cli *cli, const char *path, struct checking *c)
 	int rc;
 
 	if ((f = fopen(path, "re")) == NULL)
-		return refusal_errno(&cli->refusal, "usage.wrong", path);
+		return refusal_errno(&cli->refusal, "file.missing", path);
 	if ((text = read_whole(cli, f, path, CHECKPOINT_MAX, &len)) == NULL) {
 		fclose(f);
 		return -1;
@@ -211,7 +211,7 @@ check_file(
 	int rc;
 
 	if ((f = fopen(path, "re")) == NULL)
-		return refusal_errno(&cli->refusal, "store.missing", path);
+		return refusal_errno(&cli->refusal, "file.missing", path);
 	if (fread(begin, 1, sizeof(begin), f) == sizeof(begin) &&
 	    memcmp(begin, database, sizeof(database)) == 0) {
 		fclose(f);
@@ -238,7 +238,7 @@ audit_verify_word(struct cli *cli, struct audit_options *o, int argc, char **arg
 	int rc;
 
 	if (argc > 1)
-		return cli_usage(cli, "unexpected word: %s", argv[1]);
+		return cli_unexpected(cli, argv[1]);
 	progress = isatty(STDERR_FILENO) && cli->mode != CLI_JSON ? &shown : NULL;
 	if ((argc == 0 && cli_open(cli, ROLE_READER) != 0) || audit_key_load(cli, o, c.pk) == -1 ||
 	    (o->checkpoint != NULL && load_kept(cli, o->checkpoint, &c) == -1))
@@ -271,7 +271,7 @@ audit_key_word(struct cli *cli, struct audit_options *o, int argc, char **argv)
 	unsigned char pk[32];
 
 	if (argc > 0)
-		return cli_usage(cli, "unexpected word: %s", argv[0]);
+		return cli_unexpected(cli, argv[0]);
 	o->key = NULL;
 	if (audit_key_load(cli, o, pk) == -1)
 		return cli_refuse(cli);
@@ -292,7 +292,7 @@ audit_checkpoint_word(struct cli *cli, struct audit_options *o, int argc, char *
 	int64_t size = 0;
 
 	if (argc > 1)
-		return cli_usage(cli, "unexpected word: %s", argv[1]);
+		return cli_unexpected(cli, argv[1]);
 	if (argc == 1 && input_number(argv[0], &size) == -1)
 		return cli_usage(cli, "not a number of rows: %s", argv[0]);
 	if (cli_open(cli, ROLE_READER) != 0 || audit_key_load(cli, o, pk) == -1)

@@ -22,6 +22,7 @@
 #include "shell/text.h"
 #include "shell/verb.h"
 
+static const char DURATION[] = "it takes 30s, 10m, 2h or 3d";
 static const char REFUSAL[] = "SELECT exit_code, advice FROM refusal WHERE code = ?1";
 
 int
@@ -207,6 +208,8 @@ cli_say(struct cli *cli)
 	if (r->code[0] == '\0')
 		refusal_set(r, "store.failed", "it failed without a reason");
 	exit_code = cli_advice(cli, r->code, advice);
+	if (strcmp(r->code, "usage.wrong") == 0)
+		snprintf(advice, sizeof(advice), "see bastion help %s", cli->verb);
 	say(cli, advice);
 	return exit_code;
 }
@@ -240,7 +243,7 @@ int
 cli_usage(struct cli *cli, const char *fmt, ...)
 {
 	const struct verb *v = verb_named(cli->verb);
-	char why[REFUSAL_WHY_MAX];
+	char why[REFUSAL_WHY_MAX], advice[64];
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -249,7 +252,8 @@ cli_usage(struct cli *cli, const char *fmt, ...)
 	refusal_set(&cli->refusal, "usage.wrong", "%s", why);
 	fflush(stdout);
 	if (cli->mode == CLI_JSON || cli->mode == CLI_JSONL) {
-		refuse_json(&cli->refusal, "see bastion help VERB");
+		snprintf(advice, sizeof(advice), "see bastion help %s", v != NULL ? v->name : "");
+		refuse_json(&cli->refusal, advice);
 	} else {
 		refuse_person(cli->verb, &cli->refusal, "");
 		if (v != NULL)
@@ -257,6 +261,29 @@ cli_usage(struct cli *cli, const char *fmt, ...)
 	}
 	cli_close(cli);
 	return 2;
+}
+
+int
+cli_unexpected(struct cli *cli, const char *word)
+{
+	const struct verb *v = verb_named(cli->verb);
+	char takes[VERB_TAKES_MAX], near[NEAR_MAX] = "";
+
+	if (v != NULL && verb_takes(v, word, takes))
+		return cli_usage(
+		    cli, "%s takes %s", word, *takes == '\0' ? "no further word" : takes);
+	if (v != NULL)
+		verb_near(v, word, near);
+	return cli_usage(cli, "unexpected word: %s%s", word, near);
+}
+
+static const char *wrong; /* why the option that was read last does not take its value */
+
+int
+cli_wrong(const char *why)
+{
+	wrong = why;
+	return -1;
 }
 
 /* The options that every verb has.  Return whether this was one. */
@@ -294,6 +321,49 @@ short_option(const struct option *all, char c)
 	return NULL;
 }
 
+static bool
+asks_for_help(const char *word)
+{
+	return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+/* What is an option of the verb, or ends them, is no value: one was forgotten before it. */
+static bool
+is_option(const struct option *all, const char *word)
+{
+	struct cli ignored = {.mode = CLI_TABLE};
+
+	if (word[0] != '-' || word[1] == '\0')
+		return false;
+	if (word[1] != '-')
+		return asks_for_help(word) ||
+		       (word[2] == '\0' && short_option(all, word[1]) != NULL);
+	return word[2] == '\0' || asks_for_help(word) || common_option(&ignored, word + 2) ||
+	       long_option(all, word + 2, strcspn(word + 2, "=")) != NULL;
+}
+
+/* Say that ${option}, as it was typed, does not take ${value}, and what it does take. */
+static int
+refuse_value(struct cli *cli, const struct option *o, const char *option, const char *value)
+{
+	const struct verb *v = verb_named(cli->verb);
+	char takes[VERB_TAKES_MAX] = "", name[64];
+
+	snprintf(name, sizeof(name), "--%s", o->name);
+	if (wrong == NULL && v != NULL)
+		verb_value(v, name, takes);
+	snprintf(name, sizeof(name), "-%c", o->val < 0x80 ? o->val : '-');
+	if (wrong == NULL && v != NULL && *takes == '\0')
+		verb_value(v, name, takes);
+	if (wrong != NULL)
+		cli_usage(cli, "%s does not take \"%s\": %s", option, value, wrong);
+	else if (*takes != '\0')
+		cli_usage(cli, "%s does not take \"%s\": it takes %s", option, value, takes);
+	else
+		cli_usage(cli, "%s does not take \"%s\"", option, value);
+	return -1;
+}
+
 /*
  * Take the option at argv[i], with its value from the same word or the next one, and blank what it
  * took.  Names are never guessed from their beginnings: "--a" for "--all" could mean harm.  Return
@@ -306,6 +376,7 @@ take_option(struct cli *cli, int argc, char **argv, int i, const struct option *
 	const char *word = argv[i], *value = NULL;
 	const struct option *o;
 	bool is_long = word[1] == '-';
+	char typed[64];
 
 	argv[i] = NULL;
 	if (is_long) {
@@ -321,25 +392,21 @@ take_option(struct cli *cli, int argc, char **argv, int i, const struct option *
 	}
 	if (o == NULL)
 		return cli_usage(cli, "there is no option %s", word), -1;
+	snprintf(typed, sizeof(typed), "%.*s", is_long ? (int)strcspn(word, "=") : 2, word);
 	if (o->has_arg == no_argument && value != NULL)
-		return cli_usage(cli, "the option --%s takes no value", o->name), -1;
+		return cli_usage(cli, "%s takes no value", typed), -1;
 	if (o->has_arg == required_argument && value == NULL) {
-		if (i + 1 >= argc)
-			return cli_usage(cli, "the option --%s needs a value", o->name), -1;
+		if (i + 1 >= argc || is_option(all, argv[i + 1]))
+			return cli_usage(cli, "%s needs a value", typed), -1;
 		value = argv[i + 1];
 		argv[i + 1] = NULL;
 	}
+	wrong = NULL;
 	if (o->val == CLI_HOST)
 		cli->role = HOME_HOST;
 	else if (fn(ctx, o->val, value) != 0)
-		return cli_usage(cli, "the option --%s does not take that value", o->name), -1;
+		return refuse_value(cli, o, typed, value == NULL ? "" : value);
 	return 0;
-}
-
-static bool
-asks_for_help(const char *word)
-{
-	return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
 static int
@@ -387,8 +454,7 @@ cli_show(struct cli *cli, struct stmt *q)
 
 	if (q == NULL)
 		return -1;
-	table_style(cli->mode, &style);
-	style.quiet = true;
+	table_list(cli->mode, &style);
 	if ((t = table_begin(stdout, stmt_handle(q), &style)) == NULL) {
 		stmt_done(q);
 		return refusal_set(store_refusal(cli->db), "store.failed", "out of memory");
@@ -530,11 +596,11 @@ cli_duration(const char *text, int64_t *ms)
 
 	for (value = 0; *p >= '0' && *p <= '9'; p++) {
 		if (value > INT64_MAX / 10 - 1)
-			return -1;
+			return cli_wrong(DURATION);
 		value = value * 10 + (*p - '0');
 	}
 	if (p == text)
-		return -1;
+		return cli_wrong(DURATION);
 	switch (*p) {
 	case 'd':
 		unit *= 24;
@@ -552,7 +618,7 @@ cli_duration(const char *text, int64_t *ms)
 		break;
 	}
 	if (*p != '\0' || value > INT64_MAX / unit)
-		return -1;
+		return cli_wrong(DURATION);
 	*ms = value * unit;
 	return 0;
 }

@@ -106,16 +106,32 @@ int cli_say(struct cli *cli);
  */
 int cli_usage(struct cli *cli, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/**
+ * cli_unexpected(cli, word):
+ * As cli_usage, for a word that the verb cannot go on from: what comes behind it where it is one of
+ * the verb's, else that it is none, and which are near.
+ */
+int cli_unexpected(struct cli *cli, const char *word);
+
+/**
+ * cli_wrong(why):
+ * For what reads the value of an option: say why it does not take it, as "there is no such user" or
+ * "it takes 30s, 10m, 2h or 3d"; without that, what the verb's usage has there is said.  ${why} is
+ * not copied.  Return -1.
+ */
+int cli_wrong(const char *why);
+
 #define CLI_HOST 0x100 /* the val of an option that makes the verb one of this user's Host */
 
 /**
  * cli_options(cli, argc, argv, longopts, fn, ctx):
  * Take the options of the verb: --json, --csv, --box, --help are handled here, and so is a val
  * CLI_HOST.  Every other of ${longopts} (struct option, ended by zeros; NULL: none) is passed to
- * ${fn}(ctx, val, value), which returns 0, or -1 where the option cannot have that value.  A val
- * that is a letter is a short option too: -f FILE.  Names are taken whole, never guessed from their
- * beginnings.  Options and words may mix;
- * "--" ends them.  Return the index of the first word in ${argv}, whose words are moved to its end
+ * ${fn}(ctx, val, value), which returns 0, or -1 (cli_wrong) where the option cannot have that
+ * value.  A val that is a letter is a short option too: -f FILE.  Names are taken whole, never
+ * guessed from their beginnings.  Options and words may mix;
+ * "--" ends them.  A value in a word of its own is neither "--" nor an option that the verb has.
+ * Return the index of the first word in ${argv}, whose words are moved to its end
  * (${argc} where there are none); -1 after a message (exit 2) and -2 after --help (exit 0).
  */
 struct option;
@@ -126,7 +142,7 @@ int cli_options(struct cli *cli, int argc, char **argv, const struct option *lon
  * cli_show(cli, q):
  * Step ${q} to its end and show its rows in cli->mode on standard output.  Columns named at, or
  * whose name ends in _at, are times: shown as local time for people, as RFC 3339 UTC in JSON and
- * CSV.  Columns named args and body are JSON and stay JSON.  With no rows a table shows nothing at
+ * CSV.  Columns named args, body, bounds and paths are JSON and stay JSON.  With no rows a table shows nothing at
  * all, so that the verb can say it in words.  ${q} may be NULL, where preparing it failed.  Return
  * the number of rows, or -1 with the store's refusal set.
  */
@@ -162,7 +178,8 @@ int cli_secret(const char *prompt, char *out, size_t size);
 
 /**
  * cli_duration(text, ms):
- * Read "90s", "15m", "2h", "7d" or plain seconds into ${*ms}, at least 0.  Return 0 or -1.
+ * Read "90s", "15m", "2h", "7d" or plain seconds into ${*ms}, at least 0.  Return 0, or -1 as
+ * cli_wrong.
  */
 int cli_duration(const char *text, int64_t *ms);
 

@@ -140,7 +140,8 @@ int
 daemon_words(struct cli *cli, int argc, char **argv, char *words[DAEMON_WORDS_MAX + 1])
 {
 	static const struct option options[] = {{"user", required_argument, NULL, 'u'},
-	    {"migrate", no_argument, NULL, 'm'}, {NULL, 0, NULL, 0}};
+	    {"migrate", no_argument, NULL, 'm'}, {"host", no_argument, NULL, CLI_HOST},
+	    {NULL, 0, NULL, 0}};
 	static char user[] = "--user", migrate[] = "--migrate";
 	struct asked asked = {0};
 	int first, n = 0;
@@ -148,7 +149,7 @@ daemon_words(struct cli *cli, int argc, char **argv, char *words[DAEMON_WORDS_MA
 	if ((first = cli_options(cli, argc, argv, options, take_option, &asked)) < 0)
 		return first;
 	if (first < argc) {
-		cli_usage(cli, "unexpected word: %s", argv[first]);
+		cli_unexpected(cli, argv[first]);
 		return -1;
 	}
 	if (asked.user != NULL) {

@@ -1,4 +1,5 @@
-/* daemon.h: the daemon of this state, from outside: begin it, end it. */
+/* daemon.h: the daemon of this state, the machine's or the Host's, from outside: begin it, end it.
+ */
 #ifndef SHELL_DAEMON_H
 #define SHELL_DAEMON_H
 
@@ -11,18 +12,19 @@
 
 /**
  * daemon_words(cli, argc, argv, words):
- * Read the options that start and restart have, as words for daemon_start.  Return 0; or -1 or -2
+ * Read the options that start and restart have, as words for daemon_start; --host makes it the
+ * daemon of this user's Host, as ${cli}'s role says from then on.  Return 0; or -1 or -2
  * as cli_options.
  */
 int daemon_words(struct cli *cli, int argc, char **argv, char *words[DAEMON_WORDS_MAX + 1]);
 
 /**
  * daemon_start(cli, words, pid):
- * Run "bastion serve" with ${words}, up to a NULL, apart from this terminal, and return once it
- * serves.  What it says goes into the file beside the directory of its sockets.  One that does not
- * get that far is ended with all that it started before this returns.  Store its pid in ${*pid}.
- * Return 0; 1 where another serves already, with that one's pid; or -1 with the refusal of ${cli}:
- * instance.start.
+ * Run "bastion serve" (a Host's: "bastion host serve") with ${words}, up to a NULL, apart from this
+ * terminal, and return once it serves.  What it says goes into the file beside the directory of its
+ * sockets.  One that does not get that far is ended with all that it started before this returns.
+ * Store its pid in ${*pid}. Return 0; 1 where another serves already, with that one's pid; or -1
+ * with the refusal of ${cli}: instance.start.
  */
 int daemon_start(struct cli *cli, char *const *words, int64_t *pid);
 

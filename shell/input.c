@@ -4,17 +4,20 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "shell/cli.h"
 #include "shell/input.h"
 #include "shell/text.h"
+
+static const char NUMBER[] = "it takes a number from 1 on";
 
 int
 input_number(const char *text, int64_t *number)
 {
 	if (*text == '\0' || strspn(text, "0123456789") != strlen(text))
-		return -1;
+		return cli_wrong(NUMBER);
 	errno = 0;
 	*number = strtoimax(text, NULL, 10);
-	return errno == 0 && *number >= 1 ? 0 : -1;
+	return errno == 0 && *number >= 1 ? 0 : cli_wrong(NUMBER);
 }
 
 int
@@ -25,10 +28,10 @@ input_file(const char *path, char *out, size_t size, struct refusal *r)
 	int rc = 0;
 
 	if (f == NULL)
-		return refusal_errno(r, "usage.wrong", path);
+		return refusal_errno(r, "file.missing", path);
 	len = fread(out, 1, size, f);
 	if (ferror(f))
-		rc = refusal_errno(r, "usage.wrong", path);
+		rc = refusal_errno(r, "file.missing", path);
 	else if (len == size)
 		rc = refusal_set(r, "usage.wrong", "%s holds more than belongs here", path);
 	else if (memchr(out, '\0', len) != NULL)

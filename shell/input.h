@@ -10,14 +10,16 @@
 
 /**
  * input_number(text, number):
- * Read ${text} as a number of a row, 1 or more, in digits alone.  Return 0 or -1.
+ * Read ${text} as a number of a row, 1 or more, in digits alone.  Return 0, or -1 as
+ * cli_wrong.
  */
 int input_number(const char *text, int64_t *number);
 
 /**
  * input_file(path, out, size, r):
  * Read the text of the file ${path}, or of standard input for "-", into ${out}, with a NUL behind
- * it.  Return 0, or -1 with ${r} usage.wrong where it cannot be read, does not fit or holds a NUL.
+ * it.  Return 0, or -1 with ${r} file.missing where it cannot be read, usage.wrong where it does
+ * not fit or holds a NUL.
  */
 int input_file(const char *path, char *out, size_t size, struct refusal *r);
 

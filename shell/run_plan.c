@@ -75,7 +75,7 @@ run_plan_path(struct run_plan *p, enum sandbox_kind kind, const char *path, stru
 	int rc;
 
 	if (real == NULL)
-		return refusal_errno(refusal, CODE, path);
+		return refusal_errno(refusal, "file.missing", path);
 	rc = is_named(p, real) ? 0 : add(p, kind, real, real, refusal);
 	free(real);
 	return rc;

@@ -173,7 +173,9 @@ sql_style(const struct sql *s, struct table_style *style)
 	style->raw = true;
 	style->null = "NULL";
 	style->quiet = s->talks && table_for_people(s->mode);
-	style->hint = s->talks ? ".mode line shows all of a row" : NULL;
+	style->downwards = !s->talks;
+	style->hint =
+	    s->talks ? ".mode line shows all of a row" : "all of it: --json, or a wider terminal";
 	if (!s->to_file)
 		return;
 	style->width = 0;

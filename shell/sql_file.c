@@ -49,7 +49,7 @@ sql_file_read(const char *path, struct refusal *r)
 	if (text == NULL && fd != -1 && errno == EILSEQ)
 		refusal_set(r, "sql.error", "%s holds a NUL byte", path);
 	else if (text == NULL)
-		refusal_errno(r, "sql.error", path);
+		refusal_errno(r, "file.missing", path);
 	if (fd > STDIN_FILENO)
 		close(fd);
 	return text;
@@ -61,7 +61,7 @@ sql_file_write(struct sql *s, const char *path, bool once)
 	FILE **file = once ? &s->once : &s->kept, *made = NULL;
 
 	if (path != NULL && (made = fopen(path, "we")) == NULL)
-		return refusal_errno(s->refusal, "sql.error", path);
+		return refusal_errno(s->refusal, "file.write", path);
 	if (*file != NULL)
 		fclose(*file);
 	*file = made;
@@ -98,7 +98,7 @@ end_taken(struct sql *s)
 	s->taken = NULL;
 	errno = 0;
 	failed = ferror(file) || fclose(file) != 0;
-	return failed ? refusal_errno(s->refusal, "sql.error", "the file of .once") : 0;
+	return failed ? refusal_errno(s->refusal, "file.write", "the file of .once") : 0;
 }
 
 /* Where .output has just closed what was s->out, it is not looked at again. */
@@ -119,7 +119,7 @@ sql_out_end(struct sql *s, bool statement)
 		fclose(out);
 	errno = 0;
 	if (s->to_file && s->kept != NULL && (fflush(s->kept) != 0 || ferror(s->kept)))
-		return refusal_errno(s->refusal, "sql.error", "the file of .output");
+		return refusal_errno(s->refusal, "file.write", "the file of .output");
 	fflush(stdout);
 	return 0;
 }

@@ -1,4 +1,5 @@
 /* table.c: lay rows out. */
+#include <limits.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,8 @@
 
 #define NARROWEST   3    /* below this a cut text says nothing */
 #define STUMP       8    /* below this it says little */
+#define PROSE       12   /* sentences are not cut below this while a name could be */
+#define NAME        16   /* names are not cut below this where rows can be read downwards */
 #define BLOCK       5000 /* rows that set the widths; later ones are shown in blocks of as many */
 #define BLOCK_BYTES (16L * 1024 * 1024) /* of text end a block as well */
 
@@ -85,6 +88,14 @@ table_style(enum cli_mode mode, struct table_style *style)
 	style->width = ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 0 ? w.ws_col : 80;
 }
 
+void
+table_list(enum cli_mode mode, struct table_style *style)
+{
+	table_style(mode, style);
+	style->quiet = style->sparse = style->downwards = true;
+	style->hint = "all of it: --json, or a wider terminal";
+}
+
 static bool
 ends_with(const char *s, const char *tail)
 {
@@ -116,7 +127,8 @@ begin_column(struct table *t, int i)
 	if (name == NULL)
 		return -1;
 	c->time = strcmp(name, "at") == 0 || ends_with(name, "_at");
-	c->json = strcmp(name, "args") == 0 || strcmp(name, "body") == 0;
+	c->json = strcmp(name, "args") == 0 || strcmp(name, "body") == 0 ||
+		  (t->style.sparse && (strcmp(name, "paths") == 0 || strcmp(name, "bounds") == 0));
 	c->name = table_for_people(t->style.mode) ? shown_name(name) : strdup(name);
 	if (c->name == NULL)
 		return -1;
@@ -147,9 +159,13 @@ table_begin(FILE *out, sqlite3_stmt *stmt, const struct table_style *style)
 		t->style.width = 0; /* it is made to be pasted, whole */
 	t->count = sqlite3_column_count(stmt);
 	t->shown = -1;
-	if ((t->columns = calloc((size_t)t->count + 1, sizeof(*t->columns))) == NULL)
+	t->live = t->count;
+	t->columns = calloc((size_t)t->count + 1, sizeof(*t->columns));
+	t->at = calloc((size_t)t->count + 1, sizeof(*t->at));
+	if (t->columns == NULL || t->at == NULL)
 		goto fail;
 	for (i = 0; i < t->count; i++) {
+		t->at[i] = i;
 		if (begin_column(t, i) == -1)
 			goto fail;
 	}
@@ -215,42 +231,91 @@ cell_text(struct table *t, int i)
 		return len * 2;
 	}
 	s = (const char *)sqlite3_column_text(t->stmt, i);
-	return (t->style.mode == CLI_MARKDOWN ? markdown_text : text_show)(
-	    t->text, s, (size_t)sqlite3_column_bytes(t->stmt, i));
+	len = sqlite3_column_bytes(t->stmt, i);
+	c->prose = c->prose || *s == '[' || *s == '{' || memchr(s, ' ', (size_t)len) != NULL;
+	return (t->style.mode == CLI_MARKDOWN ? markdown_text : text_show)(t->text, s, (size_t)len);
 }
 
-/* What the columns take if none that may be cut is wider than cap. */
-static int
-width_under(const struct table *t, int cap, bool all)
-{
-	int i, width, sum = 0;
+/*
+ * Fitting columns to the terminal.
+ */
 
-	for (i = 0; i < t->count; i++) {
-		width = t->columns[i].width;
-		sum += width > cap && (all || t->columns[i].texts) ? cap : width;
+/* What may be cut. */
+enum cutting { CUT_PROSE, CUT_TEXTS, CUT_ALL };
+
+static bool
+gives_way(const struct column *c, enum cutting what)
+{
+	return what == CUT_ALL || (c->texts && (what == CUT_TEXTS || c->prose));
+}
+
+/* What the columns take, with their gaps, if none that may be cut is wider than cap. */
+static int
+width_under(const struct table *t, int cap, enum cutting what)
+{
+	const struct frame *f = frame_of(t);
+	int i, sum = f->edges + f->gap * (t->live - 1);
+	const struct column *c;
+
+	for (i = 0; i < t->live; i++) {
+		c = &t->columns[t->at[i]];
+		sum += c->width > cap && gives_way(c, what) ? cap : c->width;
 	}
 	return sum;
 }
 
-/* Cut the widest columns, and only as far as they must be. */
-static void
-fit_columns(struct table *t)
+static bool
+fits(const struct table *t)
 {
-	const struct frame *f = frame_of(t);
-	int room = t->style.width - f->edges - f->gap * (t->count - 1);
-	int i, cap = t->style.width;
-	bool all;
+	return t->style.width == 0 || width_under(t, INT_MAX, CUT_ALL) <= t->style.width;
+}
 
-	if (t->style.width == 0 || width_under(t, cap, true) <= room)
-		return;
-	all = width_under(t, NARROWEST, false) > room;
-	while (cap > 1 && width_under(t, cap, all) > room)
+/* Cut the widest, only as far as they must be and never below least.  Return whether that did. */
+static bool
+cut(struct table *t, enum cutting what, int least)
+{
+	int i, cap = t->style.width;
+	struct column *c;
+
+	while (cap > least && width_under(t, cap, what) > t->style.width)
 		cap--;
-	for (i = 0; i < t->count; i++) {
-		if (t->columns[i].width > cap && (all || t->columns[i].texts))
-			t->columns[i].width = cap;
+	for (i = 0; i < t->live; i++) {
+		c = &t->columns[t->at[i]];
+		if (c->width <= cap || !gives_way(c, what))
+			continue;
+		c->width = cap;
+		t->cut = true;
+		t->stumps = cap < STUMP;
 	}
-	t->stumps = cap < STUMP;
+	return fits(t);
+}
+
+/* Where nothing is in any of them, nothing is lost. */
+static void
+leave_out_empty(struct table *t)
+{
+	int i, live = 0;
+
+	for (i = 0; i < t->count; i++) {
+		if (t->columns[i].filled)
+			t->at[live++] = i;
+	}
+	if (live > 0)
+		t->live = live;
+}
+
+/* ${whole}: no row comes behind those that are kept. */
+static void
+fit_columns(struct table *t, bool whole)
+{
+	if (!fits(t) && t->style.sparse && whole)
+		leave_out_empty(t);
+	if (fits(t) || cut(t, CUT_PROSE, PROSE) || cut(t, CUT_TEXTS, NAME))
+		return;
+	if (t->style.downwards && t->style.mode == CLI_TABLE && t->used > 0)
+		t->lines = true;
+	else if (!cut(t, CUT_TEXTS, NARROWEST))
+		cut(t, CUT_ALL, 1);
 }
 
 /* How many columns there is room for at all: on a very narrow terminal the last are left out. */
@@ -260,14 +325,14 @@ columns_shown(const struct table *t)
 	const struct frame *f = frame_of(t);
 	int i, used = f->edges;
 
-	if (t->style.width == 0)
-		return t->count;
-	for (i = 0; i < t->count; i++) {
-		used += t->columns[i].width + (i == 0 ? 0 : f->gap);
+	if (t->style.width == 0 || t->lines)
+		return t->live;
+	for (i = 0; i < t->live; i++) {
+		used += t->columns[t->at[i]].width + (i == 0 ? 0 : f->gap);
 		if (used > t->style.width)
 			return i == 0 ? 1 : i;
 	}
-	return t->count;
+	return t->live;
 }
 
 static void
@@ -283,11 +348,12 @@ to_the_right(const struct column *c)
 	return c->numbers && !c->texts && !c->time;
 }
 
-/* ${look} is what a terminal is told before the text, NULL for nothing. */
+/* Cell ${i} of those that are shown.  ${look} is what a terminal is told before the text, NULL for
+ * nothing. */
 static void
 write_cell(struct table *t, int i, const char *s, size_t len, int width, const char *look)
 {
-	const struct column *c = &t->columns[i];
+	const struct column *c = &t->columns[t->at[i]];
 	bool last = i == t->shown - 1 && t->style.mode == CLI_TABLE;
 	int pad = width < c->width ? c->width - width : 0;
 
@@ -315,7 +381,7 @@ write_head(struct table *t)
 
 	fputs(frame_of(t)->left, t->out);
 	for (i = 0; i < t->shown; i++) {
-		name = t->columns[i].name;
+		name = t->columns[t->at[i]].name;
 		write_cell(t, i, name, strlen(name), text_width(name, strlen(name)),
 		    t->style.colour ? "\033[1m" : NULL);
 	}
@@ -331,7 +397,7 @@ write_rule(struct table *t, const char *left, const char *cross, const char *rig
 		return;
 	fputs(left, t->out);
 	for (i = 0; i < t->shown; i++) {
-		for (j = 0; j < t->columns[i].width + 2; j++)
+		for (j = 0; j < t->columns[t->at[i]].width + 2; j++)
 			fputs("─", t->out);
 		fputs(i < t->shown - 1 ? cross : right, t->out);
 	}
@@ -348,9 +414,9 @@ write_sides(struct table *t)
 		return;
 	putc('|', t->out);
 	for (i = 0; i < t->shown; i++) {
-		for (j = 0; j < t->columns[i].width + 1; j++)
+		for (j = 0; j < t->columns[t->at[i]].width + 1; j++)
 			putc('-', t->out);
-		fputs(to_the_right(&t->columns[i]) ? ":|" : "-|", t->out);
+		fputs(to_the_right(&t->columns[t->at[i]]) ? ":|" : "-|", t->out);
 	}
 	putc('\n', t->out);
 }
@@ -366,42 +432,83 @@ cell_look(struct table *t, int i, const struct cell *c, size_t len)
 	return c->null && t->style.colour ? "\033[2m" : NULL;
 }
 
+/* Cell ${i} of the row whose cells begin with number ${first}, and its text. */
+static const struct cell *
+cell_at(const struct table *t, size_t first, int i, size_t *len)
+{
+	size_t n = first + (size_t)i;
+
+	*len = (n + 1 < t->used ? t->cells[n + 1].start : t->len) - t->cells[n].start;
+	return &t->cells[n];
+}
+
 static void
 write_row(struct table *t, size_t first)
 {
 	const struct cell *c;
-	size_t end, len;
+	size_t len;
 	int i;
 
 	fputs(frame_of(t)->left, t->out);
 	for (i = 0; i < t->shown; i++) {
-		c = &t->cells[first + (size_t)i];
-		end = first + (size_t)i + 1 < t->used ? c[1].start : t->len;
-		len = end - c->start;
-		write_cell(t, i, t->bytes + c->start, len, c->width, cell_look(t, i, c, len));
+		c = cell_at(t, first, t->at[i], &len);
+		write_cell(
+		    t, i, t->bytes + c->start, len, c->width, cell_look(t, t->at[i], c, len));
 	}
 	fprintf(t->out, "%s\n", frame_of(t)->right);
 }
 
-/* Write the rows that are kept.  The first block sets the widths.  Memory stays bounded however
- * many rows there are. */
+/* A value a line, whole. */
+static void
+write_downwards(struct table *t, size_t first)
+{
+	const struct cell *c;
+	int i, width, widest = 0;
+	size_t len;
+
+	for (i = 0; i < t->live; i++) {
+		width = text_width(t->columns[t->at[i]].name, strlen(t->columns[t->at[i]].name));
+		widest = width > widest ? width : widest;
+	}
+	if (t->written > 0)
+		putc('\n', t->out);
+	for (i = 0; i < t->live; i++) {
+		c = cell_at(t, first, t->at[i], &len);
+		row_name(t, t->at[i], widest);
+		fwrite(t->bytes + c->start, 1, len, t->out);
+		putc('\n', t->out);
+	}
+}
+
+/* The first block sets the widths; ${whole}: it is the last as well. */
+static void
+begin_columns(struct table *t, bool whole)
+{
+	fit_columns(t, whole);
+	t->shown = columns_shown(t);
+	if (t->lines)
+		return;
+	write_rule(t, "┌", "┬", "┐");
+	write_head(t);
+	write_rule(t, "├", "┼", "┤");
+	write_sides(t);
+}
+
+/* Write the rows that are kept; ${whole}: no more come.  Memory stays bounded however many rows
+ * there are. */
 static int
-write_block(struct table *t)
+write_block(struct table *t, bool whole)
 {
 	size_t first;
 
 	if (fflush(t->text) != 0)
 		return -1;
-	if (t->shown == -1) {
-		fit_columns(t);
-		t->shown = columns_shown(t);
-		write_rule(t, "┌", "┬", "┐");
-		write_head(t);
-		write_rule(t, "├", "┼", "┤");
-		write_sides(t);
+	if (t->shown == -1)
+		begin_columns(t, whole);
+	for (first = 0; first < t->used; first += (size_t)t->count) {
+		(t->lines ? write_downwards : write_row)(t, first);
+		t->written++;
 	}
-	for (first = 0; first < t->used; first += (size_t)t->count)
-		write_row(t, first);
 	t->used = 0;
 	fclose(t->text);
 	free(t->bytes);
@@ -413,14 +520,15 @@ write_block(struct table *t)
 static void
 write_loss(struct table *t)
 {
+	bool said = t->stumps || t->lines || (t->cut && t->style.downwards);
 	char loss[64];
 
-	if (t->shown < t->count) {
-		snprintf(loss, sizeof(loss), "… columns left out: %d", t->count - t->shown);
+	if (t->shown < t->live) {
+		snprintf(loss, sizeof(loss), "… columns left out: %d", t->live - t->shown);
 		text_clip(t->out, loss, strlen(loss), t->style.width);
 		putc('\n', t->out);
 	}
-	if (t->style.hint != NULL && (t->stumps || t->shown < t->count)) {
+	if (t->style.hint != NULL && (said || t->shown < t->live)) {
 		text_clip(t->out, t->style.hint, strlen(t->style.hint), t->style.width);
 		putc('\n', t->out);
 	}
@@ -431,7 +539,7 @@ write_table(struct table *t)
 {
 	if (t->count == 0 || (t->rows == 0 && t->style.quiet))
 		return;
-	if (write_block(t) == -1)
+	if (write_block(t, true) == -1)
 		return;
 	write_rule(t, "└", "┴", "┘");
 	write_loss(t);
@@ -452,8 +560,10 @@ keep_row(struct table *t)
 			return -1;
 		if (t->shown == -1 && width > t->columns[i].width)
 			t->columns[i].width = width;
+		t->columns[i].filled = t->columns[i].filled || width > 0;
 	}
-	return t->used < (size_t)t->count * BLOCK && start < BLOCK_BYTES ? 0 : write_block(t);
+	return t->used < (size_t)t->count * BLOCK && start < BLOCK_BYTES ? 0
+									 : write_block(t, false);
 }
 
 int
@@ -488,6 +598,7 @@ table_drop(struct table *t)
 	for (i = 0; t->columns != NULL && i < t->count; i++)
 		free(t->columns[i].name);
 	free(t->columns);
+	free(t->at);
 	if (t->text != NULL)
 		fclose(t->text);
 	free(t->bytes);

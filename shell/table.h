@@ -24,6 +24,8 @@ struct table_style {
 	bool shown;       /* CSV goes to a person's eyes: escape what a terminal obeys */
 	const char *null; /* for NULL where people read */
 	const char *hint; /* said below a table that had to be cut to stumps; NULL: nothing */
+	bool sparse;      /* one too wide leaves out the columns that are empty in every row */
+	bool downwards;   /* one that would be stumps is shown a value a line; any cut is said */
 	/* Asked of each cell that is written, in order; true to show it in reverse.  NULL: none. */
 	bool (*mark)(void *ctx, int column, const char *s, size_t len);
 	void *mark_ctx;
@@ -52,6 +54,13 @@ bool table_for_people(enum cli_mode mode);
 void table_style(enum cli_mode mode, struct table_style *style);
 
 /**
+ * table_list(mode, style):
+ * As table_style, for what a verb lists: sparse, downwards, quiet, and with a hint at how to see
+ * all of it.
+ */
+void table_list(enum cli_mode mode, struct table_style *style);
+
+/**
  * table_begin(out, stmt, style):
  * Begin to show the rows of ${stmt} on ${out}.  ${stmt} need not have been stepped.  Return NULL
  * without memory.
@@ -62,8 +71,9 @@ struct table *table_begin(FILE *out, struct sqlite3_stmt *stmt, const struct tab
  * table_row(t):
  * Take the row that the statement stands on.  Tables are written at the end or in large
  * blocks: their columns are as wide as their widest cell, and where the terminal is too narrow the
- * widest texts are cut with an ellipsis (not in Markdown, which is made to be pasted).  The other
- * modes are written at once, whole.  Return 0, or -1 without memory.
+ * widest texts are cut with an ellipsis: sentences and JSON first, names when these have little
+ * left, times and numbers last (nothing in Markdown, which is made to be pasted).  The other modes
+ * are written at once, whole.  Return 0, or -1 without memory.
  */
 int table_row(struct table *t);
 

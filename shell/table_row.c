@@ -228,6 +228,14 @@ line_value(struct table *t, int i)
 	text_show(t->out, s, (size_t)sqlite3_column_bytes(t->stmt, i));
 }
 
+void
+row_name(struct table *t, int i, int widest)
+{
+	fprintf(t->out,
+	    "%*s%s%s%s = ", widest - text_width(t->columns[i].name, strlen(t->columns[i].name)), "",
+	    t->style.colour ? "\033[1m" : "", t->columns[i].name, t->style.colour ? "\033[0m" : "");
+}
+
 /* Nothing is cut here: this is how a person sees all of a wide row. */
 static void
 line_row(struct table *t)
@@ -239,9 +247,7 @@ line_row(struct table *t)
 	if (t->rows > 0)
 		putc('\n', t->out);
 	for (i = 0; i < t->count; i++) {
-		fprintf(t->out, "%*s%s%s%s = ", widest - t->columns[i].width, "",
-		    t->style.colour ? "\033[1m" : "", t->columns[i].name,
-		    t->style.colour ? "\033[0m" : "");
+		row_name(t, i, widest);
 		line_value(t, i);
 		putc('\n', t->out);
 	}

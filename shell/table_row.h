@@ -14,6 +14,8 @@ struct column {
 	bool json;    /* its texts are JSON */
 	bool texts;   /* it has values that can be cut; cutting a number or a time would lie */
 	bool numbers; /* it has numbers */
+	bool prose;   /* its texts are sentences or JSON: they give way before names do */
+	bool filled;  /* a cell has something in it */
 };
 
 struct cell {
@@ -28,9 +30,13 @@ struct table {
 	struct table_style style;
 	struct column *columns;
 	int count;
-	int shown;   /* how many columns there is room for; -1 before that is known */
+	int *at;     /* the columns that are not left out for being empty */
+	int live;    /* how many those are */
+	int shown;   /* how many of them there is room for; -1 before that is known */
+	bool cut;    /* not every text is whole */
 	bool stumps; /* some were cut to less than a word */
-	int64_t rows;
+	bool lines;  /* there was no room for columns */
+	int64_t rows, written;
 	FILE *text; /* of all cells, for tables */
 	char *bytes;
 	size_t len;
@@ -45,6 +51,13 @@ struct table {
  * Write what stands before the first row, in the modes of table_row.c: csv, quote.
  */
 void row_head(struct table *t);
+
+/**
+ * row_name(t, i, widest):
+ * Write what stands before the value of column ${i} where a row is read downwards, to the right of
+ * ${widest} columns.
+ */
+void row_name(struct table *t, int i, int widest);
 
 /**
  * row_write(t):

@@ -57,6 +57,124 @@ verb_usage(const struct verb *verb, FILE *out)
 		fprintf(out, "%.*s\n", (int)(end - verb->help), verb->help);
 }
 
+/*
+ * Reading a usage: "bastion egress allow | deny WHAT[:PORT] [--user USER]".
+ */
+
+/* What stands behind the verb's name in the usage's line at ${*at}, which moves to the next; NULL
+ * past the last.  Lines that go on with the one before them are passed over. */
+static const char *
+usage_line(const struct verb *v, const char **at)
+{
+	size_t n = strlen(v->name);
+	const char *line = *at;
+
+	while (*line != '\0' && *line != '\n') {
+		*at = line + strcspn(line, "\n");
+		*at += **at == '\n';
+		line += strcspn(line, " \n");
+		line += strspn(line, " ");
+		if (strncmp(line, "bastion ", 8) == 0 && strncmp(line + 8, v->name, n) == 0 &&
+		    line[8 + n] == ' ')
+			return line + 9 + n;
+		line = *at;
+	}
+	return NULL;
+}
+
+/* The word at ${*at}, one of several with bars between them, into ${word}; ${*at} moves behind it.
+ * Return false where what comes next is none. */
+static bool
+usage_word(const char **at, char word[WORD_MAX])
+{
+	const char *p = *at;
+	size_t n;
+
+	p += strspn(p, " |[");
+	n = strspn(p, "abcdefghijklmnopqrstuvwxyz-");
+	if (n == 0 || n >= WORD_MAX || strchr(" |]\n", p[n]) == NULL || p[0] == '-')
+		return false;
+	memcpy(word, p, n);
+	word[n] = '\0';
+	*at = p + n + (p[n] == ']');
+	return true;
+}
+
+/* Whether another word follows that stands for the same place. */
+static bool
+usage_or(const char *at)
+{
+	at += strspn(at, " ");
+	return *at == '|';
+}
+
+/* Copy from ${at} up to where one of ${ends} is, or the line ends. */
+static void
+usage_copy(const char *at, const char *const *ends, char out[VERB_TAKES_MAX])
+{
+	size_t n = strcspn(at, "\n"), i;
+	const char *end;
+
+	for (i = 0; ends[i] != NULL; i++)
+		if ((end = strstr(at, ends[i])) != NULL && (size_t)(end - at) < n)
+			n = (size_t)(end - at);
+	while (n > 0 && at[n - 1] == ' ')
+		n--;
+	snprintf(out, VERB_TAKES_MAX, "%.*s", (int)n, at);
+}
+
+bool
+verb_takes(const struct verb *v, const char *word, char out[VERB_TAKES_MAX])
+{
+	static const char *const ends[] = {" [-", "[-", NULL};
+	const char *line, *at = v->help;
+	char one[WORD_MAX];
+	bool found = false;
+
+	while (!found && (line = usage_line(v, &at)) != NULL) {
+		while (usage_word(&line, one)) {
+			found = found || strcmp(one, word) == 0;
+			if (!usage_or(line))
+				break;
+		}
+		if (found)
+			usage_copy(line + strspn(line, " "), ends, out);
+	}
+	return found;
+}
+
+void
+verb_near(const struct verb *v, const char *word, char list[NEAR_MAX])
+{
+	const char *line, *at = v->help;
+	char one[WORD_MAX];
+
+	while ((line = usage_line(v, &at)) != NULL) {
+		while (usage_word(&line, one)) {
+			if (strstr(list, one) == NULL)
+				near_add(list, one, word);
+			if (!usage_or(line))
+				break;
+		}
+	}
+}
+
+void
+verb_value(const struct verb *v, const char *option, char out[VERB_TAKES_MAX])
+{
+	static const char *const ends[] = {"]", " [", " | -", " -", " ...", NULL};
+	const char *at = v->help, *end = strstr(v->help, "\n\n");
+	size_t n = strlen(option);
+
+	out[0] = '\0';
+	for (; (at = strstr(at, option)) != NULL && (end == NULL || at < end); at += n) {
+		if (at[-1] == '-' || (at[n] != ' ' && at[n] != '='))
+			continue;
+		usage_copy(at + n + 1, ends, out);
+		return;
+	}
+}
+
 static bool
 is_listed(const struct verb *v, const char *first, bool host)
 {

@@ -2,7 +2,10 @@
 #ifndef SHELL_VERB_H
 #define SHELL_VERB_H
 
+#include <stdbool.h>
 #include <stdio.h>
+
+#include "shell/near.h"
 
 struct cli;
 
@@ -34,6 +37,28 @@ const struct verb *verb_find(int argc, char **argv, int *words);
  * Write the lines of ${verb}'s help that say how it is called.
  */
 void verb_usage(const struct verb *verb, FILE *out);
+
+#define VERB_TAKES_MAX 120
+
+/**
+ * verb_takes(verb, word, out):
+ * Store in ${out} what the usage of ${verb} has behind ${word}, without what may be left out.
+ * Return whether ${word} is one of the words that ${verb} begins with.
+ */
+bool verb_takes(const struct verb *verb, const char *word, char out[VERB_TAKES_MAX]);
+
+/**
+ * verb_near(verb, word, list):
+ * Add to ${list} the words that ${verb} begins with and that are near to ${word}, as near_add.
+ */
+void verb_near(const struct verb *verb, const char *word, char list[NEAR_MAX]);
+
+/**
+ * verb_value(verb, option, out):
+ * Store in ${out} what the usage of ${verb} has behind ${option}, which is "--name" or "-n";
+ * "" where it has nothing.
+ */
+void verb_value(const struct verb *verb, const char *option, char out[VERB_TAKES_MAX]);
 
 /**
  * verb_list(out, width, first):

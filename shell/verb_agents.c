@@ -188,7 +188,7 @@ verb_agents(struct cli *cli, int argc, char **argv)
 	if ((first = cli_options(cli, argc, argv, longopts, agents_option, &servers)) < 0)
 		return first == -2 ? 0 : 2;
 	if (argc > first)
-		return cli_usage(cli, "unexpected word: %s", argv[first]);
+		return cli_unexpected(cli, argv[first]);
 	if (cli_open(cli, ROLE_READER) != 0)
 		return cli_refuse(cli);
 	if ((root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)) == -1)

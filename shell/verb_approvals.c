@@ -183,5 +183,5 @@ verb_approvals(struct cli *cli, int argc, char **argv)
 		return dry(cli, argv[first + 1]);
 	if (words == 0 || (words == 1 && strcmp(argv[first], "ls") == 0))
 		return list(cli, o.all);
-	return cli_usage(cli, "unexpected word: %s", argv[first]);
+	return cli_unexpected(cli, argv[first]);
 }

@@ -88,7 +88,9 @@ read_count(const char *text, int64_t *value)
 
 	errno = 0;
 	*value = strtoll(text, &end, 10);
-	return errno == 0 && end != text && *end == '\0' && *value >= 0 ? 0 : -1;
+	return errno == 0 && end != text && *end == '\0' && *value >= 0
+		   ? 0
+		   : cli_wrong("it takes a number of rows");
 }
 
 static int
@@ -312,6 +314,15 @@ tail_as_list(struct cli *cli, const struct audit_options *o)
 	return cli_show(cli, q) < 0 ? -1 : 0;
 }
 
+/* Whatever comes later: at this moment there is none. */
+static void
+say_none(const struct cli *cli, const struct audit_options *o)
+{
+	if (cli->mode == CLI_TABLE && !o->follow && o->entity != NULL)
+		fputs(
+		    o->id == NULL ? "no row is of this kind\n" : "no row is of this one\n", stderr);
+}
+
 static int
 tail_as_lines(struct cli *cli, const struct audit_options *o)
 {
@@ -324,8 +335,10 @@ tail_as_lines(struct cli *cli, const struct audit_options *o)
 		return -1;
 	bind_filter(q, o);
 	stmt_int(q, ":n", o->rows);
-	if ((after = stmt_value(q, head)) > head)
+	if ((after = stmt_value(q, head)) >= head) {
 		after = head;
+		say_none(cli, o);
+	}
 	return o->follow ? follow(cli, o, after) : show_rows(cli, o, &after);
 }
 
@@ -340,7 +353,7 @@ audit_tail(struct cli *cli, struct audit_options *o, int argc, char **argv)
 		argv++;
 	}
 	if (argc > 0)
-		return cli_usage(cli, "unexpected word: %s", argv[0]);
+		return cli_unexpected(cli, argv[0]);
 	if (o->follow && (cli->mode == CLI_BOX || cli->mode == CLI_CSV))
 		return cli_usage(cli, "--follow shows lines or JSON");
 	if (cli_open(cli, ROLE_READER) != 0)

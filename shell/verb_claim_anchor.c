@@ -106,7 +106,7 @@ verb_claim_anchor(struct cli *cli, int argc, char **argv)
 	if ((first = cli_options(cli, argc, argv, longopts, claim_option, &o)) < 0)
 		return first == -2 ? 0 : 2;
 	if (first < argc)
-		return cli_usage(cli, "unexpected word: %s", argv[first]);
+		return cli_unexpected(cli, argv[first]);
 	if (o.consent != NULL && !o.claim.rotate)
 		return cli_usage(cli, "a consent is for --rotate");
 	return claim(cli, &o) == 0 ? 0 : cli_refuse(cli);

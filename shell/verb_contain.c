@@ -216,7 +216,7 @@ with_word(struct cli *cli, const char *what, const char *word, const struct opti
 	if (strcmp(what, "untrust") == 0)
 		return untrust(cli, word);
 	if (strcmp(what, "allow") != 0 && strcmp(what, "drop") != 0)
-		return cli_usage(cli, "unexpected word: %s", what);
+		return cli_unexpected(cli, what);
 	if (input_number(word, &id) != 0)
 		return cli_usage(cli, "processes and entries have numbers");
 	if (strcmp(what, "allow") == 0)
@@ -265,5 +265,5 @@ verb_contain(struct cli *cli, int argc, char **argv)
 		return list(cli, ROLE_READER, ORDERS, "No Host ever ordered anything here.");
 	if (words == 2)
 		return with_word(cli, argv[first], argv[first + 1], &o);
-	return cli_usage(cli, "unexpected word: %s", argv[first]);
+	return cli_unexpected(cli, argv[first]);
 }

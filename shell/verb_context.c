@@ -181,8 +181,7 @@ mine(struct cli *cli)
 
 	if (context_call("GET", "/v1/folders", NULL, &answer, &cli->refusal) != 0)
 		return cli_refuse(cli);
-	table_style(cli->mode, &style);
-	style.quiet = true;
+	table_list(cli->mode, &style);
 	q = over_json(&memory, MINE, answer.body);
 	if (q != NULL && (t = table_begin(stdout, q, &style)) != NULL) {
 		while (sqlite3_step(q) == SQLITE_ROW)
@@ -370,7 +369,7 @@ with_number(struct cli *cli, const char *what, const char *word, const struct op
 		return drop(cli, id);
 	if (strcmp(what, "withdraw") == 0)
 		return withdraw(cli, id);
-	return cli_usage(cli, "unexpected word: %s", what);
+	return cli_unexpected(cli, what);
 }
 
 /*
@@ -410,5 +409,5 @@ verb_context(struct cli *cli, int argc, char **argv)
 		return ask(cli, argv[first + 1], &o);
 	if (words == 2)
 		return with_number(cli, argv[first], argv[first + 1], &o);
-	return cli_usage(cli, "unexpected word: %s", argv[first]);
+	return cli_unexpected(cli, argv[first]);
 }

@@ -121,7 +121,7 @@ verb_doctor(struct cli *cli, int argc, char **argv)
 	if ((first = cli_options(cli, argc, argv, options, take_option, &o)) < 0)
 		return first == -2 ? 0 : 2;
 	if (first < argc)
-		return cli_usage(cli, "unexpected word: %s", argv[first]);
+		return cli_unexpected(cli, argv[first]);
 	if (cli->mode == CLI_CSV || cli->mode == CLI_BOX) {
 		if ((first = look_whole(&o)) != 0)
 			return first;

@@ -74,7 +74,9 @@ user_read(const char *text, int64_t *uid)
 		*uid = found->pw_uid;
 		return 0;
 	}
-	return strcmp(text, "0") == 0 ? (*uid = 0) : input_number(text, uid);
+	if (strcmp(text, "0") == 0)
+		return *uid = 0;
+	return input_number(text, uid) == 0 ? 0 : cli_wrong("there is no such user");
 }
 
 static int
@@ -635,5 +637,5 @@ verb_egress(struct cli *cli, int argc, char **argv)
 		return forget(cli, argv[first + 1]);
 	if (words == 2 && strcmp(what, "check") == 0)
 		return check(cli, argv[first + 1], &o);
-	return cli_usage(cli, "unexpected word: %s", argv[first]);
+	return cli_unexpected(cli, argv[first]);
 }

@@ -148,5 +148,5 @@ verb_factor(struct cli *cli, int argc, char **argv)
 		return add(cli, words - 1, argv + first + 1, o.label);
 	if (strcmp(argv[first], "drop") == 0 && words == 2)
 		return drop(cli, argv[first + 1]);
-	return cli_usage(cli, "unexpected word: %s", argv[first]);
+	return cli_unexpected(cli, argv[first]);
 }

@@ -211,6 +211,6 @@ verb_grants(struct cli *cli, int argc, char **argv)
 		words--;
 	}
 	if (words > 1)
-		return cli_usage(cli, "unexpected word: %s", argv[first + 1]);
+		return cli_unexpected(cli, argv[first + 1]);
 	return list(cli, words == 1 ? argv[first] : NULL, all);
 }

@@ -47,7 +47,7 @@ verb_host_boxes(struct cli *cli, int argc, char **argv)
 	if ((first = cli_options(cli, argc, argv, longopts, boxes_option, &all)) < 0)
 		return first == -2 ? 0 : 2;
 	if (first < argc)
-		return cli_usage(cli, "unexpected word: %s", argv[first]);
+		return cli_unexpected(cli, argv[first]);
 	return cli_list_all(cli, cli->mode == CLI_JSON ? RAW : BOXES, all,
 	    "No machine is paired with this Host. Invite one: bastion host invite NAME");
 }

@@ -12,6 +12,11 @@ static const char SET[] =
     "INSERT INTO egress_port (box_id, port, made_at) VALUES"
     " ((SELECT id FROM host_box WHERE name = :box AND state = 'active'), :port, now_ms())";
 
+/* Whether the box has a port; no row where there is no such box. */
+static const char HAS[] =
+    "SELECT EXISTS (SELECT 1 FROM egress_port WHERE box_id = b.id) FROM host_box AS b"
+    " WHERE b.name = :box AND b.state = 'active'";
+
 static const char OFF[] = "DELETE FROM egress_port WHERE box_id ="
 			  " (SELECT id FROM host_box WHERE name = :box AND state = 'active')";
 
@@ -33,6 +38,39 @@ egress_option(void *ctx, int val, const char *arg)
 											     : -1;
 }
 
+/* End without a change where there is nothing to close. */
+static int
+close_port(struct cli *cli, const char *box, bool *was_open)
+{
+	struct stmt *q;
+	int64_t has;
+
+	if ((q = store_sql(cli->db, HAS)) == NULL)
+		return -1;
+	stmt_text(q, ":box", box);
+	if ((has = stmt_value(q, -1)) == -1)
+		return refusal_set(
+		    &cli->refusal, "box.gone", "no box of this name is paired with this Host");
+	*was_open = has == 1;
+	if (has == 0)
+		return 0;
+	if ((q = store_sql(cli->db, OFF)) != NULL)
+		stmt_text(q, ":box", box);
+	return stmt_run_alone(q);
+}
+
+static int
+off(struct cli *cli, const char *box)
+{
+	bool was_open = false;
+
+	if (cli_open(cli, ROLE_PERSON) != 0 || close_port(cli, box, &was_open) != 0)
+		return cli_refuse(cli);
+	if (cli->mode == CLI_TABLE)
+		puts(was_open ? "Closed." : "Nothing was open.");
+	return 0;
+}
+
 static int
 change(struct cli *cli, const char *box, const struct wish *wish)
 {
@@ -40,16 +78,13 @@ change(struct cli *cli, const char *box, const struct wish *wish)
 
 	if (cli_open(cli, ROLE_PERSON) != 0)
 		return cli_refuse(cli);
-	if ((q = store_sql(cli->db, wish->off ? OFF : SET)) != NULL) {
+	if ((q = store_sql(cli->db, SET)) != NULL) {
 		stmt_text(q, ":box", box);
-		if (!wish->off)
-			stmt_int(q, ":port", wish->port);
+		stmt_int(q, ":port", wish->port);
 	}
 	if (stmt_run_alone(q) != 0)
 		return cli_refuse(cli);
-	if (cli->mode == CLI_TABLE && wish->off)
-		printf("Closed.\n");
-	else if (cli->mode == CLI_TABLE)
+	if (cli->mode == CLI_TABLE)
 		printf(
 		    "What uses the proxy 127.0.0.1:%d goes out of %s, as far as it was granted:\n"
 		    "    curl -x socks5h://127.0.0.1:%d https://example.org/\n",
@@ -86,7 +121,7 @@ verb_host_egress(struct cli *cli, int argc, char **argv)
 	if (first < argc || wish.off || wish.port != 0) {
 		if (argc - first != 1 || wish.off == (wish.port != 0))
 			return cli_usage(cli, "name one box, and give --port PORT or --off");
-		return change(cli, argv[first], &wish);
+		return wish.off ? off(cli, argv[first]) : change(cli, argv[first], &wish);
 	}
 	return cli_list_of(
 	    cli, LIST, "No box has a port here. Give it one: bastion host egress BOX --port 3128");

@@ -22,7 +22,7 @@ verb_host_init(struct cli *cli, int argc, char **argv)
 	if ((first = cli_options(cli, argc, argv, NULL, NULL, NULL)) < 0)
 		return first == -2 ? 0 : 2;
 	if (argc - first > 1)
-		return cli_usage(cli, "unexpected word: %s", argv[first + 1]);
+		return cli_unexpected(cli, argv[first + 1]);
 	if (home_open(&cli->home, cli->role, true, &cli->refusal) == -1)
 		return cli_refuse(cli);
 	born = birth_create(&cli->home, first < argc ? argv[first] : NULL, &cli->refusal);

@@ -13,7 +13,7 @@
 
 static const char SERVING[] = "SELECT count(*) FROM live_instance WHERE state = 'ready'";
 
-static const char OPEN[] = "SELECT (expires_at - now_ms() + 59999) / 60000 FROM invitation"
+static const char OPEN[] = "SELECT (expires_at - created_at) / 1000 FROM invitation"
 			   " WHERE box_name = :name AND state = 'open'";
 
 static const char LISTENS[] = "SELECT count(*) FROM listen";
@@ -49,7 +49,9 @@ invite_option(void *ctx, int val, const char *arg)
 	else if (val == 'a')
 		return address_add(&wish->where, arg);
 	else
-		return cli_duration(arg, &wish->ttl_ms) == 0 && wish->ttl_ms >= 1000 ? 0 : -1;
+		return cli_duration(arg, &wish->ttl_ms) == 0 && wish->ttl_ms >= 1000
+			   ? 0
+			   : cli_wrong("it takes a second or more, as 90s, 15m or 2h");
 	return 0;
 }
 
@@ -92,17 +94,17 @@ where_to(struct cli *cli, struct wish *wish)
 static void
 advise(struct cli *cli, const char *name, bool network)
 {
-	int64_t minutes = 0;
+	int64_t seconds = 0;
 	struct stmt *q;
 
 	if ((q = store_sql(cli->db, OPEN)) != NULL) {
 		stmt_text(q, ":name", name);
-		minutes = stmt_value(q, 0);
+		seconds = stmt_value(q, 0);
 	}
 	fprintf(stderr,
 	    "Give this line to bastion pair - on %s, within %" PRId64
-	    " min. It works once; whoever has it can take the place of %s.\n",
-	    name, minutes, name);
+	    " %s. It works once; whoever has it can take the place of %s.\n",
+	    name, seconds < 60 ? seconds : seconds / 60, seconds < 60 ? "s" : "min", name);
 	if (stmt_value(store_sql(cli->db, SERVING), 0) == 0)
 		fprintf(
 		    stderr, "The Host is not serving, and has to by then: bastion host serve\n");

@@ -49,7 +49,7 @@ verb_host_ops(struct cli *cli, int argc, char **argv)
 	if ((first = cli_options(cli, argc, argv, NULL, NULL, NULL)) < 0)
 		return first == -2 ? 0 : 2;
 	if (argc - first > 1)
-		return cli_usage(cli, "unexpected word: %s", argv[first + 1]);
+		return cli_unexpected(cli, argv[first + 1]);
 	box = argc > first ? argv[first] : NULL;
 	if (cli_open(cli, ROLE_READER) != 0)
 		return cli_refuse(cli);

@@ -57,6 +57,6 @@ verb_host_orders(struct cli *cli, int argc, char **argv)
 	if (words == 2 && strcmp(argv[first], "withdraw") == 0)
 		return withdraw(cli, argv[first + 1]);
 	if (words > 1)
-		return cli_usage(cli, "unexpected word: %s", argv[first + 1]);
+		return cli_unexpected(cli, argv[first + 1]);
 	return list(cli, words == 1 ? argv[first] : NULL);
 }

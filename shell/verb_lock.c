@@ -284,6 +284,6 @@ verb_lock(struct cli *cli, int argc, char **argv)
 	if (strcmp(what, "check") == 0 && words == 3)
 		return check(cli, argv[first + 1], argv[first + 2]);
 	if (strcmp(what, "ls") != 0 || words > 1)
-		return cli_usage(cli, "unexpected word: %s", what);
+		return cli_unexpected(cli, what);
 	return cli_list_of(cli, LIST, "Nobody ever held a lock: bastion lock run NAME -- COMMAND");
 }

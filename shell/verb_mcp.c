@@ -311,7 +311,7 @@ verb_mcp(struct cli *cli, int argc, char **argv)
 	if ((first = cli_options(cli, argc, argv, longopts, on_option, cli)) < 0)
 		return first == -2 ? 0 : 2;
 	if (first < argc)
-		return cli_usage(cli, "unexpected word: %s", argv[first]);
+		return cli_unexpected(cli, argv[first]);
 	if (cli_open(cli, ROLE_READER) != 0)
 		return cli_refuse(cli);
 	rc = serve(&io);

@@ -288,10 +288,10 @@ verb_migrate(struct cli *cli, int argc, char **argv)
 	if ((first = cli_options(cli, argc, argv, options, NULL, NULL)) < 0)
 		return first == -2 ? 0 : 2;
 	if (argc - first > 1)
-		return cli_usage(cli, "unexpected word: %s", argv[first + 1]);
+		return cli_unexpected(cli, argv[first + 1]);
 	word = first < argc ? argv[first] : "status";
 	if (strcmp(word, "status") != 0 && strcmp(word, "plan") != 0 && strcmp(word, "up") != 0)
-		return cli_usage(cli, "unexpected word: %s", word);
+		return cli_unexpected(cli, word);
 	if (home_open(&cli->home, cli->role, false, &cli->refusal) == -1)
 		return cli_refuse(cli);
 	rc = *word == 'u' ? up(cli) : *word == 'p' ? look(cli, plan) : look(cli, status);

@@ -268,5 +268,5 @@ verb_op(struct cli *cli, int argc, char **argv)
 		return add(cli, argv[first + 1], &o);
 	if (words == 2 && strcmp(argv[first], "rm") == 0)
 		return drop(cli, argv[first + 1]);
-	return cli_usage(cli, "unexpected word: %s", argv[first]);
+	return cli_unexpected(cli, argv[first]);
 }

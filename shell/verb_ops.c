@@ -60,6 +60,6 @@ verb_ops(struct cli *cli, int argc, char **argv)
 		}
 	first += sql != OPS;
 	if (first < argc)
-		return cli_usage(cli, "unexpected word: %s", argv[first]);
+		return cli_unexpected(cli, argv[first]);
 	return cli_list_of(cli, sql, none);
 }

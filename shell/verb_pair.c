@@ -390,8 +390,8 @@ pair_option(void *ctx, int val, const char *arg)
  * VERB: pair
  *
  * usage: bastion pair CODE | - [--listen HOST:PORT] [--replace] [--json]
- *        bastion pair --redeem-url https://HOST:PORT --host-ca FILE [--listen HOST:PORT]
- * [--replace]
+ *        bastion pair --redeem-url https://HOST:PORT --host-ca FILE
+ *                     [--listen HOST:PORT] [--replace]
  *
  * Pair this machine with the Host that made CODE (bastion host invite). With -, the code is read
  * from standard input, so that it never stands on a command line. The Host may ask from then on; a

@@ -74,5 +74,5 @@ verb_quarantine(struct cli *cli, int argc, char **argv)
 		return list(cli, all);
 	if (words == 2 && strcmp(argv[first], "lift") == 0)
 		return lift(cli, argv[first + 1]);
-	return cli_usage(cli, "unexpected word: %s", argv[first]);
+	return cli_unexpected(cli, argv[first]);
 }

@@ -1,5 +1,6 @@
 /* verb_remote.c: who may come from other machines to run sessions here, and where they are heard.
  */
+#include <errno.h>
 #include <getopt.h>
 #include <limits.h>
 #include <sodium.h>
@@ -46,10 +47,10 @@ take_option(void *ctx, int val, const char *arg)
 	switch (val) {
 	case 'r':
 		if (o->nroots == ROOTS_MAX)
-			return -1;
+			return cli_wrong("there are too many");
 		/* As it is now: a link that is changed later leads nowhere else. */
 		if ((o->roots[o->nroots] = realpath(arg, NULL)) == NULL)
-			return -1;
+			return cli_wrong(strerror(errno));
 		o->nroots++;
 		return 0;
 	case 'v':

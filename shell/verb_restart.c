@@ -9,10 +9,10 @@
 /*
  * VERB: restart
  *
- * usage: bastion restart [--user NAME] [--migrate]
+ * usage: bastion restart [--user NAME] [--migrate] [--host] [--json]
  *
  * End the daemon, as stop does, and begin it again, as start does. Sessions that run are ended;
- * what waits begins with the new one.
+ * what waits begins with the new one. With --host, the daemon of this user's Host.
  */
 int
 verb_restart(struct cli *cli, int argc, char **argv)

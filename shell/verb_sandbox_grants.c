@@ -132,5 +132,5 @@ verb_sandbox_grants(struct cli *cli, int argc, char **argv)
 		return cli_usage(cli, "clear takes back all of them: say so with --confirm");
 	if (words == 1 && strcmp(argv[first], "clear") == 0)
 		return take_back(cli, NULL, &o);
-	return cli_usage(cli, "unexpected word: %s", argv[first]);
+	return cli_unexpected(cli, argv[first]);
 }

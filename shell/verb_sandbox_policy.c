@@ -228,5 +228,5 @@ verb_sandbox_policy(struct cli *cli, int argc, char **argv)
 		return entry(cli, argv[first + 1], argv[first + 2], true);
 	if (words == 3 && strcmp(argv[first], "remove") == 0)
 		return entry(cli, argv[first + 1], argv[first + 2], false);
-	return cli_usage(cli, "unexpected word: %s", argv[first]);
+	return cli_unexpected(cli, argv[first]);
 }

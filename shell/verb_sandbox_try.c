@@ -82,7 +82,7 @@ add_path(struct attempt *a, enum sandbox_kind kind, const char *path)
 	if (real == NULL && kind > SANDBOX_LINK && errno == ENOENT)
 		return 0;
 	if (real == NULL)
-		return refusal_errno(&a->cli->refusal, "sandbox.plan", path);
+		return refusal_errno(&a->cli->refusal, "file.missing", path);
 	if (a->path_count == SANDBOX_PATHS_MAX) {
 		free(real);
 		return refusal_set(&a->cli->refusal, "sandbox.plan", "there are too many paths");
@@ -602,8 +602,8 @@ try(struct attempt *a, int argc, char **argv)
  *
  * usage: bastion sandbox try [--effect DIR] [--read PATH] [--write PATH] [--deny-read PATH]
  *                            [--allow-read PATH] [--deny-write PATH] [--net none | host]
- *                            [--user NAME] [--time 10m] [--apply | --keep DIR] [--json] -- CMD [ARG
- * ...]
+ *                            [--user NAME] [--time 10m] [--apply | --keep DIR] [--json]
+ *                            -- CMD [ARG ...]
  *
  * Run a command in a sandbox and show what it would have changed. It sees the machine's programs,
  * read-only, an empty /tmp, and this folder (or each --effect DIR), which looks writable: what

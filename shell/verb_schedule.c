@@ -174,7 +174,7 @@ add(struct cli *cli, const struct options *o, bool command, char **argv)
 	if (o->cron != NULL && o->first != -1)
 		return cli_usage(cli, "--first goes with --every: a calendar has its own times");
 	if (realpath(o->cwd == NULL ? "." : o->cwd, cwd) == NULL) {
-		refusal_errno(&cli->refusal, "usage.wrong", o->cwd == NULL ? "." : o->cwd);
+		refusal_errno(&cli->refusal, "file.missing", o->cwd == NULL ? "." : o->cwd);
 		return cli_refuse(cli);
 	}
 	zone_here(here);
@@ -271,7 +271,7 @@ one(struct cli *cli, const char *what, const char *name)
 		return change(cli, name, schedule_resume);
 	if (strcmp(what, "rm") == 0)
 		return change(cli, name, schedule_remove);
-	return cli_usage(cli, "unexpected word: %s", what);
+	return cli_unexpected(cli, what);
 }
 
 /*
@@ -323,8 +323,7 @@ verb_schedule(struct cli *cli, int argc, char **argv)
 	if (words == 2)
 		return one(cli, what, argv[first + 1]);
 	if (strcmp(what, "ls") != 0 || words > 1)
-		return cli_usage(cli,
-		    words == 1 ? "%s takes the name of a schedule" : "unexpected word: %s", what);
+		return cli_unexpected(cli, what);
 	return cli_list_of(cli, LIST,
 	    "Nothing begins by itself: bastion schedule add NAME --daily 02:00 -- COMMAND");
 }

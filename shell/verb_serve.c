@@ -39,7 +39,7 @@ verb_serve(struct cli *cli, int argc, char **argv)
 	if ((first = cli_options(cli, argc, argv, longopts, serve_option, &options)) < 0)
 		return first == -2 ? 0 : 2;
 	if (first < argc)
-		return cli_usage(cli, "unexpected word: %s", argv[first]);
+		return cli_unexpected(cli, argv[first]);
 	if (home_open(&cli->home, cli->role, true, &cli->refusal) == -1 ||
 	    supervisor_run(&cli->home, &options, &cli->refusal) == -1)
 		return cli_refuse(cli);

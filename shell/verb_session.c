@@ -270,7 +270,7 @@ run(struct cli *cli, const struct options *o, bool command, char **argv)
 	int rc;
 
 	if (realpath(o->cwd == NULL ? "." : o->cwd, cwd) == NULL) {
-		refusal_errno(&cli->refusal, "usage.wrong", o->cwd == NULL ? "." : o->cwd);
+		refusal_errno(&cli->refusal, "file.missing", o->cwd == NULL ? "." : o->cwd);
 		return cli_refuse(cli);
 	}
 	base_name(argv[0], base);
@@ -475,21 +475,20 @@ elsewhere(
  *        bastion session run --remote MACHINE --cwd DIR --repo DIR [same options] WORKER [WORD...]
  *
  * Run work that outlives the terminal it was begun at. A session runs as the user who asked, as
- * soon as there is a place (setting session.slots), and is tried again where it crashes. A
- * worker's is held as that worker says; a command of one's own with --sandbox, where it reaches the
- * folder that it runs in and no network. Everything
- * that it says is kept, and any number of people may follow it, from the first line or any other;
- * none loses a line that is kept (setting session.history). Ctrl-C leaves it, and Ctrl-] where it
- * has a terminal; it goes on. One person at a time types to it; send does from a script, or
- * standard input, --end ends its input. attach ends with the program's own exit code. A cast plays
- * in asciinema. asks lists what sessions on the internet lane (bastion worker) wanted that no rule
- * speaks of; allow lets one reach it from then on, as long as it runs; how long it waits for that
- * word is the setting session.ask_ms. With --remote all of it happens on a machine of bastion
- * remote login, typing too; where the way is cut, it goes on with the next line and the next key
- * once there is one again.
- * --repo copies what is committed in a git work tree of this machine into the folder --cwd there,
- * under the same name,
- * in place of the last copy and all that was changed in it, and runs in that.
+ * soon as there is a place (setting session.slots), and is tried again where it crashes. A worker's
+ * is held as that worker says; a command of one's own with --sandbox, where it reaches the folder
+ * that it runs in and no network. Everything that it says is kept, and any number of people may
+ * follow it, from the first line or any other; none loses a line that is kept (setting
+ * session.history). Ctrl-C leaves it, and Ctrl-] where it has a terminal; it goes on. One person at
+ * a time types to it; send does from a script, or standard input, --end ends its input. attach ends
+ * with the program's own exit code. A cast plays in asciinema. asks lists what sessions on the
+ * internet lane (bastion worker) wanted that no rule speaks of; allow lets one reach it from then
+ * on, as long as it runs; how long it waits for that word is the setting session.ask_ms.
+ *
+ * With --remote all of it happens on a machine of bastion remote login, typing too; where the way
+ * is cut, it goes on with the next line and the next key once there is one again. --repo copies
+ * what is committed in a git work tree of this machine into the folder --cwd there, under the same
+ * name, in place of the last copy and all that was changed in it, and runs in that.
  */
 int
 verb_session(struct cli *cli, int argc, char **argv)
@@ -548,7 +547,6 @@ verb_session(struct cli *cli, int argc, char **argv)
 	if (words == 2 && strcmp(what, "export") == 0)
 		return export(cli, &o, argv[0]);
 	if (strcmp(what, "ls") != 0 || words > 1)
-		return cli_usage(cli,
-		    words < 2 ? "%s takes the name of a session" : "unexpected word: %s", what);
+		return cli_unexpected(cli, what);
 	return cli_list_of(cli, LIST, "No session was begun yet: bastion session run -- COMMAND");
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "shell/cli.h"
+#include "shell/near.h"
 
 static const char LIST[] = "SELECT name, value, unit, low, high, doc FROM setting ORDER BY name";
 /* A terminal has no room for the bounds of all. */
@@ -21,6 +22,22 @@ struct bounds {
 	int64_t low, high;
 };
 
+/* Say that there is none called ${name}, and which are near. */
+static int
+unknown(struct cli *cli, const char *name)
+{
+	char near[NEAR_MAX] = "";
+	struct stmt *q;
+
+	if ((q = store_sql(cli->db, NAMES)) == NULL)
+		return -1;
+	while (stmt_step(q) == 1)
+		near_add(near, stmt_get_text(q, 0), name);
+	stmt_done(q);
+	return refusal_set(
+	    &cli->refusal, "setting.unknown", "there is no setting of this name%s", near);
+}
+
 static int
 find(struct cli *cli, const char *name, struct bounds *b)
 {
@@ -31,8 +48,7 @@ find(struct cli *cli, const char *name, struct bounds *b)
 		return -1;
 	stmt_text(q, ":name", name);
 	if ((n = stmt_step(q)) == 0)
-		return refusal_set(
-		    &cli->refusal, "setting.unknown", "there is no setting of this name");
+		return unknown(cli, name);
 	if (n == -1)
 		return -1;
 	snprintf(b->unit, sizeof(b->unit), "%s", stmt_get_text(q, 0));
@@ -80,7 +96,7 @@ show(struct cli *cli, const char *name)
 	if (cli->mode == CLI_TABLE)
 		cli->mode = CLI_LINE;
 	if ((rows = cli_show(cli, q)) == 0)
-		refusal_set(&cli->refusal, "setting.unknown", "there is no setting of this name");
+		unknown(cli, name);
 	return rows == 1 ? 0 : cli_refuse(cli);
 }
 
@@ -127,7 +143,7 @@ verb_settings(struct cli *cli, int argc, char **argv)
 		return words == 3 ? set(cli, argv[first + 1], argv[first + 2])
 				  : cli_usage(cli, "set takes a name and a value");
 	if (words > 1)
-		return cli_usage(cli, "unexpected word: %s", argv[first + 1]);
+		return cli_unexpected(cli, argv[first + 1]);
 	if (words == 1 && strcmp(argv[first], "ls") != 0)
 		return show(cli, argv[first]);
 	if (cli_open(cli, ROLE_READER) == -1 ||

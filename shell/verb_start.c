@@ -9,12 +9,13 @@
 /*
  * VERB: start
  *
- * usage: bastion start [--user NAME] [--migrate]
+ * usage: bastion start [--user NAME] [--migrate] [--host] [--json]
  *
  * Serve this machine in the background, and come back once it serves. What the daemon says goes
  * into a file beside the directory of its sockets (/run/bastion.log as root). Where one serves
  * already there is nothing to do; one that does not get that far is ended again. Where systemd runs
- * the machine, let it have the daemon: systemctl start bastion.
+ * the machine, let it have the daemon: systemctl start bastion. With --host it is the daemon of
+ * this user's Host, as bastion host serve.
  */
 int
 verb_start(struct cli *cli, int argc, char **argv)

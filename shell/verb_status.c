@@ -298,7 +298,7 @@ verb_status(struct cli *cli, int argc, char **argv)
 	if ((first = cli_options(cli, argc, argv, NULL, NULL, NULL)) < 0)
 		return first == -2 ? 0 : 2;
 	if (first < argc)
-		return cli_usage(cli, "unexpected word: %s", argv[first]);
+		return cli_unexpected(cli, argv[first]);
 	if (cli_open(cli, ROLE_READER) == -1)
 		return cli_refuse(cli);
 	return (code = show(cli)) == -1 ? cli_refuse(cli) : code;

@@ -28,7 +28,7 @@ verb_version(struct cli *cli, int argc, char **argv)
 	if ((first = cli_options(cli, argc, argv, NULL, NULL, NULL)) < 0)
 		return first == -2 ? 0 : 2;
 	if (first < argc)
-		return cli_usage(cli, "unexpected word: %s", argv[first]);
+		return cli_unexpected(cli, argv[first]);
 	if (uname(&u) == -1)
 		return refusal_errno(&cli->refusal, "store.failed", "uname"), cli_refuse(cli);
 	printf(cli->mode == CLI_JSON

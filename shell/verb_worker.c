@@ -1,5 +1,4 @@
 /* verb_worker.c: programs that sessions may run by name. */
-#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -45,11 +44,10 @@ struct options {
 	const char *backend, *net;
 	char *paths[PATHS_MAX + 1]; /* "read/srv/data": the kind, and the path */
 	size_t path_count;
-	int error; /* of a path */
 	bool laned;
 	char *reach[REACH_MAX + 1]; /* "443 github.com": the port and the name; "@npm" */
 	size_t reach_count;
-	struct refusal wrong; /* of what is to be reached; no code: none */
+	struct refusal wrong; /* of a path, or of what is to be reached; no code: none */
 };
 
 static int
@@ -60,7 +58,7 @@ take_path(struct options *o, const char *kind, const char *arg)
 	if (o->path_count == PATHS_MAX)
 		return -1;
 	if (realpath(arg, real) == NULL) {
-		o->error = errno;
+		refusal_errno(&o->wrong, "file.missing", arg);
 		return 0;
 	}
 	if (asprintf(&o->paths[o->path_count], "%s%s", kind, real) == -1)
@@ -190,11 +188,6 @@ add(struct cli *cli, const char *name, char **argv, const struct options *o)
 	char *words, *paths = NULL, *reach = NULL;
 	int rc = -1;
 
-	if (o->error != 0) {
-		errno = o->error;
-		refusal_errno(&cli->refusal, "worker.paths", "a path");
-		return cli_refuse(cli);
-	}
 	if (cli_open(cli, ROLE_PERSON) != 0)
 		return cli_refuse(cli);
 	if (o->wrong.code[0] != '\0') {
@@ -247,7 +240,7 @@ verb(struct cli *cli, int n, char **argv, const struct options *o)
 	if (strcmp(what, "drop") == 0 && n == 2)
 		return drop(cli, argv[1]);
 	if (strcmp(what, "ls") != 0 || n > 1)
-		return cli_usage(cli, "unexpected word: %s", what);
+		return cli_unexpected(cli, what);
 	return cli_list_of(
 	    cli, LIST, "No worker has a name yet: bastion worker add NAME -- COMMAND");
 }

@@ -30,7 +30,7 @@ struct egress_rule {
  * egress_rule_make(db, rule, id):
  * Make a rule, in place of the opposite of it where there is one, and store its id in ${*id}.  With
  * within, a rule that is narrowed already allows that as well.  One durable transaction.  Return 0,
- * or -1 with the refusal of ${db}: egress.suffix, egress.exists, egress.many, egress.within,
+ * or -1 with the refusal of ${db}: egress.suffix, egress.exists, egress.many, egress.narrow,
  * token.unknown, token.host, pairing.unknown, pairing.inactive.
  */
 int egress_rule_make(struct store *db, const struct egress_rule *rule, int64_t *id);

@@ -169,7 +169,7 @@ home_at(struct home *home, const char *state, const char *run, enum home_role ro
 		return refusal_set(
 		    r, "store.directory", "the name of the state directory is too long");
 	if (fits(snprintf(home->run, sizeof(home->run), "%s", run), sizeof(home->run)) != 0)
-		return refusal_set(r, "store.directory",
+		return refusal_set(r, "socket.path",
 		    "the name of the directory for sockets is longer than %d bytes", HOME_RUN_MAX);
 	if ((home->fd = directory_open(home->state, create, r)) == -1)
 		return -1;

@@ -697,14 +697,14 @@ a_login_from_files(void **state)
 		const char *login; /* behind the name and the place */
 		int code;
 		const char *says;
-	} wrong[] = {{"--ca ../ca.pem --secret-file secret </dev/null", 2, "[usage.wrong]"},
+	} wrong[] = {{"--ca ../ca.pem --secret-file secret </dev/null", 2, "[file.missing]"},
 	    {"--ca ../ca.pem --secret-file blank </dev/null", 2, "[remote.secret]"},
 	    {"--ca ../ca.pem --secret-file two </dev/null", 2, "[remote.secret]"},
 	    {"--ca ../ca.pem </dev/null", 2, "[remote.secret]"},
 	    {"--ca blank --secret-file 'secret ' </dev/null", 2, "[cert.form]"},
 	    {"--ca 'secret ' --secret-file 'secret ' </dev/null", 2, "[cert.form]"},
 	    {"--ca twice --secret-file 'secret ' </dev/null", 2, "[cert.form]"},
-	    {"--ca none --secret-file 'secret ' </dev/null", 2, "[usage.wrong]"},
+	    {"--ca none --secret-file 'secret ' </dev/null", 2, "[file.missing]"},
 	    {"--ca ../ca.pem --ca-pin 00 --secret-file 'secret ' </dev/null", 2, "--ca"},
 	    {"--secret-file 'secret ' </dev/null", 2, "--ca"}};
 	static const char *const lines[] = {"bastion", "address", "pin", "token"};

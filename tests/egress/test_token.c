@@ -112,8 +112,8 @@ a_token_comes_and_goes(void **state)
 	scratch_open(&s, ROLE_EGRESS);
 	assert_null(token_open(s.db, s.key, id));
 	assert_string_equal(store_refusal(s.db)->code, "token.dropped");
-	token(126, "token.unknown", NULL, "rm github");
-	token(126, "token.unknown", SECRET, "rotate github");
+	token(2, "token.unknown", NULL, "rm github");
+	token(2, "token.unknown", SECRET, "rotate github");
 	token(0, "dropped", NULL, "ls --all --json");
 	/* A name that is free again is another token. */
 	token(0, "bastion-", SECRET, "add github --host api.github.com");
@@ -261,7 +261,7 @@ rules_name_tokens_for_their_hosts(void **state)
 	assert_string_equal(store_refusal(s.db)->code, "token.unknown");
 	within = (struct egress_within){.method = "get"};
 	assert_int_equal(egress_rule_make(s.db, &rule, &id), -1);
-	assert_string_equal(store_refusal(s.db)->code, "egress.within");
+	assert_string_equal(store_refusal(s.db)->code, "egress.narrow");
 	within = (struct egress_within){.path = "repos"};
 	assert_int_equal(egress_rule_make(s.db, &rule, &id), -1);
 	/* Wide, and then narrow, would be two minds. */

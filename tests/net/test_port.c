@@ -362,7 +362,7 @@ a_box_pairs_by_token(void **state)
 	strcat(token, "\n");
 	driver_refused(&said, 126, "tls.untrusted", token, "pair", "--redeem-url", url, "--host-ca",
 	    other, NULL);
-	driver_refused(&said, 126, "endpoint.invalid", token, "pair", "--redeem-url", "http://x:1",
+	driver_refused(&said, 2, "endpoint.invalid", token, "pair", "--redeem-url", "http://x:1",
 	    "--host-ca", file, NULL);
 	driver_refused(&said, 2, "code.invalid", "short\n", "pair", "--redeem-url", url,
 	    "--host-ca", file, NULL);

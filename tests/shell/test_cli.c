@@ -45,6 +45,7 @@ struct given {
 	int uses;
 	const char *file;
 	int all;
+	int64_t ms;
 };
 
 static int
@@ -56,6 +57,8 @@ take(void *ctx, int val, const char *arg)
 		given->all++;
 	if (val == 'f')
 		given->file = arg;
+	if (val == 't')
+		return cli_duration(arg, &given->ms);
 	if (val == 1000)
 		given->uses = atoi(arg);
 	return val == 1000 && given->uses == 0 ? -1 : 0;
@@ -63,7 +66,7 @@ take(void *ctx, int val, const char *arg)
 
 static const struct option OPTIONS[] = {{"all", no_argument, NULL, 'a'},
     {"file", required_argument, NULL, 'f'}, {"uses", required_argument, NULL, 1000},
-    {NULL, 0, NULL, 0}};
+    {"time", required_argument, NULL, 't'}, {NULL, 0, NULL, 0}};
 
 static char *words[16];
 static int count;
@@ -141,6 +144,52 @@ wrong_options_are_loud(void **state)
 		assert_non_null(strstr(said, "bastion: test: "));
 		assert_non_null(strstr(said, "[usage.wrong]"));
 	}
+}
+
+/* A mistake is named as it was typed; what is an option is nobody's value. */
+static void
+a_wrong_value_is_named(void **state)
+{
+	static const struct {
+		const char *line, *says;
+	} wrong[] = {
+	    {"v --uses zero", "--uses does not take \"zero\" [usage.wrong]"},
+	    {"v --uses=zero", "--uses does not take \"zero\" [usage.wrong]"},
+	    {"v -tx", "-t does not take \"x\": it takes 30s, 10m, 2h or 3d [usage.wrong]"},
+	    {"v -t 3parsecs", "-t does not take \"3parsecs\": it takes 30s, 10m, 2h or 3d"},
+	    {"v -t 2h --uses 0", "--uses does not take \"0\" [usage.wrong]"},
+	    {"v -f", "-f needs a value"},
+	    {"v --file -- word", "--file needs a value"},
+	    {"v --file --all", "--file needs a value"},
+	    {"v --file -a", "--file needs a value"},
+	    {"v -f --uses=3", "-f needs a value"},
+	    {"v -f --json", "-f needs a value"},
+	    {"v -f --help", "-f needs a value"},
+	    {"v --all=1", "--all takes no value"},
+	};
+	struct given given;
+	struct cli cli;
+	int first;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		hear();
+		assert_int_equal(options(&cli, &given, wrong[i].line), -1);
+		heard();
+		if (strstr(said, wrong[i].says) == NULL)
+			fail_msg("%s: %s", wrong[i].line, said);
+	}
+	first = options(&cli, &given, "v --file=--all -f -x");
+	assert_int_equal(first, count);
+	assert_string_equal(given.file, "-x");
+	first = options(&cli, &given, "v -f -");
+	assert_int_equal(first, count);
+	assert_string_equal(given.file, "-");
+	first = options(&cli, &given, "v --file=--all");
+	assert_int_equal(first, count);
+	assert_string_equal(given.file, "--all");
+	assert_int_equal(given.all, 0);
 }
 
 static void
@@ -314,6 +363,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(options_and_words_mix),
 	    cmocka_unit_test(wrong_options_are_loud),
+	    cmocka_unit_test(a_wrong_value_is_named),
 	    cmocka_unit_test(durations),
 	    cmocka_unit_test(secrets_from_a_pipe),
 	    cmocka_unit_test(refusals_say_what_to_do),

@@ -37,6 +37,7 @@ drop(void **state)
 {
 	(void)state;
 	driver_run(&said, NULL, "stop", NULL);
+	driver_run(&said, NULL, "stop", "--host", NULL);
 	driver_drop(&d);
 	return 0;
 }
@@ -98,6 +99,32 @@ a_stop_is_over(void **state)
 	driver_does(&said, NULL, "restart", NULL);
 	driver_does(&said, NULL, "restart", NULL);
 	assert_int_equal(driver_value(&d, DRIVER_BOX, "SELECT max(epoch) FROM instance"), 3);
+}
+
+/* A Host's daemon is begun and ended in the same way, also one that was begun in the foreground,
+ * and neither is taken for the machine's. */
+static void
+a_host_is_begun_and_ended(void **state)
+{
+	(void)state;
+	driver_does(&said, NULL, "start", "--host", NULL);
+	assert_non_null(strstr(said.out, "It serves (pid "));
+	assert_int_equal(driver_value(&d, DRIVER_HOST,
+			     "SELECT count(*) FROM live_instance WHERE state = 'ready'"),
+	    1);
+	driver_does(&said, NULL, "stop", NULL);
+	assert_string_equal(said.out, "It is not running.\n");
+	driver_does(&said, NULL, "restart", "--host", NULL);
+	driver_refused(&said, 1, "instance.running", NULL, "host", "serve", NULL);
+	assert_non_null(strstr(said.err, "bastion stop --host"));
+	driver_does(&said, NULL, "stop", "--host", NULL);
+	assert_string_equal(said.out, "It has ended.\n");
+	driver_serve(&d, DRIVER_HOST);
+	driver_does(&said, NULL, "stop", "--host", "--json", NULL);
+	assert_null(strstr(said.out, "\"pid\":0"));
+	driver_end(&d, DRIVER_HOST, 0);
+	driver_does(&said, NULL, "stop", "--host", NULL);
+	assert_string_equal(said.out, "It is not running.\n");
 }
 
 /* The first start of a user makes every place that it needs.  Where a start was cut short before
@@ -397,6 +424,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(a_stop_is_over, make, drop),
+	    cmocka_unit_test_setup_teardown(a_host_is_begun_and_ended, make, drop),
 	    cmocka_unit_test_setup_teardown(a_first_start_makes_its_places, make, drop),
 	    cmocka_unit_test_setup_teardown(two_starts_are_one, make, drop),
 	    cmocka_unit_test_setup_teardown(a_start_that_fails_leaves_nothing, make, drop),

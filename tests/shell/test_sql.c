@@ -473,8 +473,8 @@ files_and_their_faults(void **state)
 	assert_non_null(strstr(p.err, "holds a NUL byte"));
 	program_free(&p);
 	RUN(&p, s, "-f", "/nowhere");
-	assert_int_equal(p.code, 1);
-	assert_non_null(strstr(p.err, "No such file"));
+	assert_int_equal(p.code, 2);
+	assert_non_null(strstr(p.err, "No such file or directory [file.missing]"));
 	program_free(&p);
 }
 

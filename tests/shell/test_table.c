@@ -131,6 +131,69 @@ a_loss_is_said(void **state)
 	shows("SELECT 'aaaaaa' AS a, 'bbbbbb' AS b", &style, "a       b\naaaaaa  bbbbbb\n");
 }
 
+static const char GRANTS[] =
+    "SELECT 1 AS id, 'laptop' AS host, 'conduct:restart' AS op, '[\"nginx.service\"]' AS args, NULL AS bounds,"
+    " '' AS note, 2 AS uses, 1800000000123 AS made_at, NULL AS ended_at UNION ALL"
+    " SELECT 2, 'laptop', 'observe:folders', '[\"/usr/share/doc\",\"2\"]', NULL, '', 1, 1800000001123, NULL";
+
+/* What a verb lists: empty columns go first, then sentences and JSON are cut; names are not, and
+ * what has no room is read downwards, whole.  Without a terminal nothing is left out. */
+static void
+lists_can_be_read(void **state)
+{
+	struct table_style style;
+
+	(void)state;
+	table_list(CLI_TABLE, &style);
+	style.colour = false;
+	style.width = 73;
+	shows(GRANTS, &style,
+	    "id  host    op               args               uses  made_at\n"
+	    " 1  laptop  conduct:restart  [\"nginx.service\"]     2  2027-01-15 08:00:00\n"
+	    " 2  laptop  observe:folders  [\"/usr/share/doc…     1  2027-01-15 08:00:01\n"
+	    "all of it: --json, or a wider terminal\n");
+	style.width = 40;
+	shows(GRANTS, &style,
+	    "     id = 1\n   host = laptop\n     op = conduct:restart\n"
+	    "   args = [\"nginx.service\"]\n   uses = 2\nmade_at = 2027-01-15 08:00:00\n\n"
+	    "     id = 2\n   host = laptop\n     op = observe:folders\n"
+	    "   args = [\"/usr/share/doc\",\"2\"]\n   uses = 1\nmade_at = 2027-01-15 08:00:01\n"
+	    "all of it: --json, or a wider terminal\n");
+	style.width = 150;
+	show(GRANTS, &style);
+	assert_non_null(strstr(made, "bounds"));
+	assert_null(strstr(made, "all of it"));
+	style.width = 0;
+	show(GRANTS, &style);
+	assert_non_null(strstr(made, "  note  "));
+	/* A box was asked for: it stays one. */
+	style.width = 40;
+	style.mode = CLI_BOX;
+	show(GRANTS, &style);
+	lines_fit(40);
+	assert_non_null(strstr(made, "└"));
+	assert_non_null(strstr(made, "all of it"));
+	assert_null(strstr(made, "note"));
+}
+
+/* Of rows that come in blocks nobody knows yet which columns stay empty. */
+static void
+a_late_value_is_shown(void **state)
+{
+	static const char sql[] =
+	    "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 6000)"
+	    " SELECT x, 'a text that is rather long, as texts are' AS t, iif(x = 6000, 'late', '') AS why"
+	    "  FROM c";
+	struct table_style style;
+
+	(void)state;
+	table_list(CLI_TABLE, &style);
+	style.width = 40;
+	assert_int_equal(show(sql, &style), 6000);
+	assert_non_null(strstr(made, "la…"));
+	lines_fit(40);
+}
+
 /* Numbers and times stay whole as long as there are texts that can give way. */
 static void
 numbers_are_not_cut(void **state)
@@ -421,6 +484,8 @@ main(void)
 	    cmocka_unit_test(boxes_have_lines),
 	    cmocka_unit_test(tables_fit_every_width),
 	    cmocka_unit_test(a_loss_is_said),
+	    cmocka_unit_test(lists_can_be_read),
+	    cmocka_unit_test(a_late_value_is_shown),
 	    cmocka_unit_test(numbers_are_not_cut),
 	    cmocka_unit_test(no_rows),
 	    cmocka_unit_test(many_rows_are_all_shown),

@@ -322,7 +322,7 @@ a_consent_is_carried_in_a_file(void **state)
 	host_pair(&s, 0, "main", 0);
 	host_pair(&s, 1, "other", 0);
 	snprintf(path, sizeof(path), "%s/consent", s.dir);
-	SAYS(&s, 2, "[usage.wrong]", "claim-anchor", "--rotate", "--host", "other", "--consent",
+	SAYS(&s, 2, "[file.missing]", "claim-anchor", "--rotate", "--host", "other", "--consent",
 	    path);
 	assert_non_null(f = fopen(path, "we"));
 	fputs("{}", f);

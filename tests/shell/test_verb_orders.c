@@ -94,6 +94,26 @@ a_host_orders(void **state)
 	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM host_order"), 2);
 }
 
+/* A port that is not open is no failure to close it; how long a code holds is never said too long.
+ */
+static void
+a_host_says_how_it_is(void **state)
+{
+	(void)state;
+	SAYS(NULL, 0, "Nothing was open.\n", "host", "egress", "box-a", "--off");
+	SAYS(NULL, 2, "box.gone", "host", "egress", "box-b", "--off");
+	sets(
+	    "UPDATE host_box SET lane = NULL, peer_uid = NULL, transport = 'reverse' WHERE name = 'box-a';"
+	    "INSERT INTO egress_port (box_id, port, made_at) VALUES (1, 3128, now_ms())");
+	SAYS(NULL, 0, "Closed.\n", "host", "egress", "box-a", "--off");
+	assert_int_equal(scratch_value(&s, "SELECT count(*) FROM egress_port"), 0);
+	SAYS(NULL, 0, "on box-c, within 1 s. It works", "host", "invite", "box-c", "--for", "1s");
+	SAYS(NULL, 0, "within 1 min. It works", "host", "invite", "box-d", "--for", "119s");
+	SAYS(NULL, 0, "within 15 min. It works", "host", "invite", "box-e");
+	SAYS(NULL, 2, "--for does not take \"0s\": it takes a second or more", "host", "invite",
+	    "box-f", "--for", "0s");
+}
+
 /* A person at the box lists a process, trusts a Host with a code, and takes both back. */
 static void
 a_box_is_told_whom_to_trust(void **state)
@@ -150,6 +170,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(a_host_orders, host, end),
+	    cmocka_unit_test_setup_teardown(a_host_says_how_it_is, host, end),
 	    cmocka_unit_test_setup_teardown(a_box_is_told_whom_to_trust, box, end),
 	    cmocka_unit_test_setup_teardown(a_hold_is_lifted, box, end),
 	};

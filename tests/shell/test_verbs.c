@@ -50,6 +50,26 @@ count_verbs(void)
 	return n;
 }
 
+/* A usage that goes on is indented; and nothing else of a help ends long before its line does. */
+static void
+is_laid_out(const struct verb *v)
+{
+	const char *text = strstr(v->help, "\n\n"), *line, *next;
+	size_t len, word;
+
+	for (line = strchr(v->help, '\n') + 1; line < text; line = strchr(line, '\n') + 1)
+		if (*line != ' ' && strncmp(line, "usage: ", 7) != 0)
+			fail_msg("%s: %.60s", v->name, line);
+	for (line = text + 2; *line != '\0'; line = next) {
+		len = strcspn(line, "\n");
+		next = line + len + (line[len] == '\n');
+		word = strcspn(next, " \n");
+		/* The next word had room here; what is indented is laid out by hand. */
+		if (len > 0 && *line != ' ' && word > 0 && len + 1 + word < 56)
+			fail_msg("%s: a line ends early: %.*s", v->name, (int)len, line);
+	}
+}
+
 /* A verb without usage, or whose file has no comment, would be a verb that nobody finds. */
 static void
 every_verb_has_help(void **state)
@@ -64,6 +84,7 @@ every_verb_has_help(void **state)
 		assert_in_range(strlen(v->summary), 10, 120);
 		assert_non_null(strstr(v->help, "\n\n"));
 		assert_ptr_equal(verb_named(v->name), v);
+		is_laid_out(v);
 	}
 	if (glob("shell/verb_*.c", 0, NULL, &files) != 0) {
 		print_message("skipped: the sources are not here to compare with\n");
@@ -617,6 +638,153 @@ wrong_words_are_loud(void **state)
 	program_free(&p);
 }
 
+/* A mistake is said of the word that was typed, with what the verb takes there. */
+static void
+mistakes_are_named(void **state)
+{
+	static const struct {
+		const char *line, *says;
+	} wrong[] = {
+	    {"egress tail -n x", "-n does not take \"x\": it takes a number from 1 on ["},
+	    {"audit -n x", "-n does not take \"x\": it takes a number of rows ["},
+	    {"sql -p x", "-p does not take \"x\": it takes NAME=VALUE ["},
+	    {"egress allow x --user nobody2",
+		"--user does not take \"nobody2\": there is no such user ["},
+	    {"remote add x --root /nope",
+		"--root does not take \"/nope\": No such file or directory ["},
+	    {"on x y --for 3parsecs",
+		"--for does not take \"3parsecs\": it takes 30s, 10m, 2h or 3d ["},
+	    {"schedule add x --missed no -- true",
+		"--missed does not take \"no\": it takes run|skip ["},
+	    {"worker add x --net yes -- true",
+		"--net does not take \"yes\": it takes none | lane | host ["},
+	    {"run --allow -- true", "--allow needs a value ["},
+	    {"run --deny --ask -- true", "--deny needs a value ["},
+	    {"egress check", "check takes HOST[:PORT] ["},
+	    {"egress allow", "allow takes WHAT[:PORT] ["},
+	    {"egress tail x", "tail takes no further word ["},
+	    {"egress chek x", "unexpected word: chek; near it: check ["},
+	    {"schedule foo", "unexpected word: foo ["},
+	    {"schedule show", "show takes NAME ["},
+	    {"lock check x", "check takes NAME FENCE ["},
+	    {"factor drop", "drop takes ID ["},
+	    {"audit nonsense", "unexpected word: nonsense ["},
+	    {"stop now", "unexpected word: now ["},
+	};
+	struct scratch *s = *state;
+	const char *words[8];
+	char copy[128], *rest;
+	struct program p;
+	size_t i, n;
+
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		rest = copy;
+		snprintf(copy, sizeof(copy), "%s", wrong[i].line);
+		for (n = 0; (words[n] = strsep(&rest, " ")) != NULL; n++)
+			continue;
+		program_run(&p, s, NULL, words);
+		if (p.code != 2 || p.len != 0 || strstr(p.err, wrong[i].says) == NULL)
+			fail_msg("%s: %d: %s", wrong[i].line, p.code, p.err);
+		program_free(&p);
+	}
+	RUN(&p, s, "egress", "check", "--json");
+	assert_int_equal(p.code, 2);
+	assert_non_null(strstr(p.err, "\"advice\":\"see bastion help egress\""));
+	program_free(&p);
+}
+
+/* The same mistake ends with the same code, whatever it is about. */
+static void
+families_end_alike(void **state)
+{
+	static const char *const families[][2] = {{"'%.exists'", "3"}, {"'%.unknown%'", "2"},
+	    {"'%\\_unknown'", "2"}, {"'%.invalid'", "2"}};
+	static const char reasons[] =
+	    "("
+	    "'act.exists',"     /* of an op: what it was to make is there, on another's machine */
+	    "'egress.unknown'," /* no rule speaks of it: that is a rule's no */
+	    "'egress.own_unknown'," /* the kernel did not say; nothing was named wrong */
+	    "'invitation.unknown'," /* who tries codes is not told more than no */
+	    "'pairing.invalid'"     /* a state of it */
+	    ")";
+	struct scratch *s = *state;
+	char sql[1024];
+	size_t i;
+
+	for (i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+		snprintf(sql, sizeof(sql),
+		    "SELECT count(*) FROM refusal WHERE code LIKE %s ESCAPE '\\'", families[i][0]);
+		assert_true(scratch_value(s, sql) > 0);
+		snprintf(sql, sizeof(sql),
+		    "SELECT count(*) FROM refusal WHERE code LIKE %s ESCAPE '\\' AND exit_code <> %s"
+		    " AND code NOT IN %s",
+		    families[i][0], families[i][1], reasons);
+		if (scratch_value(s, sql) != 0)
+			fail_msg("%s: one of them ends with another code", families[i][0]);
+		snprintf(sql, sizeof(sql),
+		    "SELECT count(*) FROM refusal WHERE code LIKE %s ESCAPE '\\' AND exit_code = %s"
+		    " AND code IN %s AND code <> 'act.exists'",
+		    families[i][0], families[i][1], reasons);
+		assert_int_equal(scratch_value(s, sql), 0);
+	}
+}
+
+/* What is JSON in a list stays JSON. */
+static void
+lists_keep_their_json(void **state)
+{
+	struct scratch *s = *state;
+	struct program p;
+
+	RUN(&p, s, "worker", "add", "w", "--read", "/usr", "--", "true", "x");
+	assert_int_equal(p.code, 0);
+	program_free(&p);
+	RUN(&p, s, "worker", "--json");
+	assert_non_null(strstr(p.out, "\"args\":[\"true\",\"x\"],"));
+	assert_non_null(strstr(p.out, "\"paths\":[{\"kind\":\"read\",\"path\":\"/usr\"}],"));
+	program_free(&p);
+}
+
+/* What is to be done next is said of what is wrong, not of something near it. */
+static void
+advice_fits_the_mistake(void **state)
+{
+	static const struct {
+		const char *line, *says;
+	} wrong[] = {
+	    {"audit verify /nope", "/nope: No such file or directory [file.missing]"},
+	    {"audit verify --checkpoint /nope", "[file.missing]"},
+	    {"run --ro /nope -- true", "/nope: No such file or directory [file.missing]"},
+	    {"sandbox try --read /nope -- true", "/nope: No such file or directory [file.missing]"},
+	    {"worker add w --read /nope -- true",
+		"/nope: No such file or directory [file.missing]"},
+	    {"sql -f /nope", "/nope: No such file or directory [file.missing]"},
+	    {"schedule add x --daily 02:00 --cwd /nope -- true", "[file.missing]"},
+	    {"session run --cwd /nope -- true", "[file.missing]"},
+	    {"remote login x host.example:1 --ca /nope", "[file.missing]"},
+	    {"audit export /nope/x", "[file.write]"},
+	    {"audit search (", "NOT before one to leave it out"},
+	    {"audit verify --key x", "see bastion help audit"},
+	    {"host egress nobody --off", "[box.gone]"},
+	};
+	struct scratch *s = *state;
+	const char *words[10];
+	char copy[128], *rest;
+	struct program p;
+	size_t i, n;
+
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		rest = copy;
+		snprintf(copy, sizeof(copy), "%s", wrong[i].line);
+		for (n = 0; (words[n] = strsep(&rest, " ")) != NULL; n++)
+			continue;
+		program_run(&p, s, NULL, words);
+		if (p.code != 2 || p.len != 0 || strstr(p.err, wrong[i].says) == NULL)
+			fail_msg("%s: %d: %s", wrong[i].line, p.code, p.err);
+		program_free(&p);
+	}
+}
+
 static void
 versions(void **state)
 {
@@ -730,6 +898,13 @@ settings_change_within_bounds(void **state)
 	RUN(&p, s, "settings", "set", "no.such", "1");
 	assert_non_null(strstr(p.err, "[setting.unknown]"));
 	program_free(&p);
+	RUN(&p, s, "settings", "audit.seal_m");
+	assert_int_equal(p.code, 2);
+	assert_non_null(strstr(p.err, "of this name; near it: audit.seal_ms [setting.unknown]"));
+	program_free(&p);
+	RUN(&p, s, "settings", "set", "audit.sael_ms", "1");
+	assert_non_null(strstr(p.err, "near it: audit.seal_ms"));
+	program_free(&p);
 	RUN(&p, s, "settings", "--csv");
 	assert_int_equal(strncmp(p.out, "name,value,unit,low,high,doc\r\n", 30), 0);
 	assert_non_null(strstr(p.out, "audit.seal_ms,120000,ms,100,86400000,"));
@@ -826,6 +1001,10 @@ main(void)
 	    cmocka_unit_test_setup_teardown(help_is_no_error, setup, teardown),
 	    cmocka_unit_test_setup_teardown(help_in_json, setup, teardown),
 	    cmocka_unit_test_setup_teardown(wrong_words_are_loud, setup, teardown),
+	    cmocka_unit_test_setup_teardown(mistakes_are_named, setup, teardown),
+	    cmocka_unit_test_setup_teardown(families_end_alike, setup, teardown),
+	    cmocka_unit_test_setup_teardown(lists_keep_their_json, setup, teardown),
+	    cmocka_unit_test_setup_teardown(advice_fits_the_mistake, setup, teardown),
 	    cmocka_unit_test_setup_teardown(versions, setup, teardown),
 	    cmocka_unit_test_setup_teardown(lost_output_is_noticed, setup, teardown),
 	    cmocka_unit_test_setup_teardown(closed_descriptors_hold_nothing, setup, teardown),

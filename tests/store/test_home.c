@@ -378,7 +378,7 @@ environment_is_absolute(void **state)
 	want[HOME_RUN_MAX + 1] = '\0';
 	setenv("BASTION_RUN", want, 1);
 	assert_int_equal(home_open(&home, HOME_BOX, true, &r), -1);
-	assert_string_equal(r.code, "store.directory");
+	assert_string_equal(r.code, "socket.path");
 	unsetenv("BASTION_STATE");
 	unsetenv("BASTION_RUN");
 	unsetenv("XDG_STATE_HOME");
