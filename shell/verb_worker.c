@@ -1,4 +1,5 @@
 /* verb_worker.c: programs that sessions may run by name. */
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
