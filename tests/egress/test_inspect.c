@@ -119,12 +119,18 @@ tear_down(void **state)
 }
 
 static void
+need_networks(void)
+{
+	if (isolated)
+		return;
+	print_message("no network namespaces can be made here\n");
+	skip();
+}
+
+static void
 begin(void)
 {
-	if (!isolated) {
-		print_message("no network namespaces can be made here\n");
-		skip();
-	}
+	need_networks();
 	rig_start(&s);
 	rig_name(NAME, NETNS_SITE, 60, 0);
 	rig_name("www." NAME, NETNS_SITE, 60, 0);
@@ -138,6 +144,7 @@ allow(const char *suffix, const struct egress_within *within)
 	struct egress_rule rule = {.uid = -1, .suffix = suffix, .within = within};
 	int64_t id;
 
+	need_networks();
 	scratch_open(&s, ROLE_PERSON);
 	if (egress_rule_make(s.db, &rule, &id) != 0)
 		fail_msg("%s: %s", store_refusal(s.db)->code, store_refusal(s.db)->why);
@@ -151,6 +158,7 @@ token_make(const char *secret, const char *header, const char *scheme)
 	    .name = "t", .hosts = hosts, .nhosts = 1, .header = header, .scheme = scheme};
 	int64_t id;
 
+	need_networks();
 	scratch_open(&s, ROLE_PERSON);
 	if (token_add(s.db, s.key, &wish, secret, &id) != 0)
 		fail_msg("%s: %s", store_refusal(s.db)->code, store_refusal(s.db)->why);
@@ -544,6 +552,7 @@ off_is_off(void **state)
 static void
 runs_make(void)
 {
+	need_networks();
 	scratch_open(&s, ROLE_PERSON);
 	assert_int_equal(store_begin(s.db), 0);
 	assert_true(process_self(s.db) > 0);
@@ -699,8 +708,6 @@ rules_of_a_run_stay(void **state)
 	int64_t count;
 
 	(void)state;
-	if (!isolated)
-		skip();
 	runs_make();
 	run_allow("1", NAME);
 	scratch_open(&s, ROLE_PERSON);
