@@ -159,7 +159,7 @@ $(EMBED): $(BUILD)/gen/embed.c
 
 # The functions of ours that triggers call, since ALTER TABLE reads every trigger anew.
 FUNCTIONS := $(patsubst %,$(BUILD)/engine/%.o,actor/identity address clock cron destination endpoint library refusal \
-             crypto/checkpoint crypto/key crypto/merkle crypto/sha256 glob store/bounds store/digest \
+             crypto/base64 crypto/checkpoint crypto/key crypto/merkle crypto/sha256 glob store/bounds store/digest \
              store/function window zone zone_table)
 
 $(BUILD)/digests: engine/store/gen/digests.c $(FUNCTIONS) $(EMBED)

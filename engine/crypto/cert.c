@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "engine/crypto/base64.h"
 #include "engine/crypto/cert.h"
 #include "engine/crypto/cert_internal.h"
 
@@ -564,7 +565,7 @@ int
 cert_from_pem(const char *text, size_t len, struct cert_blob *der, struct refusal *r)
 {
 	const size_t begin = sizeof(PEM_BEGIN) - 1, end = sizeof(PEM_END) - 1;
-	size_t i;
+	ssize_t n;
 
 	*der = (struct cert_blob){.data = NULL};
 	trim(&text, &len);
@@ -575,16 +576,12 @@ cert_from_pem(const char *text, size_t len, struct cert_blob *der, struct refusa
 	text += begin;
 	len -= begin + end;
 
-	/* sodium takes bytes over 0x7f for digits. */
-	for (i = 0; i < len; i++)
-		if ((unsigned char)text[i] > 0x7f)
-			return refusal_set(r, "cert.form", "the certificate is not base64");
 	if ((der->data = malloc(len)) == NULL)
 		return refusal_set(r, "cert.make", "no memory for a certificate");
-	if (sodium_base642bin(der->data, len, text, len, "\r\n", &der->len, NULL,
-		sodium_base64_VARIANT_ORIGINAL) == 0 &&
-	    der->len > 0)
+	if ((n = base64_read(text, len, "\r\n", der->data, len)) > 0) {
+		der->len = (size_t)n;
 		return 0;
+	}
 	cert_blob_free(der);
 	return refusal_set(r, "cert.form", "the certificate is not base64");
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/crypto/base64.h"
 #include "engine/crypto/checkpoint.h"
 #include "engine/crypto/sha256.h"
 
@@ -80,32 +81,11 @@ number_read(const struct line *line, uint64_t *number)
 	return *number >> (MERKLE_LEVELS - 1) == 0 ? 0 : -1;
 }
 
-/* libsodium 1.0.18 takes bytes over 0x7f for '/', so what was read is written again and compared.
- */
-ssize_t
-checkpoint_base64(const char *text, size_t len, unsigned char *out, size_t size)
-{
-	char *again;
-	size_t n, need;
-	int same;
-
-	if (len % 4 != 0 || sodium_base642bin(out, size, text, len, NULL, &n, NULL,
-				sodium_base64_VARIANT_ORIGINAL) != 0)
-		return -1;
-	need = sodium_base64_ENCODED_LEN(n, sodium_base64_VARIANT_ORIGINAL);
-	if ((again = malloc(need)) == NULL)
-		return -1;
-	sodium_bin2base64(again, need, out, n, sodium_base64_VARIANT_ORIGINAL);
-	same = need == len + 1 && memcmp(again, text, len) == 0;
-	free(again);
-	return same ? (ssize_t)n : -1;
-}
-
 static int
 hash_read(const struct line *line, unsigned char hash[MERKLE_HASH])
 {
 	return line->len == 44 &&
-		       checkpoint_base64(line->text, line->len, hash, MERKLE_HASH) == MERKLE_HASH
+		       base64_read(line->text, line->len, NULL, hash, MERKLE_HASH) == MERKLE_HASH
 		   ? 0
 		   : -1;
 }
@@ -171,7 +151,7 @@ checkpoint_key_read(const char *text, unsigned char pk[KEY_PUBLIC_SIZE])
 			   : -1;
 	/* Written again it must be the same: then its parts are all right. */
 	if ((base64 = strchr(text, '+')) == NULL || (base64 = strchr(base64 + 1, '+')) == NULL ||
-	    checkpoint_base64(base64 + 1, strlen(base64 + 1), typed, sizeof(typed)) !=
+	    base64_read(base64 + 1, strlen(base64 + 1), NULL, typed, sizeof(typed)) !=
 		(ssize_t)sizeof(typed))
 		return -1;
 	memcpy(pk, typed + 1, KEY_PUBLIC_SIZE);
@@ -276,7 +256,7 @@ signature_find(const unsigned char pk[KEY_PUBLIC_SIZE], struct rest rest,
 		if (line_after(&line, DASH) != 0)
 			return -1;
 		if (line_after(&base64, ours) == 0 &&
-		    checkpoint_base64(base64.text, base64.len, signature, KEY_ID + KEY_SIGN_SIZE) ==
+		    base64_read(base64.text, base64.len, NULL, signature, KEY_ID + KEY_SIGN_SIZE) ==
 			KEY_ID + KEY_SIGN_SIZE &&
 		    memcmp(signature, id, KEY_ID) == 0)
 			return 1;

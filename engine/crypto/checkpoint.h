@@ -95,11 +95,4 @@ int checkpoint_proof_write(
 int checkpoint_proof_read(
     const char *text, size_t len, struct checkpoint_proof *proof, struct refusal *r);
 
-/**
- * checkpoint_base64(text, len, out, size):
- * Decode ${text}[0..${len}), which must be base64 in its one spelling (RFC 4648 section 4), into at
- * most ${size} bytes.  Return their number, or -1.
- */
-ssize_t checkpoint_base64(const char *text, size_t len, unsigned char *out, size_t size);
-
 #endif

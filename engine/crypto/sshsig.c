@@ -4,6 +4,7 @@
 
 #include <sodium.h>
 
+#include "engine/crypto/base64.h"
 #include "engine/crypto/sshsig.h"
 
 #define HASH_MAX crypto_hash_sha512_BYTES
@@ -237,22 +238,15 @@ take_line(struct bytes *in, struct bytes *line)
 		line->len--;
 }
 
-/*
- * Decode canonical base64 (RFC 4648 §3.5) into ${out}, which has room for ${size}. libsodium 1.0.18
- * reads every byte over 0x7f as '/', so those are refused here.
- */
+/* Decode canonical base64 (RFC 4648 §3.5) into ${out}, which has room for ${size}. */
 static int
 decode(const struct bytes *text, uint8_t *out, size_t size, struct bytes *blob)
 {
-	size_t i;
+	ssize_t n = base64_read((const char *)text->at, text->len, NULL, out, size);
 
-	for (i = 0; i < text->len; i++) {
-		if (text->at[i] > 0x7f)
-			return -1;
-	}
 	blob->at = out;
-	return sodium_base642bin(out, size, (const char *)text->at, text->len, NULL, &blob->len,
-	    NULL, sodium_base64_VARIANT_ORIGINAL);
+	blob->len = n == -1 ? 0 : (size_t)n;
+	return n == -1 ? -1 : 0;
 }
 
 /* Bound a text from outside; a longer one is left with a length over ${max}. */

@@ -7,6 +7,7 @@
 #include <sodium.h>
 #include <sqlite3.h>
 
+#include "engine/crypto/base64.h"
 #include "engine/crypto/sha256.h"
 #include "engine/state/audit_export.h"
 #include "engine/state/audit_tree.h"
@@ -501,7 +502,7 @@ reader_checkpoint(struct export_reader *rd, sqlite3_stmt *q)
 		    "behind row %" PRId64 ": %s", rd->check.report->last,
 		    note == NULL ? "no note" : r.why);
 	if ((line = strrchr(note, ' ')) == NULL ||
-	    checkpoint_base64(line + 1, strlen(line) - 2, signed_by, sizeof(signed_by)) !=
+	    base64_read(line + 1, strlen(line) - 2, NULL, signed_by, sizeof(signed_by)) !=
 		(ssize_t)sizeof(signed_by))
 		return reader_bad(rd);
 	checkpoint_write(rd->key, &cp, signed_by + 4, again);

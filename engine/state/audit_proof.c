@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/crypto/base64.h"
 #include "engine/state/audit_export.h"
 #include "engine/state/audit_proof.h"
 #include "engine/state/audit_tree.h"
@@ -161,7 +162,7 @@ row_check(const struct checkpoint_proof *text, int64_t *seq, unsigned char leaf[
 		return refusal_set(r, "proof.form", "the proof does not carry its row");
 	if ((row = malloc(text->extra_len + 1)) == NULL)
 		return refusal_errno(r, "store.failed", "the proof");
-	len = checkpoint_base64(text->extra, text->extra_len, row, text->extra_len + 1);
+	len = base64_read(text->extra, text->extra_len, NULL, row, text->extra_len + 1);
 	if (len == -1) {
 		free(row);
 		return refusal_set(r, "proof.form", "the row of the proof is not in base64");

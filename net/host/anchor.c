@@ -1,10 +1,10 @@
 /* anchor.c: pairings of the box, over its lane: the anchor approves, revokes, looks. */
-#include <ctype.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/crypto/base64.h"
 #include "engine/state/pairing.h"
 #include "net/host/anchor.h"
 #include "net/host/net.h"
@@ -43,21 +43,10 @@ struct sync {
 	struct refusal held; /* why they are not taken */
 };
 
-/* One spelling alone: libsodium 1.0.18 takes bytes over 0x7f for '/'. */
 static int
 signature_read(const char *text, unsigned char out[64])
 {
-	size_t n;
-
-	for (n = 0; text[n] != '\0'; n++)
-		if (!isascii((unsigned char)text[n]))
-			return -1;
-	return n == 88 &&
-		       sodium_base642bin(
-			   out, 64, text, n, NULL, &n, NULL, sodium_base64_VARIANT_ORIGINAL) == 0 &&
-		       n == 64
-		   ? 0
-		   : -1;
+	return base64_read(text, strlen(text), NULL, out, 64) == 64 ? 0 : -1;
 }
 
 int

@@ -62,6 +62,8 @@ static const char FAILED[] =
 static const char HEARD[] =
     "UPDATE host_box SET heard_at = now_ms() WHERE id = :box AND state = 'active'";
 
+static const char NAME[] = "SELECT name FROM host_box WHERE id = :box";
+
 static const char OVER[] = "SELECT code IS 'call.cancelled', nonce FROM call"
 			   " WHERE id = :id AND finished_at IS NOT NULL";
 
@@ -378,6 +380,23 @@ of_line(const struct carried *c)
 				  strncmp(c->refusal.code, "reverse.", 8) == 0);
 }
 
+/* Nobody was there: which box, and where it was looked for. */
+static void
+say_offline(struct carried *c)
+{
+	const char *place = c->way.endpoint[0] != '\0' ? c->way.endpoint : c->way.to.socket;
+	struct stmt *q;
+
+	if ((q = store_sql(c->carry->env->db, NAME)) == NULL)
+		return;
+	stmt_int(q, ":box", c->box);
+	if (stmt_step(q) != 1)
+		return;
+	refusal_set(
+	    &c->refusal, "box.offline", "%s does not answer at %s", stmt_get_text(q, 0), place);
+	stmt_done(q);
+}
+
 static struct stmt *
 ending(struct carried *c, int status, const struct refusal *failed)
 {
@@ -406,7 +425,10 @@ ending(struct carried *c, int status, const struct refusal *failed)
 	else if (failed == NULL && !of_line(c))
 		refusal_set(&c->refusal, "call.failed",
 		    "the box's answer (status %d) is not in the form", status);
-	else if (c->refusal.code[0] == '\0')
+	else if (c->refusal.code[0] == '\0' && !c->way.line &&
+		 strcmp(failed->code, "http.unreachable") == 0)
+		say_offline(c);
+	if (c->refusal.code[0] == '\0')
 		refusal_set(&c->refusal, "call.failed", "%s", failed->why);
 	if ((q = store_sql(db, FAILED)) != NULL) {
 		stmt_text(q, ":code", c->refusal.code);

@@ -1,11 +1,11 @@
 /* enroll_client.c: redeem a code over the Host's unix socket; what both ends sign, on either way.
  */
-#include <ctype.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/crypto/base64.h"
 #include "net/host/enroll_internal.h"
 #include "net/http/json.h"
 
@@ -115,16 +115,9 @@ text_check(const unsigned char *pk, const char *domain, const char *text, size_t
     const char *signature)
 {
 	unsigned char raw[KEY_SIGN_SIZE];
-	size_t raw_len, n;
 
-	/* libsodium 1.0.18 takes bytes over 0x7f for '/'. */
-	for (n = 0; signature[n] != '\0'; n++)
-		if (!isascii((unsigned char)signature[n]))
-			return -1;
 	if (len == 0 ||
-	    sodium_base642bin(raw, sizeof(raw), signature, n, NULL, &raw_len, NULL,
-		sodium_base64_VARIANT_ORIGINAL) != 0 ||
-	    raw_len != sizeof(raw))
+	    base64_read(signature, strlen(signature), NULL, raw, sizeof(raw)) != sizeof(raw))
 		return -1;
 	return key_verify(pk, domain, text, len, raw);
 }

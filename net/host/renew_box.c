@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/actor/loop.h"
+#include "engine/crypto/base64.h"
 #include "engine/state/tls_identity.h"
 #include "net/host/hostway.h"
 #include "net/host/renew.h"
@@ -89,7 +90,7 @@ answer_take(struct renewals *w, struct refusal *r)
 	struct store *db = w->env->db;
 	unsigned char cert[CERT_MAX];
 	struct stmt *q;
-	size_t len = 0;
+	ssize_t len = -1;
 	int good;
 
 	if (http_json_check(w->text, w->len, (unsigned)store_setting(db, "http.depth"), r) != 0)
@@ -99,14 +100,14 @@ answer_take(struct renewals *w, struct refusal *r)
 	stmt_text_n(q, ":answer", w->text, w->len);
 	good = stmt_step(q);
 	if (good == 1) {
-		good = sodium_base642bin(cert, sizeof(cert), stmt_get_text(q, 0),
-			   strlen(stmt_get_text(q, 0)), NULL, &len, NULL,
-			   sodium_base64_VARIANT_ORIGINAL) == 0;
+		len = base64_read(
+		    stmt_get_text(q, 0), strlen(stmt_get_text(q, 0)), NULL, cert, sizeof(cert));
+		good = len >= 0;
 		stmt_done(q);
 	}
 	if (good != 1)
 		return refusal_set(r, "cert.form", "the Host answers with no certificate");
-	if (tls_renew(db, w->env->wire, w->way.pairing, cert, len) == 0)
+	if (tls_renew(db, w->env->wire, w->way.pairing, cert, (size_t)len) == 0)
 		return 0;
 	*r = *store_refusal(db);
 	return -1;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/crypto/base64.h"
 #include "engine/state/tls_identity.h"
 #include "net/host/renew.h"
 #include "net/http/json.h"
@@ -114,6 +115,7 @@ static int
 form_read(struct net *net, struct renewal *w, const char *body, size_t len, struct refusal *r)
 {
 	struct stmt *q;
+	ssize_t n;
 	int good = 0;
 
 	if (http_json_check(body, len, (unsigned)store_setting(net->env->db, "http.depth"), r) != 0)
@@ -122,10 +124,10 @@ form_read(struct net *net, struct renewal *w, const char *body, size_t len, stru
 		return -1;
 	stmt_text_n(q, ":body", body, len);
 	if (stmt_step(q) == 1) {
-		good = stmt_get_int(q, 0) == 1 &&
-		       sodium_base642bin(w->request, sizeof(w->request), stmt_get_text(q, 1),
-			   strlen(stmt_get_text(q, 1)), NULL, &w->len, NULL,
-			   sodium_base64_VARIANT_ORIGINAL) == 0;
+		n = base64_read(stmt_get_text(q, 1), strlen(stmt_get_text(q, 1)), NULL, w->request,
+		    sizeof(w->request));
+		good = stmt_get_int(q, 0) == 1 && n >= 0;
+		w->len = n >= 0 ? (size_t)n : 0;
 		stmt_done(q);
 	}
 	if (good)

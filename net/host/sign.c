@@ -1,5 +1,4 @@
 /* sign.c: signatures of requests. */
-#include <ctype.h>
 #include <inttypes.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -7,6 +6,7 @@
 #include <string.h>
 
 #include "engine/clock.h"
+#include "engine/crypto/base64.h"
 #include "net/host/sign.h"
 
 static int
@@ -42,18 +42,10 @@ sign_check(const unsigned char pk[32], const struct sign_request *request, const
 {
 	unsigned char raw[64];
 	char text[SIGN_TEXT_MAX];
-	size_t n;
 	int len;
 
-	/* libsodium 1.0.18 takes bytes over 0x7f for '/', so one signature would have many
-	 * spellings. */
-	for (n = 0; signature[n] != '\0'; n++)
-		if (!isascii((unsigned char)signature[n]))
-			return -1;
 	if ((len = sign_text(request, text)) == -1 ||
-	    sodium_base642bin(raw, sizeof(raw), signature, strlen(signature), NULL, &n, NULL,
-		sodium_base64_VARIANT_ORIGINAL) != 0 ||
-	    n != sizeof(raw))
+	    base64_read(signature, strlen(signature), NULL, raw, sizeof(raw)) != sizeof(raw))
 		return -1;
 	return key_verify(pk, SIGN_DOMAIN, text, (size_t)len, raw);
 }

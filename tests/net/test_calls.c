@@ -682,11 +682,11 @@ nobody_serves(void **state)
 	(void)state;
 	status = driver_end(&d, DRIVER_HOST, SIGTERM);
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-	driver_refused(&said, 1, "call.offline", NULL, "on", "box-a", "observe:logins", NULL);
+	driver_refused(&said, 75, "call.offline", NULL, "on", "box-a", "observe:logins", NULL);
 	close(listen_at(control)); /* a socket that nobody listens on */
-	driver_refused(&said, 1, "call.offline", NULL, "on", "box-a", "observe:logins", NULL);
+	driver_refused(&said, 75, "call.offline", NULL, "on", "box-a", "observe:logins", NULL);
 	assert_int_equal(
-	    driver_run(&said, NULL, "on", "box-a", "observe:logins", "--json", NULL), 1);
+	    driver_run(&said, NULL, "on", "box-a", "observe:logins", "--json", NULL), 75);
 	assert_string_equal(said.err,
 	    "{\"error\":{\"code\":\"call.offline\",\"why\":\"the Host is not serving, so nobody would"
 	    " carry this ask\",\"advice\":\"start it: bastion host serve\",\"retry_at\":null}}\n");
@@ -695,6 +695,23 @@ nobody_serves(void **state)
 	setenv("BASTION_HOST_STATE", d.state[DRIVER_HOST], 1);
 	driver_serve(&d, DRIVER_HOST);
 	assert_int_equal(newest(), before);
+}
+
+/* A box that nobody serves: which one, where it was looked for, and that it may be tried again. */
+static void
+nobody_serves_the_box(void **state)
+{
+	char lane[512];
+
+	(void)state;
+	snprintf(lane, sizeof(lane), "%s/fake.sock", d.dir);
+	close(box.listener);
+	driver_refused(&said, 75, "box.offline", NULL, "on", "box-a", "observe:logins", NULL);
+	assert_non_null(strstr(said.err, "box-a does not answer at /"));
+	assert_int_equal(host_value("SELECT state = 'failed' AND code = 'box.offline' FROM call"
+				    " ORDER BY id DESC LIMIT 1"),
+	    1);
+	box.listener = listen_at(lane);
 }
 
 /*
@@ -862,6 +879,7 @@ main(void)
 	    cmocka_unit_test(a_killed_daemon_loses_the_ask),
 	    cmocka_unit_test(a_stopped_daemon_loses_the_ask),
 	    cmocka_unit_test(nobody_serves),
+	    cmocka_unit_test(nobody_serves_the_box),
 	    cmocka_unit_test(other_answers_are_refused),
 	    cmocka_unit_test(an_endless_line_is_refused),
 	    cmocka_unit_test(another_user_is_told_nothing),

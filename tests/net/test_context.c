@@ -711,7 +711,7 @@ from_the_ask_to_the_end(void **state)
 			     number),
 	    1);
 	driver_end(&d, DRIVER_BOX, SIGTERM);
-	assert_int_equal(types(ALICE, "mine", "", ""), 1);
+	assert_int_equal(types(ALICE, "mine", "", ""), 75);
 	assert_non_null(strstr(said.out, "[context.offline]"));
 	serve();
 }
