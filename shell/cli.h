@@ -142,9 +142,9 @@ int cli_options(struct cli *cli, int argc, char **argv, const struct option *lon
  * cli_show(cli, q):
  * Step ${q} to its end and show its rows in cli->mode on standard output.  Columns named at, or
  * whose name ends in _at, are times: shown as local time for people, as RFC 3339 UTC in JSON and
- * CSV.  Columns named args, body, bounds and paths are JSON and stay JSON.  With no rows a table shows nothing at
- * all, so that the verb can say it in words.  ${q} may be NULL, where preparing it failed.  Return
- * the number of rows, or -1 with the store's refusal set.
+ * CSV.  Columns named args, body, bounds and paths are JSON and stay JSON.  With no rows a table
+ * shows nothing at all, so that the verb can say it in words.  ${q} may be NULL, where preparing it
+ * failed.  Return the number of rows, or -1 with the store's refusal set.
  */
 int cli_show(struct cli *cli, struct stmt *q);
 

@@ -40,6 +40,19 @@ struct start {
 	char address[64], log[PATH_MAX];
 };
 
+/* Open the state to look who serves it.  One that the daemon of another bastion made may be older
+ * than this one: that daemon has to be ended before the state can be brought up to date. */
+static int
+open_state(struct cli *cli)
+{
+	if (cli->db != NULL || cli_open(cli, ROLE_READER) == 0)
+		return 0;
+	if (strcmp(cli->refusal.code, "store.older") != 0)
+		return -1;
+	cli->db = store_open(&cli->home, ROLE_MIGRATE, NULL, &cli->refusal);
+	return cli->db != NULL ? 0 : -1;
+}
+
 /* Store who serves in ${who}, and whether it does yet.  Return 1, 0 where nobody does, or -1. */
 static int
 find(struct cli *cli, struct identity *who, bool *ready)
@@ -47,9 +60,7 @@ find(struct cli *cli, struct identity *who, bool *ready)
 	struct stmt *q;
 	int n;
 
-	if (cli->db == NULL && cli_open(cli, ROLE_READER) != 0)
-		return -1;
-	if ((q = store_sql(cli->db, LIVE)) == NULL)
+	if (open_state(cli) != 0 || (q = store_sql(cli->db, LIVE)) == NULL)
 		return -1;
 	if ((n = stmt_step(q)) != 1)
 		return n;

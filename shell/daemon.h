@@ -31,7 +31,8 @@ int daemon_start(struct cli *cli, char *const *words, int64_t *pid);
 /**
  * daemon_stop(cli, pid):
  * Ask the daemon to end and return once it has, and its lock is free.  Store its pid in ${*pid}; 0
- * where none served.  Return 0, or -1 with the refusal of ${cli}: instance.slow, instance.stop.
+ * where none served.  The state may be older than this bastion.  Return 0, or -1 with the refusal
+ * of ${cli}: instance.slow, instance.stop.
  */
 int daemon_stop(struct cli *cli, int64_t *pid);
 

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,6 +126,40 @@ a_host_is_begun_and_ended(void **state)
 	driver_end(&d, DRIVER_HOST, 0);
 	driver_does(&said, NULL, "stop", "--host", NULL);
 	assert_string_equal(said.out, "It is not running.\n");
+}
+
+static void
+sets_version(int version)
+{
+	char path[128], sql[64];
+	sqlite3 *db;
+
+	snprintf(path, sizeof(path), "%s/bastion.db", d.state[DRIVER_BOX]);
+	snprintf(sql, sizeof(sql), "PRAGMA user_version = %d", version);
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	sqlite3_busy_timeout(db, 20000);
+	assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_close(db);
+}
+
+/* After an upgrade the old daemon still serves the old schema: it can be ended, as the advice says
+ * that it must be before the state is brought up to date. */
+static void
+an_older_daemon_is_ended(void **state)
+{
+	int version;
+
+	(void)state;
+	driver_does(&said, NULL, "start", NULL);
+	version = (int)driver_value(&d, DRIVER_BOX, "SELECT user_version FROM pragma_user_version");
+	sets_version(version - 1);
+	driver_refused(&said, 3, "store.older", NULL, "session", NULL);
+	driver_refused(&said, 1, "instance.running", NULL, "migrate", "up", NULL);
+	assert_non_null(strstr(said.err, "bastion stop"));
+	driver_does(&said, NULL, "stop", NULL);
+	assert_string_equal(said.out, "It has ended.\n");
+	assert_true(lock_is_free());
+	sets_version(version);
 }
 
 /* The first start of a user makes every place that it needs.  Where a start was cut short before
@@ -425,6 +460,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(a_stop_is_over, make, drop),
 	    cmocka_unit_test_setup_teardown(a_host_is_begun_and_ended, make, drop),
+	    cmocka_unit_test_setup_teardown(an_older_daemon_is_ended, make, drop),
 	    cmocka_unit_test_setup_teardown(a_first_start_makes_its_places, make, drop),
 	    cmocka_unit_test_setup_teardown(two_starts_are_one, make, drop),
 	    cmocka_unit_test_setup_teardown(a_start_that_fails_leaves_nothing, make, drop),

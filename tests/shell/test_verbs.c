@@ -677,7 +677,7 @@ mistakes_are_named(void **state)
 	struct program p;
 	size_t i, n;
 
-	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i += SLOWER) {
 		rest = copy;
 		snprintf(copy, sizeof(copy), "%s", wrong[i].line);
 		for (n = 0; (words[n] = strsep(&rest, " ")) != NULL; n++)
@@ -773,7 +773,7 @@ advice_fits_the_mistake(void **state)
 	struct program p;
 	size_t i, n;
 
-	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i += SLOWER) {
 		rest = copy;
 		snprintf(copy, sizeof(copy), "%s", wrong[i].line);
 		for (n = 0; (words[n] = strsep(&rest, " ")) != NULL; n++)
