@@ -828,6 +828,7 @@ INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('egress.refused_all', 6000, 'rows', 0, 1000000, 'as egress.refused, which is of one user, Host or run; this is of all together, beyond the first of each');
 
 INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
+    ('box.offline', 75, 503, 'start its daemon there: bastion serve; or have it paired anew where it is now'),
     ('egress.names', 75, 503, 'try again in a moment, or raise the setting egress.lookups'),
     ('egress.narrow', 2, 422, 'for example: bastion egress allow api.example.com --method GET --path ''/repos/*'''),
     ('file.missing', 2, 422, 'name one that is there and that you may read'),
@@ -838,7 +839,9 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
 UPDATE refusal SET advice = 'look again with --dry-run, then ask again' WHERE code = 'act.changed';
 UPDATE refusal SET advice = 'see bastion host ops BOX (at the machine: bastion ops) for the class of each op' WHERE code = 'approval.kind';
 UPDATE refusal SET advice = 'give words, "words in a row", begin*, OR between two, NOT before one to leave it out' WHERE code = 'audit.search';
+UPDATE refusal SET exit_code = 75 WHERE code = 'call.offline';
 UPDATE refusal SET exit_code = 3 WHERE code = 'context.exists';
+UPDATE refusal SET exit_code = 75 WHERE code = 'context.offline';
 UPDATE refusal SET exit_code = 3 WHERE code = 'egress.exists';
 UPDATE refusal SET exit_code = 2 WHERE code = 'egress.unknown_rule';
 UPDATE refusal SET exit_code = 2, advice = 'give one address or name, a colon and a port each, as host.example.org:7443' WHERE code = 'endpoint.invalid';
