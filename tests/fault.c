@@ -1,7 +1,6 @@
 /* fault.c: a VFS over the default one that counts, fails, and loses what was not synced. */
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <limits.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -42,8 +41,7 @@ static struct {
 	struct fault_plan plan;
 	int count, hits;
 	struct disk disks[DISKS];
-	pthread_mutex_t lock; /* of the disks: one thread may write while another waits for them */
-} fault = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} fault;
 
 /* Count the operation ${op}.  Return SQLITE_OK, or ${rc} where it fails. */
 static int
@@ -110,7 +108,6 @@ disk_keep(sqlite3_file *f, sqlite3_int64 from, sqlite3_int64 to)
 
 	if (d == NULL || !fault.plan.power)
 		return;
-	pthread_mutex_lock(&fault.lock);
 	for (at = from / SECTOR * SECTOR; at < to; at += SECTOR) {
 		for (i = 0; i < d->n && d->sectors[i].at != at; i++)
 			;
@@ -125,7 +122,6 @@ disk_keep(sqlite3_file *f, sqlite3_int64 from, sqlite3_int64 to)
 		d->sectors[d->n].at = at;
 		of(f)->real->pMethods->xRead(of(f)->real, d->sectors[d->n++].was, SECTOR, at);
 	}
-	pthread_mutex_unlock(&fault.lock);
 }
 
 /* A generator of our own: what one seed loses it loses again. */
@@ -173,7 +169,6 @@ fault_power_off(void)
 {
 	size_t i;
 
-	pthread_mutex_lock(&fault.lock);
 	for (i = 0; i < DISKS; i++)
 		disk_lose(&fault.disks[i]);
 	_exit(FAULT_EXIT);
@@ -229,10 +224,8 @@ file_sync(sqlite3_file *f, int flags)
 	(void)flags;
 	if (rc != SQLITE_OK || of(f)->disk == NULL)
 		return rc;
-	pthread_mutex_lock(&fault.lock);
 	of(f)->disk->n = 0;
 	of(f)->disk->synced = size_of(f);
-	pthread_mutex_unlock(&fault.lock);
 	return SQLITE_OK;
 }
 

@@ -1,4 +1,4 @@
-/* committer.c: a thread that commits, and where decisions go ahead one that waits for the disk. */
+/* committer.c: a thread that commits. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "engine/store/committer.h"
 
 #define SHARED_MOST 256 /* jobs of a batch; past it nothing is added */
-#define PACE        2   /* times as long as the disk took last: from one batch ahead to the next */
+#define BRISK       2   /* times as long as the last commit: a brisk committer's batch */
 
 struct queue {
 	struct commit_job *first, **last;
@@ -25,15 +25,14 @@ struct committer {
 	const struct store_keys *keys;
 	char acting[64];
 	struct loop *loop;
-	pthread_t thread, disk;
+	pthread_t thread;
 	pthread_mutex_t mutex;
-	pthread_cond_t work, wrote;
-	struct queue asked, written, done; /* all under the mutex */
-	bool ahead, over;                  /* the second: nothing more is written */
-	int64_t took;                      /* ns of the disk with the last batch */
+	pthread_cond_t work;
+	struct queue asked, done; /* both under the mutex */
 	struct queue taken; /* the thread's own: of what was asked, what is not in a batch yet */
-	int64_t began;      /* likewise: the last batch, ns of CLOCK_MONOTONIC */
-	struct mail *mail;  /* under way to the loop, or NULL */
+	bool brisk;
+	int64_t last;      /* ns that the last commit took */
+	struct mail *mail; /* under way to the loop, or NULL */
 	bool stopping, quiet;
 	size_t pending; /* the loop's own */
 };
@@ -112,16 +111,6 @@ now_ns(void)
 }
 
 /*
- * A file whose fsync failed says nothing of what it has, and the log behind such a place is not
- * read: so nothing more may be built on it. The next start reads what is there.
- */
-static void __attribute__((noreturn)) disk_failed(void)
-{
-	fprintf(stderr, "bastion: the disk did not take what was decided\n");
-	abort();
-}
-
-/*
  * Reading the schema takes longer than all else that an actor does before it is ready, and many
  * never decide anything: so the connection is made for the first job.
  */
@@ -132,8 +121,6 @@ store_there(struct committer *c, struct refusal *r)
 		return 0;
 	if ((c->db = store_open(c->home, c->role, c->keys, r)) == NULL)
 		return -1;
-	if (c->ahead && store_sync(c->db) != 0)
-		disk_failed();
 	store_acting(c->db, "%s", c->acting);
 	if (c->quiet)
 		store_quiet(c->db);
@@ -166,22 +153,28 @@ batch_run(struct committer *c)
 	struct refusal r = {0};
 	struct commit_job *job;
 	size_t n = 0;
+	int64_t began;
 	int failed;
 
 	if (store_there(c, &r) == -1)
 		return batch_refused(c, &r);
-	c->began = now_ns();
-	failed = c->ahead ? store_begin_soft(c->db) : store_begin(c->db);
-	for (; n < SHARED_MOST && (job = job_take(c)) != NULL; n++) {
+	failed = store_begin(c->db);
+	began = now_ns();
+	while (n < SHARED_MOST && (job = job_take(c)) != NULL) {
 		queue_add(&batch, job);
 		if (failed)
 			job_failed(job, c->db);
 		else
 			job_run(c, job);
+		n++;
+		if (c->brisk && now_ns() - began > BRISK * c->last)
+			break;
 	}
+	began = now_ns();
 	if (!failed && store_commit(c->db) != 0)
 		for (job = batch.first; job != NULL; job = job->next)
 			job_failed(job, c->db);
+	c->last = now_ns() - began;
 	return batch.first;
 }
 
@@ -230,107 +223,35 @@ mail_send(struct committer *c)
 }
 
 static void
-queue_add_all(struct queue *queue, struct commit_job *batch)
+hand_back(struct committer *c, struct commit_job *batch)
 {
 	struct commit_job *next;
 
+	pthread_mutex_lock(&c->mutex);
 	for (; batch != NULL; batch = next) {
 		next = batch->next;
-		queue_add(queue, batch);
+		queue_add(&c->done, batch);
 	}
-}
-
-/* Of a batch that is durable, or that failed as a whole. */
-static void
-hand_back(struct committer *c, struct commit_job *batch)
-{
-	pthread_mutex_lock(&c->mutex);
-	queue_add_all(&c->done, batch);
 	mail_send(c);
 	pthread_mutex_unlock(&c->mutex);
-}
-
-/* Of a batch that is written: the disk is waited for elsewhere. */
-static void
-hand_on(struct committer *c, struct commit_job *batch)
-{
-	pthread_mutex_lock(&c->mutex);
-	queue_add_all(&c->written, batch);
-	pthread_cond_signal(&c->wrote);
-	pthread_mutex_unlock(&c->mutex);
-}
-
-static void *
-disk_thread(void *ctx)
-{
-	struct committer *c = ctx;
-	struct commit_job *batch;
-	int64_t began;
-
-	pthread_mutex_lock(&c->mutex);
-	for (;;) {
-		while (c->written.first == NULL && !c->over)
-			pthread_cond_wait(&c->wrote, &c->mutex);
-		if ((batch = queue_take(&c->written)) == NULL)
-			break;
-		pthread_cond_signal(&c->work);
-		pthread_mutex_unlock(&c->mutex);
-		began = now_ns();
-		if (store_sync(c->db) != 0)
-			disk_failed();
-		pthread_mutex_lock(&c->mutex);
-		c->took = now_ns() - began;
-		queue_add_all(&c->done, batch);
-		mail_send(c);
-	}
-	pthread_mutex_unlock(&c->mutex);
-	return NULL;
-}
-
-/* Until it is time for the next batch ahead: one that waits for the disk is enough, and few large
- * ones are less work than many small ones.  Under the mutex. */
-static void
-pace(struct committer *c)
-{
-	int64_t until;
-	struct timespec ts;
-
-	while (c->written.first != NULL && !c->stopping)
-		pthread_cond_wait(&c->work, &c->mutex);
-	until = c->began + PACE * c->took;
-	ts = (struct timespec){.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
-	while (!c->stopping && now_ns() < until)
-		pthread_cond_timedwait(&c->work, &c->mutex, &ts);
-}
-
-/* Return whether there is something to decide; false once it is over. */
-static bool
-work_wait(struct committer *c)
-{
-	bool there;
-
-	pthread_mutex_lock(&c->mutex);
-	while (c->taken.first == NULL && c->asked.first == NULL && !c->stopping)
-		pthread_cond_wait(&c->work, &c->mutex);
-	if (c->ahead)
-		pace(c);
-	there = c->taken.first != NULL || c->asked.first != NULL;
-	pthread_mutex_unlock(&c->mutex);
-	return there;
 }
 
 static void *
 committer_thread(void *ctx)
 {
 	struct committer *c = ctx;
-	struct commit_job *batch;
+	bool over = false;
 
-	while (work_wait(c)) {
-		batch = batch_run(c);
-		if (c->ahead && c->db != NULL)
-			hand_on(c, batch);
-		else
-			hand_back(c, batch);
+	while (!over) {
+		if (c->taken.first == NULL) {
+			pthread_mutex_lock(&c->mutex);
+			while (c->asked.first == NULL && !c->stopping)
+				pthread_cond_wait(&c->work, &c->mutex);
+			over = c->asked.first == NULL;
+			pthread_mutex_unlock(&c->mutex);
+		}
+		if (!over)
+			hand_back(c, batch_run(c));
 	}
 	return NULL;
 }
@@ -339,7 +260,6 @@ struct committer *
 committer_start(const struct home *home, enum store_role role, const struct store_keys *keys,
     const char *acting, struct loop *loop, struct refusal *r)
 {
-	pthread_condattr_t monotonic;
 	struct committer *c;
 
 	if ((c = calloc(1, sizeof(*c))) == NULL) {
@@ -352,14 +272,10 @@ committer_start(const struct home *home, enum store_role role, const struct stor
 	snprintf(c->acting, sizeof(c->acting), "%s", acting);
 	c->loop = loop;
 	c->asked.last = &c->asked.first;
-	c->written.last = &c->written.first;
 	c->done.last = &c->done.first;
 	c->taken.last = &c->taken.first;
 	pthread_mutex_init(&c->mutex, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&c->work, &monotonic);
-	pthread_cond_init(&c->wrote, NULL);
+	pthread_cond_init(&c->work, NULL);
 	if (pthread_create(&c->thread, NULL, committer_thread, c) == 0)
 		return c;
 	refusal_set(r, "store.failed", "no thread could be started");
@@ -383,33 +299,16 @@ committer_quiet(struct committer *c)
 	c->quiet = true;
 }
 
-int
-committer_ahead(struct committer *c, struct refusal *r)
+void
+committer_brisk(struct committer *c)
 {
-	if (pthread_create(&c->disk, NULL, disk_thread, c) != 0)
-		return refusal_set(r, "store.failed", "no thread could be started");
-	c->ahead = true;
-	return 0;
+	c->brisk = true;
 }
 
 size_t
 committer_pending(const struct committer *c)
 {
 	return c->pending;
-}
-
-/* What was written is durable; what is decided from here on is so at once. */
-static void
-disk_stop(struct committer *c)
-{
-	if (!c->ahead)
-		return;
-	pthread_mutex_lock(&c->mutex);
-	c->over = true;
-	pthread_cond_signal(&c->wrote);
-	pthread_mutex_unlock(&c->mutex);
-	pthread_join(c->disk, NULL);
-	c->ahead = false;
 }
 
 void
@@ -422,7 +321,6 @@ committer_stop(struct committer *c)
 	pthread_cond_signal(&c->work);
 	pthread_mutex_unlock(&c->mutex);
 	pthread_join(c->thread, NULL);
-	disk_stop(c);
 	if (c->mail != NULL)
 		c->mail->to = NULL;
 	/* Whoever is told may ask again. */
@@ -430,7 +328,6 @@ committer_stop(struct committer *c)
 		hand_back(c, batch_run(c));
 	store_close(c->db);
 	pthread_cond_destroy(&c->work);
-	pthread_cond_destroy(&c->wrote);
 	pthread_mutex_destroy(&c->mutex);
 	free(c);
 }

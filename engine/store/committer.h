@@ -42,13 +42,12 @@ struct committer *committer_start(const struct home *home, enum store_role role,
 void committer_quiet(struct committer *committer);
 
 /**
- * committer_ahead(committer, r):
- * From now on the next batch is decided while the disk takes the last one; ${done} still comes when
- * the disk has it.  Others may see rows that a power loss would take back, for as long as that
- * takes: so this is for decisions that only their owner acts on.  A disk that fails ends the
- * process, since what it has is not known.  Call before the first job.  Return 0, or -1 with ${r}.
+ * committer_brisk(committer):
+ * From now on no batch runs longer than twice what the commit before it took: what was decided goes
+ * on while the next is.  That is for whoever has much to do with it; without, as many as can share
+ * a commit, which is the least work.  Call before the first job.
  */
-int committer_ahead(struct committer *committer, struct refusal *r);
+void committer_brisk(struct committer *committer);
 
 /**
  * committer_submit(committer, job):

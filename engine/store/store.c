@@ -42,7 +42,6 @@ struct store {
 	int gate, bell; /* files; -1 for a copy */
 	int watch;      /* inotify */
 	int64_t version;
-	sqlite3_file *log;
 	int64_t schema; /* SQLite's count of changes of the schema */
 	enum store_role role;
 	bool inside, soft, quiet;
@@ -338,40 +337,19 @@ store_close(struct store *db)
 	free(db);
 }
 
-/* The file of the log, which stays the same as long as ${db} is open; or NULL. */
-static sqlite3_file *
-log_of(struct store *db)
-{
-	sqlite3_file *log = NULL;
-
-	if (db->log != NULL)
-		return db->log;
-	if (sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) ==
-		SQLITE_OK &&
-	    log != NULL && log->pMethods != NULL)
-		db->log = log;
-	return db->log;
-}
-
-int
-store_sync(struct store *db)
-{
-	sqlite3_file *log = log_of(db);
-
-	return log != NULL && log->pMethods->xSync(
-				  log, SQLITE_SYNC_NORMAL | SQLITE_SYNC_DATAONLY) == SQLITE_OK
-		   ? 0
-		   : -1;
-}
-
 /* How long the log is, or -1. */
 static int64_t
 log_size(struct store *db)
 {
-	sqlite3_file *log = log_of(db);
+	sqlite3_file *log = NULL;
 	sqlite3_int64 size;
 
-	return log != NULL && log->pMethods->xFileSize(log, &size) == SQLITE_OK ? size : -1;
+	if (sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) !=
+		SQLITE_OK ||
+	    log == NULL || log->pMethods == NULL ||
+	    log->pMethods->xFileSize(log, &size) != SQLITE_OK)
+		return -1;
+	return size;
 }
 
 void

@@ -117,14 +117,6 @@ int store_begin(struct store *db);
 int store_begin_soft(struct store *db);
 
 /**
- * store_sync(db):
- * Wait until the disk has all that was committed softly. The first call is for the thread that uses
- * ${db}; later ones may come from one other thread, while that one goes on. Return 0, or -1 where
- * the disk failed: then nothing that was committed since can be relied on.
- */
-int store_sync(struct store *db);
-
-/**
  * store_commit(db):
  * Make the transaction durable, ring the bell, open the gate.  Return 0, or -1 with everything
  * rolled back.

@@ -828,13 +828,13 @@ proxy_fill(struct proxy *proxy, struct refusal *r)
 	if ((proxy->diag = who_open()) == -1)
 		return refusal_errno(r, "socket.bind", "cannot ask the kernel who connects");
 	if ((proxy->watch = own_watch(r)) == -1 ||
-	    (proxy->committer = committer_start(config->home, ROLE_EGRESS, config->keys,
-		 "actor:egress", config->loop, r)) == NULL ||
-	    committer_ahead(proxy->committer, r) != 0)
+	    (proxy->committer = committer_start(
+		 config->home, ROLE_EGRESS, config->keys, "actor:egress", config->loop, r)) == NULL)
 		return -1;
 	if (loop_add(config->loop, proxy->watch, EPOLLIN, on_own, proxy) != 0)
 		return refusal_errno(r, "socket.bind", "cannot watch this machine's addresses");
 	committer_quiet(proxy->committer);
+	committer_brisk(proxy->committer);
 	own_refresh(proxy);
 	inspector_look(proxy);
 	return 0;

@@ -17,14 +17,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/actor/loop.h"
-#include "engine/store/committer.h"
 #include "engine/store/embed.h"
 #include "engine/store/migrate.h"
 #include "tests/day.h"
 #include "tests/fault.h"
 #include "tests/scratch.h"
-#include "tests/slower.h"
 
 #define STEPS 16
 #define FILES 16
@@ -409,131 +406,10 @@ migrations_fail_whole(void **state)
 	finish(&b);
 }
 
-/*
- * Decisions that go ahead of the disk (committer_ahead).
- */
-
-#define AHEAD   48 /* decisions of a day of these */
-#define AT_ONCE 6
-
-static const char DECISION[] = "INSERT INTO refused (at, surface, asked, code, why)"
-			       " VALUES (now_ms(), 'lane', 'x', 'op.unknown', 'y')";
-
-struct ahead {
-	struct bench *b;
-	struct committer *c;
-	struct commit_job jobs[AHEAD];
-	int asked, cut; /* the power goes when so many were told */
-};
-
-static struct ahead ahead;
-
-static int
-decide(struct store *db, struct commit_job *job)
-{
-	(void)job;
-	return stmt_run(store_sql(db, DECISION));
-}
-
-static void
-ask_next(void)
-{
-	struct commit_job *job = &ahead.jobs[ahead.asked++];
-
-	committer_submit(ahead.c, job);
-}
-
-static void
-told(struct commit_job *job)
-{
-	if (job->result != 0)
-		_exit(1);
-	if (++ahead.b->report->steps == ahead.cut)
-		fault_power_off();
-	if (ahead.b->report->steps == AHEAD)
-		_exit(1);
-	if (ahead.asked < AHEAD)
-		ask_next();
-}
-
-/* A few at a time, so that one batch is decided while the disk takes the one before. */
-static void
-day_ahead(struct bench *b, bool watch)
-{
-	struct loop *loop = loop_new();
-	struct refusal r;
-	int i;
-
-	(void)watch;
-	ahead.b = b;
-	ahead.asked = 0;
-	for (i = 0; i < AHEAD; i++)
-		ahead.jobs[i] = (struct commit_job){.run = decide, .done = told};
-	if (loop == NULL ||
-	    (ahead.c = committer_start(&b->s.home, ROLE_NET, &b->s.keys, "test:ahead", loop, &r)) ==
-		NULL ||
-	    committer_ahead(ahead.c, &r) != 0)
-		_exit(1);
-	for (i = 0; i < AT_ONCE; i++)
-		ask_next();
-	loop_run(loop);
-	_exit(1);
-}
-
-/* DESIGN §1.2: whoever was told that his decision stands finds it after a loss of power, also where
- * the next one was decided before the disk had it. */
-static void
-told_is_durable_ahead(void **state)
-{
-	struct fault_plan plan = {.power = true};
-	struct bench b;
-
-	(void)state;
-	start(&b);
-	for (ahead.cut = 1; ahead.cut < AHEAD; ahead.cut += 1 + SLOWER / 2) {
-		plan.seed = (unsigned)ahead.cut % 3;
-		copy_put(&b.born, &b.s.home);
-		under(&b, &plan, day_ahead, false);
-		assert_int_equal(b.report->steps, ahead.cut);
-		scratch_open(&b.s, ROLE_NET);
-		assert_in_range(
-		    scratch_value(&b.s, "SELECT count(*) FROM refused"), ahead.cut, AHEAD);
-	}
-	finish(&b);
-}
-
-/* A disk that fails beneath a decision ahead ends the process: what it has is not known. */
-static void
-a_failed_disk_ends_it(void **state)
-{
-	const struct fault_plan plan = {.ops = FAULT_SYNC, .nth = 4};
-	struct bench b;
-	int status;
-	pid_t pid;
-
-	(void)state;
-	start(&b);
-	ahead.cut = AHEAD + 1;
-	if ((pid = fork()) == 0) {
-		close(STDERR_FILENO);
-		fault_install(&plan);
-		day_ahead(&b, false);
-	}
-	assert_true(pid > 0 && waitpid(pid, &status, 0) == pid);
-	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-	assert_in_range(b.report->steps, 1, AHEAD - 1);
-	scratch_open(&b.s, ROLE_NET);
-	assert_in_range(
-	    scratch_value(&b.s, "SELECT count(*) FROM refused"), b.report->steps, AHEAD);
-	finish(&b);
-}
-
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(told_is_durable_ahead),
-	    cmocka_unit_test(a_failed_disk_ends_it),
 	    cmocka_unit_test(one_failure_anywhere),
 	    cmocka_unit_test(full_from_anywhere),
 	    cmocka_unit_test(broken_from_anywhere),
