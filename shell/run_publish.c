@@ -207,29 +207,19 @@ is_ours(const struct publish *p, const struct sockaddr_in *at, const struct sock
 }
 
 static void
-on_listener(void *ctx, uint32_t events)
+on_accepted(void *ctx, int fd, const struct sockaddr_in *from)
 {
-	struct publish *p = ctx;
-	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	struct sockaddr_in from;
-	socklen_t len;
-	size_t i;
-	int fd, turn;
+	struct publish_way *way = ctx;
+	struct publish *p = way->of;
+	const struct run_port *port = &p->ports[way - p->ways];
+	const struct sockaddr_in at = {.sin_family = AF_INET,
+	    .sin_port = htons(port->port),
+	    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 
-	(void)events;
-	for (i = 0; i < p->count; i++)
-		for (turn = 0; turn < TURN; turn++) {
-			len = sizeof(from);
-			fd = accept4(p->fds[i], (struct sockaddr *)&from, &len,
-			    SOCK_CLOEXEC | SOCK_NONBLOCK);
-			if (fd == -1)
-				break;
-			at.sin_port = htons(p->ports[i].port);
-			if (is_ours(p, &at, &from))
-				take(p, fd, p->ports[i].inside);
-			else
-				close(fd);
-		}
+	if (is_ours(p, &at, from))
+		take(p, fd, port->inside);
+	else
+		close(fd);
 }
 
 int
@@ -248,9 +238,12 @@ publish_begin(
 		return refusal_errno(refusal, CODE, "the network inside cannot be entered");
 	if ((p->diag = who_open()) == -1 || (p->pool = relay_pool_new(PIPES)) == NULL)
 		return refusal_errno(refusal, CODE, "who connects cannot be told");
-	for (i = 0; i < p->count; i++)
-		if (loop_add(loop, p->fds[i], EPOLLIN, on_listener, p) != 0)
+	for (i = 0; i < p->count; i++) {
+		p->ways[i].of = p;
+		if (accept_begin(
+			&p->ways[i].acceptor, loop, p->fds[i], TURN, on_accepted, &p->ways[i]) != 0)
 			return refusal_errno(refusal, CODE, "a port cannot be waited for");
+	}
 	return 0;
 }
 
@@ -262,8 +255,7 @@ publish_end(struct publish *p)
 	while (p->first != NULL)
 		drop(p->first);
 	for (i = 0; i < p->count; i++) {
-		if (p->loop != NULL)
-			loop_del(p->loop, p->fds[i]);
+		accept_end(&p->ways[i].acceptor);
 		close(p->fds[i]);
 	}
 	p->count = 0;

@@ -10,15 +10,24 @@
 #include "engine/refusal.h"
 #include "engine/state/run.h"
 #include "engine/worker/sandbox_door.h"
+#include "net/egress/accept.h"
 #include "net/egress/relay.h"
 
 #define PUBLISH_MAX 16
 
+struct publish;
 struct published;
+
+/* Where connections come in. */
+struct publish_way {
+	struct publish *of;
+	struct acceptor acceptor;
+};
 
 struct publish {
 	struct run_port ports[PUBLISH_MAX];
 	int fds[PUBLISH_MAX];
+	struct publish_way ways[PUBLISH_MAX];
 	size_t count;
 	struct loop *loop;
 	struct sandbox_door door;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "engine/state/tls_identity.h"
+#include "net/egress/accept.h"
 #include "net/egress/say.h"
 #include "net/egress/relay.h"
 #include "net/egress/who.h"
@@ -54,8 +55,9 @@ struct bay {
 	bool busy;     /* the job is with the committer */
 	bool counting; /* there is something to be told, at the end of this turn */
 	int port, fd;  /* 0, -1: it has none */
-	int failed;    /* the port that was said to be none; 0: none was */
-	bool found;    /* seen in this look */
+	struct acceptor acceptor;
+	int failed; /* the port that was said to be none; 0: none was */
+	bool found; /* seen in this look */
 };
 
 struct client;
@@ -390,28 +392,18 @@ client_new(struct bay *b, int fd)
 
 /* A port is open to everybody on the machine: only our own user and root are served. */
 static void
-on_port(void *ctx, uint32_t events)
+on_port(void *ctx, int fd, const struct sockaddr_in *from)
 {
 	struct bay *b = ctx;
-	struct sockaddr_in at, from;
-	socklen_t len;
+	struct sockaddr_in at;
+	socklen_t len = sizeof(at);
 	uid_t uid;
-	int fd, i;
 
-	(void)events;
-	for (i = 0; i < ACCEPTS; i++) {
-		len = sizeof(from);
-		fd = accept4(b->fd, (struct sockaddr *)&from, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		if (fd == -1)
-			return;
-		len = sizeof(at);
-		if (getsockname(fd, (struct sockaddr *)&at, &len) == 0 &&
-		    who_tcp(b->berths->diag, &at, &from, &uid) == 0 &&
-		    (uid == geteuid() || uid == 0))
-			client_new(b, fd);
-		else
-			close(fd);
-	}
+	if (getsockname(fd, (struct sockaddr *)&at, &len) == 0 &&
+	    who_tcp(b->berths->diag, &at, from, &uid) == 0 && (uid == geteuid() || uid == 0))
+		client_new(b, fd);
+	else
+		close(fd);
 }
 
 /*
@@ -423,7 +415,7 @@ port_close(struct bay *b)
 {
 	if (b->fd == -1)
 		return;
-	loop_del(b->berths->net->env->loop, b->fd);
+	accept_end(&b->acceptor);
 	close(b->fd);
 	b->fd = -1;
 	b->port = 0;
@@ -439,7 +431,7 @@ port_open(struct bay *b, int port)
 
 	if (fd != -1 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) == 0 &&
 	    bind(fd, (const struct sockaddr *)&at, sizeof(at)) == 0 && listen(fd, BACKLOG) == 0 &&
-	    loop_add(b->berths->net->env->loop, fd, EPOLLIN, on_port, b) == 0) {
+	    accept_begin(&b->acceptor, b->berths->net->env->loop, fd, ACCEPTS, on_port, b) == 0) {
 		b->fd = fd;
 		b->port = port;
 		b->failed = 0;
