@@ -17,6 +17,7 @@
 #include "net/http/unixsock.h"
 
 #define TICK_MS   100  /* how exactly patience is kept */
+#define CALM_MS   5    /* commits that come together are looked at once */
 #define BACKLOG   4096 /* the kernel cuts it to somaxconn */
 #define PIPES     256  /* kept for the next that carries much */
 #define OVER_MOST 64   /* connections above the bound, to be told so */
@@ -753,8 +754,8 @@ on_calm(void *ctx)
 }
 
 /*
- * What was taken back ends at once, before whoever else hears of it ends it in other words. Our own
- * commits wake us as well: many of them are looked at together.
+ * What was taken back ends at once: who else hears of it may end it too, and the row would say that
+ * it was done.
  */
 void
 proxy_wake(struct proxy *proxy)
@@ -766,7 +767,7 @@ proxy_wake(struct proxy *proxy)
 	rules_apply(proxy);
 	inspector_look(proxy);
 	prune(proxy);
-	proxy->calm = loop_after(proxy->config.loop, TICK_MS, on_calm, proxy);
+	proxy->calm = loop_after(proxy->config.loop, CALM_MS, on_calm, proxy);
 }
 
 /*
