@@ -120,8 +120,6 @@ host_read(const char *text, size_t len, struct host *h, struct refusal *r)
 		return refuse(r, "a name has letters, digits, dots, - and _");
 	if (!labels_fit(h->text))
 		return refuse(r, "each label of a name has 1 to 63 characters");
-	if (h->text[0] == '-')
-		return refuse(r, "no name begins with -");
 	if (endpoint_host_is_number(h->text))
 		return literal_read(h, AF_INET, r);
 	h->kind = ENDPOINT_NAME;

@@ -398,6 +398,14 @@ driver_serve(struct driver *d, enum driver_side side)
 	driver_serve_wait(d, side);
 }
 
+void
+driver_settle(struct driver *d, enum driver_side side)
+{
+	driver_until(d, side, side == DRIVER_BOX ? 5 : 3,
+	    "SELECT count(*) FROM actor_run AS a JOIN live_instance AS i ON i.id = a.instance_id"
+	    " WHERE a.state = 'running'");
+}
+
 int
 driver_end(struct driver *d, enum driver_side side, int signo)
 {
@@ -690,6 +698,8 @@ driver_first_day(struct driver *d)
 	morning(d);
 	driver_does(&invited, NULL, "host", "invite", d->box, NULL);
 	driver_does(&said, invited.out, "pair", "-", NULL);
+	driver_settle(d, DRIVER_BOX);
+	driver_settle(d, DRIVER_HOST);
 }
 
 int

@@ -66,6 +66,12 @@ void driver_serve_begin(struct driver *d, enum driver_side side);
 void driver_serve_wait(struct driver *d, enum driver_side side);
 
 /**
+ * driver_settle(d, side):
+ * Wait until all actors of the daemon run, also those that begin once it is ready.
+ */
+void driver_settle(struct driver *d, enum driver_side side);
+
+/**
  * driver_end(d, side, signo):
  * Send ${signo} to the daemon and wait for its end.  Return its wait status.
  */

@@ -174,10 +174,6 @@ memory_of(pid_t pid)
 	return kib;
 }
 
-static const char ALL_RUN[] = "SELECT count(*) = 5 FROM actor_run AS a"
-			      " JOIN live_instance AS i ON i.id = a.instance_id"
-			      " WHERE a.state = 'running'";
-
 /* The median of ${times}, which are sorted. */
 static double
 median(double times[ROUNDS])
@@ -202,7 +198,7 @@ starts(struct start *start)
 		began = now();
 		driver_serve(&d, DRIVER_BOX);
 		ready[i] = now() - began;
-		driver_until(&d, DRIVER_BOX, 1, ALL_RUN);
+		driver_settle(&d, DRIVER_BOX);
 		all[i] = now() - began;
 		start->kib = memory_of(d.serving[DRIVER_BOX]);
 		driver_end(&d, DRIVER_BOX, SIGTERM);

@@ -144,6 +144,7 @@ a_second_host_is_asked_about(void **state)
 	(void)state;
 	second_make(&d, code);
 	scratch_of(&d, &s);
+	driver_settle(&d, DRIVER_BOX);
 	before = driver_value(&d, DRIVER_BOX, "SELECT max(seq) FROM audit");
 	assert_int_equal(
 	    without_terminal(&s, "y\n", (const char *const[]){"pair", code, NULL}), 126);
