@@ -155,6 +155,17 @@ on_timer(CURLM *multi, long ms, void *ctx)
 
 /* One call. */
 
+/* One of them may be a secret: what bears it is wiped. */
+static void
+headers_free(struct http_call *call)
+{
+	struct curl_slist *at;
+
+	for (at = call->headers; at != NULL; at = at->next)
+		sodium_memzero(at->data, strlen(at->data));
+	call->client->curl->slist_free_all(call->headers);
+}
+
 static void
 call_free(struct http_call *call)
 {
@@ -173,7 +184,7 @@ call_free(struct http_call *call)
 		client->curl->easy_cleanup(call->easy);
 	}
 	if (client->curl != NULL) {
-		client->curl->slist_free_all(call->headers);
+		headers_free(call);
 		client->curl->slist_free_all(call->dial);
 	}
 	if (call->body != NULL)
@@ -398,6 +409,7 @@ add_header(struct http_call *call, const char *name, const char *value)
 		return -1;
 	stpcpy(stpcpy(stpcpy(line, name), value[0] != '\0' ? ": " : ":"), value);
 	list = curl->slist_append(call->headers, line);
+	sodium_memzero(line, strlen(line)); /* it may have said who we are */
 	free(line);
 	if (list == NULL)
 		return -1;
