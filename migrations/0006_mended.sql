@@ -854,6 +854,6 @@ UPDATE refusal SET advice = 'this op only reads, or its question waits no more: 
 UPDATE refusal SET advice = 'see bastion host ops BOX (at the machine: bastion ops) for what can be asked' WHERE code = 'op.unknown';
 UPDATE refusal SET advice = 'leave out --backend none; or, where that is meant: bastion settings set sandbox.unconfined 1' WHERE code = 'sandbox.none';
 UPDATE refusal SET exit_code = 2 WHERE code = 'token.unknown';
-UPDATE refusal SET advice = 'see bastion help for the verbs, and bastion help with one of them' WHERE code = 'usage.wrong';
+UPDATE refusal SET advice = 'see bastion help: it lists the verbs, and tells of one that is named' WHERE code = 'usage.wrong';
 INSERT INTO state_rule (entity, from_state, to_state) VALUES
     ('grant', 'spent', 'dropped');

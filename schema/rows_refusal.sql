@@ -482,7 +482,7 @@ INSERT INTO refusal (code, exit_code, http_status, advice) VALUES
     ('totp.form', 2, 422, 'type the six digits that the authenticator shows, without spaces'),
     ('totp.used', 126, 403, 'wait for the next code'),
     ('totp.wrong', 126, 403, 'take the code shown now; check the clocks of phone and machine'),
-    ('usage.wrong', 2, 422, 'see bastion help for the verbs, and bastion help with one of them'),
+    ('usage.wrong', 2, 422, 'see bastion help: it lists the verbs, and tells of one that is named'),
     ('witness.back', 126, 409, 'after a restore that you know of: bastion host accept BOX'),
     ('witness.behind', 126, 409, 'find out who put an older database in place; if it was you: bastion host accept BOX on the Host'),
     ('witness.forked', 126, 409, 'find out who wrote the audit anew; after a restore that you know of: bastion host accept BOX on the Host'),
