@@ -398,7 +398,7 @@ SELECT DISTINCT g.id, g.factor_id
 
 CREATE TRIGGER grant_spent_drops BEFORE UPDATE OF state ON grant WHEN OLD.state = 'spent' AND NEW.state = 'dropped'
 BEGIN
-    SELECT RAISE(ABORT, 'grant.final|an ended grant stays ended')
+    SELECT RAISE(ABORT, 'grant.spent|this grant is used up, and holds nothing that is under way')
      WHERE OLD.id NOT IN (SELECT id FROM grant_in_use);
 END;
 

@@ -1279,7 +1279,7 @@ a_grant_that_is_used_up_ends(void **state)
 	rig_awaken();
 	ended(other, there);
 	rig_until(&s, 2, "SELECT count(*) FROM egress_flow WHERE code = 'egress.denied'");
-	scratch_refused(&s, "grant.final",
+	scratch_refused(&s, "grant.spent",
 	    "UPDATE grant SET state = 'dropped', ended_at = now_ms() WHERE id = 2");
 	rig_stop(&s);
 	clock_fix(-1);
