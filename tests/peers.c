@@ -39,7 +39,7 @@ peer_start(const char *const *words)
 		int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		setpgid(0, 0);
+		setsid();
 		dup2(null, 0);
 		dup2(null, 1);
 		dup2(null, 2);

@@ -13,7 +13,8 @@ void peer_file(const char *path, const char *text);
 
 /**
  * peer_start(words):
- * Start one in a group of its own, silent, that ends with us.  Return its number.
+ * Start one in a session of its own, as a daemon is in (the kernel may share processors out among
+ * sessions), silent, that ends with us.  Return its number.
  */
 pid_t peer_start(const char *const *words);
 
