@@ -10,7 +10,7 @@ pids='' listener=''
 
 cleanup() {
 	for pid in $pids $listener; do
-		if kill "$pid" 2>/dev/null; then wait "$pid" || true; fi
+		if kill "$pid" 2>/dev/null; then wait "$pid" 2>/dev/null || true; fi
 	done
 	rm -rf "$dir"
 }
