@@ -638,13 +638,36 @@ wrong_words_are_loud(void **state)
 	program_free(&p);
 }
 
+/* A line that is typed, and what is said of it. */
+struct wrong {
+	const char *line, *says;
+};
+
+static void
+are_wrong(struct scratch *s, const struct wrong *wrong, size_t count)
+{
+	const char *words[10];
+	char copy[128], *rest;
+	struct program p;
+	size_t i, n;
+
+	for (i = 0; i < count; i += SLOWER) {
+		rest = copy;
+		snprintf(copy, sizeof(copy), "%s", wrong[i].line);
+		for (n = 0; (words[n] = strsep(&rest, " ")) != NULL; n++)
+			continue;
+		program_run(&p, s, NULL, words);
+		if (p.code != 2 || p.len != 0 || strstr(p.err, wrong[i].says) == NULL)
+			fail_msg("%s: %d: %s", wrong[i].line, p.code, p.err);
+		program_free(&p);
+	}
+}
+
 /* A mistake is said of the word that was typed, with what the verb takes there. */
 static void
 mistakes_are_named(void **state)
 {
-	static const struct {
-		const char *line, *says;
-	} wrong[] = {
+	static const struct wrong wrong[] = {
 	    {"egress tail -n x", "-n does not take \"x\": it takes a number from 1 on ["},
 	    {"audit -n x", "-n does not take \"x\": it takes a number of rows ["},
 	    {"sql -p x", "-p does not take \"x\": it takes NAME=VALUE ["},
@@ -672,21 +695,9 @@ mistakes_are_named(void **state)
 	    {"stop now", "unexpected word: now ["},
 	};
 	struct scratch *s = *state;
-	const char *words[8];
-	char copy[128], *rest;
 	struct program p;
-	size_t i, n;
 
-	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i += SLOWER) {
-		rest = copy;
-		snprintf(copy, sizeof(copy), "%s", wrong[i].line);
-		for (n = 0; (words[n] = strsep(&rest, " ")) != NULL; n++)
-			continue;
-		program_run(&p, s, NULL, words);
-		if (p.code != 2 || p.len != 0 || strstr(p.err, wrong[i].says) == NULL)
-			fail_msg("%s: %d: %s", wrong[i].line, p.code, p.err);
-		program_free(&p);
-	}
+	are_wrong(s, wrong, sizeof(wrong) / sizeof(wrong[0]));
 	RUN(&p, s, "egress", "check", "--json");
 	assert_int_equal(p.code, 2);
 	assert_non_null(strstr(p.err, "\"advice\":\"see bastion help egress\""));
@@ -749,9 +760,7 @@ lists_keep_their_json(void **state)
 static void
 advice_fits_the_mistake(void **state)
 {
-	static const struct {
-		const char *line, *says;
-	} wrong[] = {
+	static const struct wrong wrong[] = {
 	    {"audit verify /nope", "/nope: No such file or directory [file.missing]"},
 	    {"audit verify --checkpoint /nope", "[file.missing]"},
 	    {"run --ro /nope -- true", "/nope: No such file or directory [file.missing]"},
@@ -768,21 +777,8 @@ advice_fits_the_mistake(void **state)
 	    {"host egress nobody --off", "[box.gone]"},
 	};
 	struct scratch *s = *state;
-	const char *words[10];
-	char copy[128], *rest;
-	struct program p;
-	size_t i, n;
 
-	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i += SLOWER) {
-		rest = copy;
-		snprintf(copy, sizeof(copy), "%s", wrong[i].line);
-		for (n = 0; (words[n] = strsep(&rest, " ")) != NULL; n++)
-			continue;
-		program_run(&p, s, NULL, words);
-		if (p.code != 2 || p.len != 0 || strstr(p.err, wrong[i].says) == NULL)
-			fail_msg("%s: %d: %s", wrong[i].line, p.code, p.err);
-		program_free(&p);
-	}
+	are_wrong(s, wrong, sizeof(wrong) / sizeof(wrong[0]));
 }
 
 static void
