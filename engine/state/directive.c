@@ -190,7 +190,7 @@ take_one(struct store *db, const struct answer *a, const char *terms, const char
 		return store_release(db) != 0 ? -1 : endpoints_try(db, id);
 	}
 	store_undo(db);
-	if (strncmp(store_refusal(db)->code, "store.", 6) == 0)
+	if (!refusal_decides(store_refusal(db)))
 		return -1;
 	if (strcmp(store_refusal(db)->code, "directive.again") == 0) {
 		a->taken->again++;

@@ -251,7 +251,7 @@ carry_out(struct store *db, struct contain_order *o)
 {
 	if (authorise(db, o) != 0) {
 		o->refusal = *store_refusal(db);
-		return strncmp(o->refusal.code, "store.", 6) == 0 ? -1 : 0;
+		return refusal_decides(&o->refusal) ? 0 : -1;
 	}
 	if (contain_stop(&o->world, &o->target, &o->tree, &o->refusal) == 0)
 		o->refusal.code[0] = '\0';
