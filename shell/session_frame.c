@@ -1,10 +1,10 @@
 /* session_frame.c: JSON to rows, by SQLite's JSON functions. */
-#include <sodium.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/crypto/base64.h"
 #include "net/http/json.h"
 #include "shell/session_frame.h"
 
@@ -56,21 +56,22 @@ row_show(struct session_view *view, sqlite3_stmt *q, struct refusal *r)
 	    .len = (size_t)sqlite3_column_bytes(q, 4)};
 	const char *coded = column(q, 5);
 	char *data = NULL;
-	size_t n;
+	ssize_t n;
 	int rc;
 
 	if (row.seq <= view->seq)
 		return no_frame(r); /* rows come in order */
 	snprintf(row.kind, sizeof(row.kind), "%s", column(q, 1));
 	if (coded[0] != '\0') {
-		n = strlen(coded);
-		if ((data = malloc(n)) == NULL ||
-		    sodium_base642bin((unsigned char *)data, n, coded, n, NULL, &row.len, NULL,
-			sodium_base64_VARIANT_ORIGINAL) != 0) {
+		size_t len = strlen(coded);
+
+		if ((data = malloc(len)) == NULL ||
+		    (n = base64_read(coded, len, NULL, data, len)) == -1) {
 			free(data);
 			return no_frame(r);
 		}
 		row.data = data;
+		row.len = (size_t)n;
 	}
 	if ((rc = session_view_row(view, &row)) != 0)
 		refusal_errno(r, "session.watch", "standard output");

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "engine/crypto/base64.h"
 #include "net/egress/inject.h"
 
 #define BASIC "Basic "
@@ -51,16 +52,15 @@ swap_basic(const struct token *t, const char *given, size_t len, char *out, size
 	const size_t head = strlen(BASIC);
 	char plain[TOKEN_SECRET_MAX], *swapped;
 	bool found = false;
-	size_t n;
+	ssize_t n;
 	long all;
 
 	if (len <= head || strncasecmp(given, BASIC, head) != 0 ||
-	    sodium_base642bin((unsigned char *)plain, sizeof(plain), given + head, len - head, " ",
-		&n, NULL, sodium_base64_VARIANT_ORIGINAL) != 0)
+	    (n = base64_read(given + head, len - head, " ", plain, sizeof(plain))) == -1)
 		return 0;
 	if ((swapped = sodium_malloc(2 * TOKEN_SECRET_MAX)) == NULL)
 		return -1;
-	all = swap(t, plain, n, swapped, 2 * TOKEN_SECRET_MAX, &found);
+	all = swap(t, plain, (size_t)n, swapped, 2 * TOKEN_SECRET_MAX, &found);
 	if (all >= 0)
 		all = found ? basic(swapped, (size_t)all, out, size) : 0;
 	sodium_free(swapped);
