@@ -30,12 +30,15 @@ for suite; do
 	code=$(cat "$log.code" 2>/dev/null || echo 1)
 	p=$(grep -c '^\[       OK \]' "$log")
 	# cmocka names a failure when it happens and again at the end.
-	f=$(grep '^\[  FAILED  \] [a-z_0-9]*$' "$log" | sort -u | wc -l)
+	f=$(sed -nE 's/^\[  (FAILED|ERROR)  *\] ([a-z_0-9]*)$/\2/p' "$log" | sort -u | wc -l)
 	s=$(grep '^\[  SKIPPED \] [a-z_0-9]*$' "$log" | sort -u | wc -l)
 	if [ "$code" != 0 ]; then
 		[ "$f" -gt 0 ] || f=1
 		echo "---- $suite ended with $code:"
 		tail -n 60 "$log"
+		# What failed comes last: a report of leaks after it may be long.
+		echo "---- of $suite:"
+		grep -n -B 3 -E '^\[  (FAILED|ERROR) |^\[   LINE ' "$log" | head -n 40
 	fi
 	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 	sed -n "s|^\[  SKIPPED \] \([a-z_0-9]*\)\$|\1 $suite|p" "$log" | sort -u >>"$logs/skipped"

@@ -151,6 +151,7 @@ an_older_daemon_is_ended(void **state)
 
 	(void)state;
 	driver_does(&said, NULL, "start", NULL);
+	driver_settle(&d, DRIVER_BOX); /* one that begins later would meet the older schema */
 	version = (int)driver_value(&d, DRIVER_BOX, "SELECT user_version FROM pragma_user_version");
 	sets_version(version - 1);
 	driver_refused(&said, 3, "store.older", NULL, "session", NULL);
