@@ -23,6 +23,7 @@ struct source {
 	void (*fn)(void *ctx, uint32_t events);
 	void *ctx;
 	bool dead;
+	int closes;          /* the descriptor to close with it, or -1 */
 	struct source *next; /* in the graveyard */
 };
 
@@ -118,6 +119,7 @@ loop_add(struct loop *loop, int fd, uint32_t events, void (*fn)(void *, uint32_t
 		return -1;
 	s->fn = fn;
 	s->ctx = ctx;
+	s->closes = -1;
 	ev.data.ptr = s;
 	if (epoll_ctl(loop->epoll, EPOLL_CTL_ADD, fd, &ev) == -1) {
 		free(s);
@@ -155,6 +157,19 @@ loop_del(struct loop *loop, int fd)
 	loop->graveyard = s;
 }
 
+void
+loop_close(struct loop *loop, int fd)
+{
+	struct source *s = source_of(loop, fd);
+
+	if (s == NULL) {
+		close(fd);
+		return;
+	}
+	loop_del(loop, fd);
+	s->closes = fd;
+}
+
 int
 loop_pass(struct loop *loop, int fd, void (*fn)(void *, uint32_t), void *ctx)
 {
@@ -176,6 +191,8 @@ bury(struct loop *loop)
 
 	while ((s = loop->graveyard) != NULL) {
 		loop->graveyard = s->next;
+		if (s->closes != -1)
+			close(s->closes);
 		free(s);
 	}
 }

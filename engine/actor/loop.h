@@ -47,6 +47,14 @@ int loop_mod(struct loop *loop, int fd, uint32_t events);
 void loop_del(struct loop *loop, int fd);
 
 /**
+ * loop_close(loop, fd):
+ * Forget ${fd}, and close it when all events that were fetched with this one are handled: nobody
+ * waits for what is over, and a close costs as much as much else.  Without a turn of the loop it
+ * is closed by the next, or by loop_free.  One that is not registered is closed at once.
+ */
+void loop_close(struct loop *loop, int fd);
+
+/**
  * loop_pass(loop, fd, fn, ctx):
  * Call ${fn}(${ctx}, ...) for ${fd} from now on, with the events that it was added for; also for
  * an event that was already fetched.  Return 0 or -1.

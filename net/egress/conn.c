@@ -43,8 +43,7 @@ server_close(struct conn *c)
 	inspect_end(c->inspect);
 	if (c->server == -1)
 		return;
-	loop_del(c->proxy->config.loop, c->server);
-	close(c->server);
+	loop_close(c->proxy->config.loop, c->server);
 	c->server = -1;
 }
 
@@ -53,8 +52,7 @@ client_close(struct conn *c)
 {
 	if (c->client == -1)
 		return;
-	loop_del(c->proxy->config.loop, c->client);
-	close(c->client);
+	loop_close(c->proxy->config.loop, c->client);
 	c->client = -1;
 }
 

@@ -1,11 +1,14 @@
 /* test_loop.c: the event loop: order, cancellation, deletion inside a batch, other threads. */
 #include <sys/epoll.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -492,12 +495,69 @@ no_descriptor_left_and_none_inherited(void **state)
 	assert_int_equal(before, 0);
 }
 
+/* One end is heard by the loop, the other is the test's. */
+struct pair {
+	struct trace *t;
+	int fds[2];
+	bool closed; /* by the loop, for whoever was heard first */
+};
+
+static bool
+is_open(const struct pair *p)
+{
+	char byte;
+
+	return recv(p->fds[1], &byte, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN;
+}
+
+static void
+on_pair(void *ctx, uint32_t events)
+{
+	struct pair *p = ctx;
+
+	(void)events;
+	if (p->t->n++ == 0) {
+		p->closed = true;
+		loop_close(p->t->loop, p->fds[0]);
+		strcat(p->t->text, is_open(p) ? "a" : "x");
+	} else {
+		strcat(p->t->text, "b");
+		loop_del(p->t->loop, p->fds[0]);
+		loop_after(p->t->loop, 0, add_stop, p->t);
+	}
+}
+
+/* What is closed is closed behind all that happened with it, and is not heard again. */
+static void
+a_close_waits_for_the_turn(void **state)
+{
+	struct trace t = {.loop = *state};
+	struct pair pairs[2] = {{.t = &t}, {.t = &t}};
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		assert_int_equal(
+		    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pairs[i].fds), 0);
+		assert_int_equal(send(pairs[i].fds[1], "x", 1, 0), 1);
+		assert_int_equal(loop_add(t.loop, pairs[i].fds[0], EPOLLIN, on_pair, &pairs[i]), 0);
+	}
+	assert_int_equal(loop_run(t.loop), 0);
+	assert_string_equal(t.text, "ab.");
+	for (i = 0; i < 2; i++) {
+		assert_int_equal(is_open(&pairs[i]), !pairs[i].closed);
+		if (!pairs[i].closed)
+			close(pairs[i].fds[0]);
+		close(pairs[i].fds[1]);
+	}
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    TEST(a_close_waits_for_the_turn),
 	    TEST(timers_fire_in_order_of_time),
 	    TEST(timer_cancels_one_that_is_due),
 	    TEST(cancelled_id_is_not_reused),
