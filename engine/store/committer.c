@@ -7,6 +7,7 @@
 #include "engine/store/committer.h"
 
 #define SHARED_MOST 256 /* jobs of a batch; past it nothing is added */
+#define TELL_MOST   4   /* jobs told of before the loop turns to what else there is */
 #define BRISK       2   /* times as long as the last commit: a brisk committer's batch */
 
 struct queue {
@@ -30,6 +31,7 @@ struct committer {
 	pthread_cond_t work;
 	struct queue asked, done; /* both under the mutex */
 	struct queue taken; /* the thread's own: of what was asked, what is not in a batch yet */
+	struct queue told;  /* the loop's own: of what is done, what nobody was told of yet */
 	bool brisk;
 	int64_t last;      /* ns that the last commit took */
 	struct mail *mail; /* under way to the loop, or NULL */
@@ -45,14 +47,26 @@ queue_add(struct queue *queue, struct commit_job *job)
 	queue->last = &job->next;
 }
 
+/* The first, or NULL. */
 static struct commit_job *
-queue_take(struct queue *queue)
+queue_pop(struct queue *queue)
 {
-	struct commit_job *all = queue->first;
+	struct commit_job *job = queue->first;
 
-	queue->first = NULL;
-	queue->last = &queue->first;
-	return all;
+	if (job != NULL && (queue->first = job->next) == NULL)
+		queue->last = &queue->first;
+	return job;
+}
+
+/* All of ${from} to ${to}, which is empty. */
+static void
+queue_move(struct queue *to, struct queue *from)
+{
+	if (from->first == NULL)
+		return;
+	*to = *from;
+	from->first = NULL;
+	from->last = &from->first;
 }
 
 static void
@@ -80,25 +94,16 @@ job_run(struct committer *c, struct commit_job *job)
 		job_failed(job, c->db);
 }
 
-/* The next that is asked for, or NULL. */
+/* The next of a thread's ${own}, filled anew from ${shared} where it is empty; or NULL. */
 static struct commit_job *
-job_take(struct committer *c)
+job_next(struct committer *c, struct queue *own, struct queue *shared)
 {
-	struct commit_job *job;
-
-	if (c->taken.first == NULL) {
+	if (own->first == NULL) {
 		pthread_mutex_lock(&c->mutex);
-		if (c->asked.first != NULL) {
-			c->taken.last = c->asked.last;
-			c->taken.first = queue_take(&c->asked);
-		}
+		queue_move(own, shared);
 		pthread_mutex_unlock(&c->mutex);
 	}
-	if ((job = c->taken.first) == NULL)
-		return NULL;
-	if ((c->taken.first = job->next) == NULL)
-		c->taken.last = &c->taken.first;
-	return job;
+	return queue_pop(own);
 }
 
 static int64_t
@@ -134,7 +139,7 @@ batch_refused(struct committer *c, const struct refusal *r)
 	struct queue batch = {.last = &batch.first};
 	struct commit_job *job;
 
-	while ((job = job_take(c)) != NULL) {
+	while ((job = job_next(c, &c->taken, &c->asked)) != NULL) {
 		job->result = -1;
 		job->refusal = *r;
 		queue_add(&batch, job);
@@ -160,7 +165,7 @@ batch_run(struct committer *c)
 		return batch_refused(c, &r);
 	failed = store_begin(c->db);
 	began = now_ns();
-	while (n < SHARED_MOST && (job = job_take(c)) != NULL) {
+	while (n < SHARED_MOST && (job = job_next(c, &c->taken, &c->asked)) != NULL) {
 		queue_add(&batch, job);
 		if (failed)
 			job_failed(job, c->db);
@@ -178,36 +183,19 @@ batch_run(struct committer *c)
 	return batch.first;
 }
 
-/* In the loop's thread: tell whoever asked. */
+/* In the loop's thread: tell whoever asked, ${most} of them. */
 static void
-deliver(struct committer *c)
+deliver(struct committer *c, size_t most)
 {
-	struct commit_job *job, *next;
+	struct commit_job *job;
 
-	pthread_mutex_lock(&c->mutex);
-	job = queue_take(&c->done);
-	pthread_mutex_unlock(&c->mutex);
-	for (; job != NULL; job = next) {
-		next = job->next;
+	while (most-- > 0 && (job = job_next(c, &c->told, &c->done)) != NULL) {
 		c->pending--;
 		job->done(job);
 	}
 }
 
-static void
-mail_arrives(void *ctx)
-{
-	struct mail *mail = ctx;
-	struct committer *c = mail->to;
-
-	if (c != NULL) {
-		pthread_mutex_lock(&c->mutex);
-		c->mail = NULL;
-		pthread_mutex_unlock(&c->mutex);
-		deliver(c);
-	}
-	free(mail);
-}
+static void mail_arrives(void *ctx);
 
 /* Under the mutex.  What was decided is durable: without memory to say so, a new process does. */
 static void
@@ -220,6 +208,23 @@ mail_send(struct committer *c)
 	c->mail->to = c;
 	if (loop_post(c->loop, mail_arrives, c->mail) != 0)
 		abort();
+}
+
+static void
+mail_arrives(void *ctx)
+{
+	struct mail *mail = ctx;
+	struct committer *c = mail->to;
+
+	if (c != NULL) {
+		deliver(c, TELL_MOST);
+		pthread_mutex_lock(&c->mutex);
+		c->mail = NULL;
+		if (c->told.first != NULL || c->done.first != NULL)
+			mail_send(c);
+		pthread_mutex_unlock(&c->mutex);
+	}
+	free(mail);
 }
 
 static void
@@ -274,6 +279,7 @@ committer_start(const struct home *home, enum store_role role, const struct stor
 	c->asked.last = &c->asked.first;
 	c->done.last = &c->done.first;
 	c->taken.last = &c->taken.first;
+	c->told.last = &c->told.first;
 	pthread_mutex_init(&c->mutex, NULL);
 	pthread_cond_init(&c->work, NULL);
 	if (pthread_create(&c->thread, NULL, committer_thread, c) == 0)
@@ -324,7 +330,7 @@ committer_stop(struct committer *c)
 	if (c->mail != NULL)
 		c->mail->to = NULL;
 	/* Whoever is told may ask again. */
-	for (deliver(c); c->asked.first != NULL || c->taken.first != NULL; deliver(c))
+	for (deliver(c, SIZE_MAX); c->pending > 0; deliver(c, SIZE_MAX))
 		hand_back(c, batch_run(c));
 	store_close(c->db);
 	pthread_cond_destroy(&c->work);

@@ -146,6 +146,42 @@ a_batch_shares_a_commit(void **state)
 	finish(&h);
 }
 
+static int told_at_turn;
+
+static void
+on_turn(void *ctx)
+{
+	told_at_turn = ((struct harness *)ctx)->told;
+}
+
+static void
+done_posts(struct commit_job *job)
+{
+	struct harness *h = ((struct ask *)job)->h;
+
+	assert_int_equal(loop_post(h->loop, on_turn, h), 0);
+	ask_done(job);
+}
+
+/* What the first few of a batch set off goes on before the rest is told of. */
+static void
+others_have_their_turn(void **state)
+{
+	struct harness h;
+	int i;
+
+	(void)state;
+	start(&h);
+	assert_int_equal(gate_enter(h.gate, 1000), 0);
+	for (i = 0; i < 40; i++)
+		committer_submit(h.c, &ask_for(&h, GOOD)->job);
+	h.asks[0].job.done = done_posts;
+	gate_leave(h.gate);
+	all_told(&h, 40);
+	assert_in_range(told_at_turn, 1, 20);
+	finish(&h);
+}
+
 /* DESIGN §3: where others wait for what was decided, a batch is no longer than its commit is worth:
  * the first, before which there was none, is of one. */
 static void
@@ -420,6 +456,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_batch_shares_a_commit),
+	    cmocka_unit_test(others_have_their_turn),
 	    cmocka_unit_test(a_brisk_one_commits_sooner),
 	    cmocka_unit_test(what_comes_meanwhile_shares_it),
 	    cmocka_unit_test(a_quiet_one_rings_no_bell),
