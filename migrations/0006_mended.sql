@@ -16,11 +16,24 @@ DROP TRIGGER op_run_is_allowed;
 DROP TRIGGER op_manifest_ends;
 DROP TRIGGER session_is_allowed;
 DROP TRIGGER destination_is_judged;
+DROP TRIGGER audit_entry_chains;
 DROP VIEW egress_narrowed;
+DROP TABLE egress_counted;
 DROP INDEX egress_request_refused;
 DROP VIEW egress_ruling;
 DROP VIEW egress_grants_mark;
 DROP VIEW egress_request_ruling;
+
+CREATE TRIGGER audit_entry_chains INSTEAD OF INSERT ON audit_entry
+BEGIN
+    INSERT INTO audit (seq, at, stream, who, entity, entity_id, action, pairing, body, prev, hash)
+    VALUES (NULL, now_ms(), NEW.stream, acting(), NEW.entity, NEW.entity_id, NEW.action, NEW.pairing, NEW.body,
+            coalesce((SELECT hash FROM audit ORDER BY seq DESC LIMIT 1), zeroblob(32)),
+            chain_hash(coalesce((SELECT hash FROM audit ORDER BY seq DESC LIMIT 1), zeroblob(32)),
+                       json_array((SELECT coalesce(max(seq), 0) + 1 FROM audit), now_ms(), NEW.stream,
+                                  acting(), NEW.entity, NEW.entity_id || '', NEW.action, NEW.pairing,
+                                  NEW.body || '')));
+END;
 
 CREATE TRIGGER approval_born BEFORE INSERT ON approval
 BEGIN
@@ -261,35 +274,58 @@ SELECT f.id,
           FROM egress_rule_for AS r WHERE r.flow_id = f.id) AS held
   FROM egress_flow AS f;
 
-CREATE TRIGGER egress_flow_born BEFORE INSERT ON egress_flow
+CREATE TABLE egress_room (
+    id    INTEGER PRIMARY KEY CHECK (id = 1),
+    until INTEGER NOT NULL CHECK (until >= 0)
+) STRICT;
+
+CREATE TRIGGER egress_flow_born BEFORE INSERT ON egress_flow WHEN NEW.state <> 'refused'
 BEGIN
-    UPDATE egress_counted
-       SET live = (SELECT count(*) FROM egress_flow WHERE ended_at IS NULL),
-           last = (SELECT coalesce(max(id), 0) FROM egress_flow)
-     WHERE NEW.state <> 'refused'
-       AND live + (SELECT coalesce(max(id), 0) FROM egress_flow) - last
-        >= min((SELECT value FROM setting WHERE name = 'egress.live'),
-               (SELECT value FROM setting WHERE name = 'egress.live_each'));
     SELECT CASE
-           WHEN NEW.state NOT IN ('asked', 'open') AND NEW.state <> 'refused'
+           WHEN NEW.state NOT IN ('asked', 'open')
            THEN RAISE(ABORT, 'egress.transition|a connection begins as asked, open or refused')
-           WHEN NEW.state = 'refused'
-           THEN NULL
            WHEN NEW.run_id IS NOT NULL
             AND NOT EXISTS (SELECT 1 FROM sandbox_run WHERE id = NEW.run_id AND ended_at IS NULL)
            THEN RAISE(ABORT, 'run.over|this run is over')
            WHEN NEW.host = ''
            THEN RAISE(ABORT, 'egress.host|there is no name or address to reach')
-           WHEN (SELECT live + (SELECT coalesce(max(id), 0) FROM egress_flow) - last FROM egress_counted)
-             >= (SELECT value FROM setting WHERE name = 'egress.live')
-           THEN RAISE(ABORT, 'egress.busy|too many connections are open')
-           WHEN (SELECT live + (SELECT coalesce(max(id), 0) FROM egress_flow) - last FROM egress_counted)
-             >= (SELECT value FROM setting WHERE name = 'egress.live_each')
-            AND (SELECT count(*) FROM egress_flow
-                  WHERE ended_at IS NULL AND uid IS NEW.uid AND pairing_id IS NEW.pairing_id)
-             >= (SELECT value FROM setting WHERE name = 'egress.live_each')
-           THEN RAISE(ABORT, 'egress.busy|too many connections are open')
            END;
+END;
+
+CREATE VIEW egress_flow_counted AS SELECT uid, pairing_id FROM egress_flow;
+
+CREATE TRIGGER egress_flow_has_room BEFORE INSERT ON egress_flow
+WHEN NEW.state <> 'refused'
+ AND (SELECT coalesce(max(id), 0) FROM egress_flow) >= (SELECT until FROM egress_room)
+BEGIN
+    INSERT INTO egress_flow_counted (uid, pairing_id) VALUES (NEW.uid, NEW.pairing_id);
+END;
+
+CREATE TRIGGER egress_flow_counts INSTEAD OF INSERT ON egress_flow_counted
+BEGIN
+    UPDATE egress_room
+       SET until = (SELECT coalesce(max(id), 0) FROM egress_flow)
+                 + max(0, min((SELECT value FROM setting WHERE name = 'egress.live'),
+                              (SELECT value FROM setting WHERE name = 'egress.live_each'))
+                          - (SELECT count(*) FROM egress_flow WHERE ended_at IS NULL));
+    SELECT RAISE(ABORT, 'egress.busy|too many connections are open')
+     WHERE (SELECT count(*) FROM egress_flow WHERE ended_at IS NULL)
+        >= (SELECT value FROM setting WHERE name = 'egress.live')
+        OR (SELECT count(*) FROM egress_flow
+             WHERE ended_at IS NULL AND uid IS NEW.uid AND pairing_id IS NEW.pairing_id)
+        >= (SELECT value FROM setting WHERE name = 'egress.live_each');
+END;
+
+CREATE TRIGGER egress_room_bound AFTER UPDATE OF value ON setting
+WHEN NEW.name IN ('egress.live', 'egress.live_each')
+BEGIN
+    UPDATE egress_room SET until = 0;
+END;
+
+CREATE TRIGGER egress_room_gone AFTER DELETE ON egress_flow
+WHEN OLD.id > (SELECT coalesce(max(id), 0) FROM egress_flow)
+BEGIN
+    UPDATE egress_room SET until = 0;
 END;
 
 CREATE TRIGGER egress_flow_host_may INSTEAD OF INSERT ON egress_flow_of_host
@@ -823,6 +859,8 @@ BEGIN
       LEFT JOIN address_class AS c
         ON c.prio = (SELECT min(prio) FROM address_class WHERE a.judged BETWEEN first AND last);
 END;
+
+INSERT INTO egress_room (id, until) VALUES (1, 0);
 
 INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('egress.refused_all', 6000, 'rows', 0, 1000000, 'as egress.refused, which is of one user, Host or run; this is of all together, beyond the first of each');

@@ -33,8 +33,7 @@ SELECT stream, entity, entity_id, action, pairing, body FROM audit;
 CREATE TRIGGER audit_entry_chains INSTEAD OF INSERT ON audit_entry
 BEGIN
     INSERT INTO audit (seq, at, stream, who, entity, entity_id, action, pairing, body, prev, hash)
-    VALUES ((SELECT coalesce(max(seq), 0) + 1 FROM audit), now_ms(), NEW.stream, acting(), NEW.entity,
-            NEW.entity_id, NEW.action, NEW.pairing, NEW.body,
+    VALUES (NULL, now_ms(), NEW.stream, acting(), NEW.entity, NEW.entity_id, NEW.action, NEW.pairing, NEW.body,
             coalesce((SELECT hash FROM audit ORDER BY seq DESC LIMIT 1), zeroblob(32)),
             chain_hash(coalesce((SELECT hash FROM audit ORDER BY seq DESC LIMIT 1), zeroblob(32)),
                        json_array((SELECT coalesce(max(seq), 0) + 1 FROM audit), now_ms(), NEW.stream,

@@ -186,43 +186,61 @@ SELECT f.id,
           FROM egress_rule_for AS r WHERE r.flow_id = f.id) AS held
   FROM egress_flow AS f;
 
--- How many were under way when they were counted last, and the newest row of then. There are no more now than that and
--- the rows since: so they are counted anew only where that could be too many.
-CREATE TABLE egress_counted (
-    id   INTEGER PRIMARY KEY CHECK (id = 1),
-    live INTEGER NOT NULL CHECK (live >= 0),
-    last INTEGER NOT NULL CHECK (last >= 0)
+-- Up to which row there is room in any case: that many were free when they were counted last. They are counted anew
+-- where it is reached, and where a bound was moved or the newest rows are gone.
+CREATE TABLE egress_room (
+    id    INTEGER PRIMARY KEY CHECK (id = 1),
+    until INTEGER NOT NULL CHECK (until >= 0)
 ) STRICT;
 
-CREATE TRIGGER egress_flow_born BEFORE INSERT ON egress_flow
+CREATE TRIGGER egress_flow_born BEFORE INSERT ON egress_flow WHEN NEW.state <> 'refused'
 BEGIN
-    UPDATE egress_counted
-       SET live = (SELECT count(*) FROM egress_flow WHERE ended_at IS NULL),
-           last = (SELECT coalesce(max(id), 0) FROM egress_flow)
-     WHERE NEW.state <> 'refused'
-       AND live + (SELECT coalesce(max(id), 0) FROM egress_flow) - last
-        >= min((SELECT value FROM setting WHERE name = 'egress.live'),
-               (SELECT value FROM setting WHERE name = 'egress.live_each'));
     SELECT CASE
-           WHEN NEW.state NOT IN ('asked', 'open') AND NEW.state <> 'refused'
+           WHEN NEW.state NOT IN ('asked', 'open')
            THEN RAISE(ABORT, 'egress.transition|a connection begins as asked, open or refused')
-           WHEN NEW.state = 'refused'
-           THEN NULL
            WHEN NEW.run_id IS NOT NULL
             AND NOT EXISTS (SELECT 1 FROM sandbox_run WHERE id = NEW.run_id AND ended_at IS NULL)
            THEN RAISE(ABORT, 'run.over|this run is over')
            WHEN NEW.host = ''
            THEN RAISE(ABORT, 'egress.host|there is no name or address to reach')
-           WHEN (SELECT live + (SELECT coalesce(max(id), 0) FROM egress_flow) - last FROM egress_counted)
-             >= (SELECT value FROM setting WHERE name = 'egress.live')
-           THEN RAISE(ABORT, 'egress.busy|too many connections are open')
-           WHEN (SELECT live + (SELECT coalesce(max(id), 0) FROM egress_flow) - last FROM egress_counted)
-             >= (SELECT value FROM setting WHERE name = 'egress.live_each')
-            AND (SELECT count(*) FROM egress_flow
-                  WHERE ended_at IS NULL AND uid IS NEW.uid AND pairing_id IS NEW.pairing_id)
-             >= (SELECT value FROM setting WHERE name = 'egress.live_each')
-           THEN RAISE(ABORT, 'egress.busy|too many connections are open')
            END;
+END;
+
+-- A connection that begins past it is counted with all that are under way.
+CREATE VIEW egress_flow_counted AS SELECT uid, pairing_id FROM egress_flow;
+
+CREATE TRIGGER egress_flow_has_room BEFORE INSERT ON egress_flow
+WHEN NEW.state <> 'refused'
+ AND (SELECT coalesce(max(id), 0) FROM egress_flow) >= (SELECT until FROM egress_room)
+BEGIN
+    INSERT INTO egress_flow_counted (uid, pairing_id) VALUES (NEW.uid, NEW.pairing_id);
+END;
+
+CREATE TRIGGER egress_flow_counts INSTEAD OF INSERT ON egress_flow_counted
+BEGIN
+    UPDATE egress_room
+       SET until = (SELECT coalesce(max(id), 0) FROM egress_flow)
+                 + max(0, min((SELECT value FROM setting WHERE name = 'egress.live'),
+                              (SELECT value FROM setting WHERE name = 'egress.live_each'))
+                          - (SELECT count(*) FROM egress_flow WHERE ended_at IS NULL));
+    SELECT RAISE(ABORT, 'egress.busy|too many connections are open')
+     WHERE (SELECT count(*) FROM egress_flow WHERE ended_at IS NULL)
+        >= (SELECT value FROM setting WHERE name = 'egress.live')
+        OR (SELECT count(*) FROM egress_flow
+             WHERE ended_at IS NULL AND uid IS NEW.uid AND pairing_id IS NEW.pairing_id)
+        >= (SELECT value FROM setting WHERE name = 'egress.live_each');
+END;
+
+CREATE TRIGGER egress_room_bound AFTER UPDATE OF value ON setting
+WHEN NEW.name IN ('egress.live', 'egress.live_each')
+BEGIN
+    UPDATE egress_room SET until = 0;
+END;
+
+CREATE TRIGGER egress_room_gone AFTER DELETE ON egress_flow
+WHEN OLD.id > (SELECT coalesce(max(id), 0) FROM egress_flow)
+BEGIN
+    UPDATE egress_room SET until = 0;
 END;
 
 -- What holds Hosts alone stands behind a view: a trigger's whole program is set up before its WHEN is looked at.

@@ -67,7 +67,7 @@ INSERT INTO egress_preset (name, suffix, port, doc) VALUES
     ('pypi', 'files.pythonhosted.org', 443, 'the packages'),
     ('pypi', 'pypi.org', 443, 'the index of Python packages');
 
-INSERT INTO egress_counted (id, live, last) VALUES (1, 0, 0);
+INSERT INTO egress_room (id, until) VALUES (1, 0);
 
 INSERT INTO setting (name, value, unit, low, high, doc) VALUES
     ('egress.accepts', 64, 'rows', 1, 4096, 'connections taken from one listener before others have their turn'),

@@ -362,9 +362,11 @@ SELECT 'connection without an audit row' AS name, 'egress_flow ' || f.id AS deta
                             WHERE entity = 'egress_flow' AND entity_id = CAST(f.id AS TEXT)
                               AND action = 'open');
 
-SELECT 'more connections than were counted' AS name, live || ' at ' || last AS detail FROM egress_counted
- WHERE live + (SELECT coalesce(max(id), 0) FROM egress_flow) - last
-     < (SELECT count(*) FROM egress_flow WHERE ended_at IS NULL);
+SELECT 'room for more connections than may be open' AS name, 'up to ' || until AS detail FROM egress_room
+ WHERE until - (SELECT coalesce(max(id), 0) FROM egress_flow)
+     > max(0, min((SELECT value FROM setting WHERE name = 'egress.live'),
+                  (SELECT value FROM setting WHERE name = 'egress.live_each'))
+              - (SELECT count(*) FROM egress_flow WHERE ended_at IS NULL));
 
 -- A way that holds is one that the rules of this moment let be.
 SELECT 'way that is not let be' AS name, w.host || ':' || w.port AS detail FROM egress_way AS w

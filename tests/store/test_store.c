@@ -169,7 +169,7 @@ static const struct {
     {"box_parked", {"N", "N", "N"}},
     {"own_address", {"E", "", "E"}},
     {"egress_way", {"", "", ""}},
-    {"egress_counted", {"", "", ""}},
+    {"egress_room", {"", "", ""}},
     {"egress_stretch", {"", "", ""}},
     {"process", {"PNLWEKS", "", ""}},
     {"lease", {"PNLWEKS", "PNLWEKSA", ""}},
