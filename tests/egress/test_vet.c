@@ -653,6 +653,38 @@ caps_are_exact(void **state)
 	    scratch_value(&s, "SELECT count(*) FROM egress_flow WHERE ended_at IS NULL"), 6);
 }
 
+#define CAPS(n) \
+	"UPDATE setting SET value = " n " WHERE name IN ('egress.live', 'egress.live_each');"
+
+/* A cap that is lowered holds at once; and numbers of rows that retention took are given again, but
+ * are no room. */
+static void
+room_is_counted_anew(void **state)
+{
+	int i;
+
+	(void)state;
+	assert_int_equal(
+	    scratch_sql(&s, OWN RULE("allow", "*") CAPS("100") ASK_AS("1000") ASK_AS("1000")), 0);
+	assert_int_equal(scratch_sql(&s, CAPS("2")), 0);
+	scratch_refused(&s, "egress.busy", ASK_AS("1001"));
+	assert_int_equal(scratch_sql(&s, CAPS("100")), 0);
+	for (i = 0; i < 20; i++)
+		assert_int_equal(scratch_sql(&s, ASK_AS("1000")), 0);
+	assert_int_equal(scratch_sql(&s, CAPS("5") "UPDATE egress_flow SET state = 'failed',"
+						   "  code = 'x', ended_at = 1;" ASK_AS("1000")),
+	    0);
+	assert_int_equal(scratch_sql(&s, END_OF("1000")), 0);
+	assert_int_equal(scratch_value(&s, "SELECT until FROM egress_room"), 27);
+	assert_int_equal(
+	    scratch_sql(&s, "UPDATE setting SET value = 0 WHERE name = 'egress.keep_days';"
+			    "DELETE FROM egress_flow"),
+	    0);
+	for (i = 0; i < 5; i++)
+		assert_int_equal(scratch_sql(&s, ASK_AS("1000")), 0);
+	scratch_refused(&s, "egress.busy", ASK_AS("1000"));
+}
+
 /* An actor that dies leaves nothing open: what was under way reads as lost. */
 static void
 a_dead_actor_leaves_nothing_open(void **state)
@@ -699,6 +731,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(ways_are_of_one_run, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(ways_are_bounded, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(caps_are_exact, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(room_is_counted_anew, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(a_dead_actor_leaves_nothing_open, set_up, tear_down),
 	};
 
