@@ -151,7 +151,9 @@ SELECT f.id,
                 OR EXISTS (SELECT 1 FROM held_pairings WHERE pairing_id = f.pairing_id)))
        -- (One that went over to another protocol lasts as long as its tunnel.)
        OR EXISTS (SELECT 1 FROM egress_request AS q JOIN egress_request_ruling AS r ON r.id = q.id
-                   WHERE q.flow_id = f.id AND (q.state = 'open' OR q.status = 101) AND r.held IS NOT NULL) AS over,
+                   WHERE q.flow_id = f.id AND (q.state = 'open' OR q.status = 101) AND r.held IS NOT NULL)
+       OR EXISTS (SELECT 1 FROM egress_request AS q JOIN token AS t ON t.id = q.token_id
+                   WHERE q.flow_id = f.id AND (q.state = 'open' OR q.status = 101) AND t.state = 'dropped') AS over,
        f.state = 'open' AND EXISTS (SELECT 1 FROM egress_within)
        AND (SELECT narrowed AND NOT whole FROM egress_narrowed WHERE id = f.id) AS narrowed
   FROM egress_flow AS f
@@ -163,6 +165,7 @@ SELECT (SELECT count(*) || ' ' || coalesce(sum(state = 'dropped'), 0) FROM egres
        || (SELECT coalesce(max(id), 0) FROM egress_within) || ' '
        || (SELECT count(*) || ' ' || coalesce(sum(id), 0) FROM pairing_status WHERE active) || ' '
        || (SELECT count(*) || ' ' || coalesce(sum(id), 0) FROM held_pairings) || ' '
+       || (SELECT coalesce(sum(state = 'dropped'), 0) FROM token) || ' '
        || (SELECT n || ' ' || which FROM egress_grants_mark) AS mark;
 
 CREATE TRIGGER egress_request_born BEFORE INSERT ON egress_request

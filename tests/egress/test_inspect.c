@@ -1003,8 +1003,34 @@ narrowing_ends_what_is_whole(void **state)
 	rig_stop(&s);
 }
 
-/* One that went over to another protocol lasts no longer than the rule that let it, even where the
- * host stays allowed. */
+/* One that went over to another protocol. */
+static void
+websocket_begin(struct end *client, struct end *server)
+{
+	begin();
+	*client = client_to(NAME);
+	say(client, "GET /live HTTP/1.1\r\nHost: " NAME
+		    ":%u\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+	*server = server_of(site_end);
+	hear(server, "\r\n\r\n");
+	say(server, "HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\n"
+		    "Connection: Upgrade\r\n\r\nfirst");
+	hear(client, "first");
+	rig_until(&s, 1, "SELECT count(*) FROM egress_request WHERE status = 101");
+}
+
+static void
+websocket_ends(struct end *client, struct end *server)
+{
+	rig_awaken();
+	hear(client, NULL);
+	rig_until(&s, 1, "SELECT count(*) FROM egress_flow WHERE code = 'egress.denied'");
+	end_close(client);
+	end_close(server);
+	rig_stop(&s);
+}
+
+/* It lasts no longer than the rule that let it, even where the host stays allowed. */
 static void
 websockets_end_with_their_rule(void **state)
 {
@@ -1014,26 +1040,12 @@ websockets_end_with_their_rule(void **state)
 	rig_inspect = PROXY_INSPECT_RULES;
 	allow(NAME, &(struct egress_within){.websocket = true, .path = "/live"});
 	allow("example", &(struct egress_within){.method = "GET"});
-	begin();
-	client = client_to(NAME);
-	say(&client, "GET /live HTTP/1.1\r\nHost: " NAME
-		     ":%u\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
-	server = server_of(site_end);
-	hear(&server, "\r\n\r\n");
-	say(&server, "HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\n"
-		     "Connection: Upgrade\r\n\r\nfirst");
-	hear(&client, "first");
-	rig_until(&s, 1, "SELECT count(*) FROM egress_request WHERE status = 101");
+	websocket_begin(&client, &server);
 	assert_int_equal(
 	    scratch_sql(&s, "UPDATE egress_rule SET state = 'dropped', dropped_at = now_ms()"
 			    " WHERE suffix = '" NAME "'"),
 	    0);
-	rig_awaken();
-	hear(&client, NULL);
-	rig_until(&s, 1, "SELECT count(*) FROM egress_flow WHERE code = 'egress.denied'");
-	end_close(&client);
-	end_close(&server);
-	rig_stop(&s);
+	websocket_ends(&client, &server);
 }
 
 /*
@@ -1279,6 +1291,28 @@ renewed_and_dropped_tokens(void **state)
 	end_close(&server);
 	store_close(db);
 	rig_stop(&s);
+}
+
+/* One that was dropped does not go on in what it opened either; one that was renewed does. */
+static void
+websockets_end_with_their_token(void **state)
+{
+	struct end client, server;
+	struct store *db;
+	struct refusal r;
+
+	(void)state;
+	token_make(SECRET, NULL, NULL);
+	allow(NAME, &(struct egress_within){.websocket = true, .path = "/live", .token = "t"});
+	websocket_begin(&client, &server);
+	assert_non_null(db = store_open(&s.home, ROLE_PERSON, &s.keys, &r));
+	assert_int_equal(token_rotate(db, s.key, "t", "another-0123456789"), 0);
+	rig_awaken();
+	say(&server, "second");
+	hear(&client, "second");
+	assert_int_equal(token_drop(db, "t"), 0);
+	store_close(db);
+	websocket_ends(&client, &server);
 }
 
 /* Whether a file of the state has ${text}. */
@@ -1571,6 +1605,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(narrowing_ends_what_is_whole, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(websockets_end_with_their_rule, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(a_token_goes_along, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(websockets_end_with_their_token, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(placeholders_are_swapped, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(echoes_are_struck_out, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(coded_answers_are_held, set_up, tear_down),
