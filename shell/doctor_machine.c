@@ -15,22 +15,38 @@
 
 #define SPARE_FILES 128 /* descriptors that a daemon needs beside its connections */
 
+/* What the process that may need the most needs for connections, and the setting that says so.
+ * (What is carried to the internet has two ends.) */
+static const char WANTS[] =
+    "SELECT name, n FROM (SELECT name, value AS n FROM setting WHERE name = 'http.connections'"
+    " UNION ALL SELECT 'egress.connections', sum(value) FROM setting"
+    "  WHERE name IN ('egress.connections', 'egress.live') AND (SELECT role FROM box) = 'box')"
+    " ORDER BY n DESC LIMIT 1";
+
 static void
 look_files(struct doctor *d)
 {
+	char advice[128] = "raise LimitNOFILE of the unit";
 	struct rlimit limit;
 	int64_t wanted = SPARE_FILES;
+	struct stmt *q;
 
-	if (d->cli->db != NULL)
-		wanted += store_setting(d->cli->db, "http.connections");
+	if (d->cli->db != NULL && (q = store_sql(d->cli->db, WANTS)) != NULL) {
+		if (stmt_step(q) == 1) {
+			wanted += stmt_get_int(q, 1);
+			snprintf(advice, sizeof(advice),
+			    "raise LimitNOFILE of the unit, or lower the setting %s",
+			    stmt_get_text(q, 0));
+		}
+		stmt_done(q);
+	}
 	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
 		return;
 	if (limit.rlim_max == RLIM_INFINITY || (int64_t)limit.rlim_max >= wanted)
 		doctor_note(d, "descriptors", DOCTOR_OK, "", "a process may have %" PRIu64,
 		    (uint64_t)limit.rlim_max);
 	else
-		doctor_note(d, "descriptors", DOCTOR_WARN,
-		    "raise LimitNOFILE of the unit, or lower the setting http.connections",
+		doctor_note(d, "descriptors", DOCTOR_WARN, advice,
 		    "a process may have %" PRIu64 ", and the connections allowed want %" PRId64,
 		    (uint64_t)limit.rlim_max, wanted);
 }

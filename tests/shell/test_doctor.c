@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -66,6 +67,30 @@ quiet_of(const char *word)
 	program_run(&p, &s, NULL, words);
 	assert_null(strstr(p.out, word));
 	program_free(&p);
+}
+
+/* Too few descriptors for what a setting allows, that of the process that needs the most. */
+static void
+descriptors_are_counted(void **state)
+{
+	struct rlimit before, few = {.rlim_cur = 600, .rlim_max = 600};
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	says(1,
+	    "warn  descriptors  a process may have 600, and the connections allowed want 23128\n");
+	says(1, " or lower the setting egress.connections\n");
+	assert_int_equal(
+	    scratch_sql(&s, "UPDATE setting SET value = 100 WHERE name IN"
+			    " ('egress.connections', 'egress.live', 'egress.live_each')"),
+	    0);
+	says(1, "ok    descriptors  a process may have 600\n");
+	assert_int_equal(
+	    scratch_sql(&s, "UPDATE setting SET value = 900 WHERE name = 'http.connections'"), 0);
+	says(1, " or lower the setting http.connections\n");
+	/* (Who may not raise it again has enough for the other tests.) */
+	setrlimit(RLIMIT_NOFILE, &before);
 }
 
 /* A state without a daemon: that is bad, and what there is besides is looked at. */
@@ -383,6 +408,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(descriptors_are_counted, make, drop),
 	    cmocka_unit_test_setup_teardown(what_is_there_is_looked_at, make, drop),
 	    cmocka_unit_test_setup_teardown(a_log_that_grows_is_told, make, drop),
 	    cmocka_unit_test_setup_teardown(what_does_not_work_is_told, make, drop),
