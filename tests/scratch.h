@@ -14,6 +14,13 @@ struct scratch {
 };
 
 /**
+ * scratch_database(home):
+ * Put a new database of this build's version into ${home}.  Its steps take most of a second, so a
+ * process takes them once and copies what they made.
+ */
+void scratch_database(const struct home *home);
+
+/**
  * scratch_make(s, home_role):
  * Make a directory below /tmp with state/ and run/ in it, a key, a database of this build's version
  * and the row of the box ("box-a", or "host-a" for a Host).  Fails the test where that does not
