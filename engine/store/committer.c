@@ -1,5 +1,6 @@
 /* committer.c: a thread that commits. */
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <time.h>
@@ -241,22 +242,31 @@ hand_back(struct committer *c, struct commit_job *batch)
 	pthread_mutex_unlock(&c->mutex);
 }
 
+/* Wait for a job.  Return false where none comes any more. */
+static bool
+job_wait(struct committer *c)
+{
+	bool there;
+
+	if (c->taken.first != NULL)
+		return true;
+	pthread_mutex_lock(&c->mutex);
+	while (c->asked.first == NULL && !c->stopping)
+		pthread_cond_wait(&c->work, &c->mutex);
+	there = c->asked.first != NULL;
+	pthread_mutex_unlock(&c->mutex);
+	return there;
+}
+
 static void *
 committer_thread(void *ctx)
 {
 	struct committer *c = ctx;
-	bool over = false;
 
-	while (!over) {
-		if (c->taken.first == NULL) {
-			pthread_mutex_lock(&c->mutex);
-			while (c->asked.first == NULL && !c->stopping)
-				pthread_cond_wait(&c->work, &c->mutex);
-			over = c->asked.first == NULL;
-			pthread_mutex_unlock(&c->mutex);
-		}
-		if (!over)
-			hand_back(c, batch_run(c));
+	while (job_wait(c)) {
+		hand_back(c, batch_run(c));
+		if (c->brisk)
+			sched_yield(); /* whoever waits for it goes first */
 	}
 	return NULL;
 }
