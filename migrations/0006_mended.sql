@@ -528,9 +528,9 @@ SELECT f.id,
                 OR EXISTS (SELECT 1 FROM held_pairings WHERE pairing_id = f.pairing_id)))
        -- (One that went over to another protocol lasts as long as its tunnel.)
        OR EXISTS (SELECT 1 FROM egress_request AS q JOIN egress_request_ruling AS r ON r.id = q.id
-                   WHERE q.flow_id = f.id AND (q.state = 'open' OR q.status = 101) AND r.held IS NOT NULL)
-       OR EXISTS (SELECT 1 FROM egress_request AS q JOIN token AS t ON t.id = q.token_id
-                   WHERE q.flow_id = f.id AND (q.state = 'open' OR q.status = 101) AND t.state = 'dropped') AS over,
+                   WHERE q.flow_id = f.id AND (q.state = 'open' OR q.status = 101)
+                     AND (r.held IS NOT NULL
+                          OR (SELECT state FROM token WHERE id = q.token_id) IS 'dropped')) AS over,
        f.state = 'open' AND EXISTS (SELECT 1 FROM egress_within)
        AND (SELECT narrowed AND NOT whole FROM egress_narrowed WHERE id = f.id) AS narrowed
   FROM egress_flow AS f
