@@ -16,7 +16,8 @@
 
 #define CMDLINE_MAX 65536
 #define STATUS_MAX  4096
-#define KTHREADD    2 /* the parent of the kernel's own threads */
+#define KTHREADD    2  /* the parent of the kernel's own threads */
+#define EXEC_TRIES  20 /* ms that arguments are waited for */
 
 /* One process of the machine, as the walk saw it. */
 struct seen {
@@ -81,20 +82,36 @@ exe_of(int64_t pid, char exe[CONTAIN_EXE_MAX + 1])
 	return 0;
 }
 
+/* Hash the arguments.  In the middle of execve(2) a process has its program and no arguments yet:
+ * that is waited for. */
+static int
+argv_of(int64_t pid, unsigned char argv[CONTAIN_DIGEST])
+{
+	static _Thread_local char cmdline[CMDLINE_MAX + 1];
+	static const struct timespec nap = {.tv_nsec = 1000000};
+	int len, tries;
+
+	for (tries = 0; (len = proc_text(pid, "cmdline", cmdline, sizeof(cmdline))) == 0; tries++) {
+		if (tries == EXEC_TRIES)
+			break;
+		nanosleep(&nap, NULL);
+	}
+	if (len == -1)
+		return -1;
+	crypto_hash_sha256(argv, (const unsigned char *)cmdline, (unsigned)len);
+	return 0;
+}
+
 int
 contain_print_of(int64_t pid, struct contain_print *print, struct refusal *refusal)
 {
-	static _Thread_local char cmdline[CMDLINE_MAX + 1];
 	struct identity before, after;
-	int len;
 
 	if (identity_of(pid, &before) != 0 || exe_of(pid, print->exe) != 0 ||
-	    uid_of(pid, &print->uid) != 0 ||
-	    (len = proc_text(pid, "cmdline", cmdline, sizeof(cmdline))) == -1 ||
+	    uid_of(pid, &print->uid) != 0 || argv_of(pid, print->argv) != 0 ||
 	    identity_of(pid, &after) != 0 || before.start_ticks != after.start_ticks)
 		return refusal_set(refusal, "contain.process",
 		    "no process of this number runs here, or its program cannot be read");
-	crypto_hash_sha256(print->argv, (const unsigned char *)cmdline, (unsigned)len);
 	return 0;
 }
 

@@ -62,7 +62,8 @@ struct contain_tree {
 
 /**
  * contain_print_of(pid, print, refusal):
- * Read what tells the process ${pid} from others.  Return 0, or -1 with ${refusal} contain.process.
+ * Read what tells the process ${pid} from others.  One that shows no arguments, as in the middle of
+ * execve(2), is waited for, up to 20 ms.  Return 0, or -1 with ${refusal} contain.process.
  */
 int contain_print_of(int64_t pid, struct contain_print *print, struct refusal *refusal);
 

@@ -196,11 +196,11 @@ what_waits(void **state)
 		" uses, ttl_ms, asked_at, expires_at) SELECT printf('%032x', 7), 'op', name, 1,"
 		" 'laptop', 'observe:logins', '[]', 1, 60000, now_ms(), now_ms() + 60000 FROM box;"
 		"INSERT INTO amendment (nonce, box_name, reason, statement, asked_at, expires_at)"
-		" SELECT printf('%032x', 8), name, 'tidy up', 'UPDATE x', now_ms(), now_ms() + 9000"
+		" SELECT printf('%032x', 8), name, 'tidy up', 'UPDATE x', now_ms(), now_ms() + 60000"
 		" FROM box;"
 		"INSERT INTO context_ask (nonce, uid, box_name, pairing_id, host_name, root, name,"
 		" asked_at, expires_at) SELECT printf('%032x', 9), 7, name, 1, 'laptop', '/srv/papers',"
-		" 'papers', now_ms(), now_ms() + 9000 FROM box;"
+		" 'papers', now_ms(), now_ms() + 60000 FROM box;"
 		"UPDATE box SET mode = 'networked';"
 		"INSERT INTO pairing (host_name, transport, host_key, peer_uid, state, since)"
 		" VALUES ('tower', 'unix', randomblob(32), 0, 'pending', now_ms())") != 0)

@@ -66,7 +66,7 @@ host(void **state)
 	(void)state;
 	scratch_make(&s, HOME_HOST);
 	sets("INSERT INTO invitation (box_name, token_digest, created_at, expires_at)"
-	     "  VALUES ('box-a', zeroblob(32), now_ms(), now_ms() + 1000);"
+	     "  VALUES ('box-a', zeroblob(32), now_ms(), now_ms() + 60000);"
 	     "UPDATE invitation SET state = 'redeemed', ended_at = now_ms();"
 	     "INSERT INTO host_box (name, box_key, lane, peer_uid, invitation_id, paired_at)"
 	     "  VALUES ('box-a', zeroblob(32), '/run/lane', 0, 1, now_ms())");

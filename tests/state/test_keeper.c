@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "engine/actor/loop.h"
+#include "engine/clock.h"
 #include "engine/state/beat.h"
 #include "engine/state/keeper.h"
 #include "engine/state/order.h"
@@ -183,11 +184,15 @@ drop(void **state)
 	return 0;
 }
 
-/* A question nobody answers ends at its time, on the keeper's own timer. */
+/* A question nobody answers ends at its time, on the keeper's own timer.  The clock stands still
+ * until then: a slow machine does not bring the end forward. */
 static void
 a_question_runs_out(void **state)
 {
+	int64_t asked = clock_now();
+
 	(void)state;
+	clock_fix(asked);
 	scratch_pair(&b.s);
 	run("INSERT INTO approval (nonce, kind, box_name, pairing_id, host_name, op, args, uses, ttl_ms,"
 	    "   asked_at, expires_at)"
@@ -196,6 +201,7 @@ a_question_runs_out(void **state)
 	start();
 	work(100);
 	assert_int_equal(scratch_value(&b.s, "SELECT state = 'pending' FROM approval"), 1);
+	clock_fix(asked + 300);
 	until("SELECT count(*) FROM approval WHERE state = 'expired'", 1);
 	assert_int_equal(scratch_value(&b.s, "SELECT decided_at >= expires_at FROM approval"), 1);
 	assert_int_equal(scratch_value(&b.s, "SELECT count(*) FROM audit WHERE entity = 'approval'"
@@ -245,9 +251,11 @@ an_approval_of_the_anchor_runs_out(void **state)
 	char sql[640], key[65];
 	struct anchor_taken taken;
 	struct paper p;
+	int64_t issued = clock_now();
 	int i;
 
 	(void)state;
+	clock_fix(issued);
 	run("UPDATE box SET mode = 'networked'");
 	for (i = 0; i < 2; i++) {
 		paper_host(&hosts[i], i == 0 ? "main" : "other");
@@ -271,6 +279,7 @@ an_approval_of_the_anchor_runs_out(void **state)
 	work(100);
 	assert_int_equal(
 	    scratch_value(&b.s, "SELECT count(*) FROM pairing WHERE state = 'active'"), 2);
+	clock_fix(issued + 400);
 	until("SELECT state = 'pending' FROM pairing WHERE host_name = 'other'", 1);
 	assert_int_equal(scratch_value(&b.s, "SELECT pairing_id FROM live_anchor"), 1);
 	/* Every Host that still stands is told. */
@@ -325,11 +334,12 @@ a_full_log_is_gone_on_with(void **state)
 	    "SELECT 'op', 'test', value, 'added', '', '{}' FROM (WITH RECURSIVE c (value) AS"
 	    " (SELECT 1 UNION ALL SELECT value + 1 FROM c WHERE value < 3000) SELECT value FROM c)");
 	start();
-	work(200);
-	waiting = scratch_value(&b.s, "SELECT count(*) FROM audit_outbox");
+	/* A keeper that still can ships something in any span of its work. */
+	do {
+		waiting = scratch_value(&b.s, "SELECT count(*) FROM audit_outbox");
+		work(100);
+	} while (scratch_value(&b.s, "SELECT count(*) FROM audit_outbox") < waiting);
 	assert_true(waiting > 0);
-	work(100);
-	assert_int_equal(scratch_value(&b.s, "SELECT count(*) FROM audit_outbox"), waiting);
 	assert_int_equal(loop_add(b.env.loop, b.log, EPOLLIN, log_read, NULL), 0);
 	until("SELECT count(*) FROM audit_outbox", 0);
 	log_read(NULL, 0);
@@ -374,7 +384,7 @@ size_of(const char *name)
 static void
 the_log_is_folded(void **state)
 {
-	int64_t before;
+	int64_t before, i;
 
 	(void)state;
 	run("UPDATE setting SET value = 100 WHERE name = 'store.checkpoint_ms'");
@@ -384,7 +394,8 @@ the_log_is_folded(void **state)
 	run(ENTRY "VALUES ('op', 'test', '1', 'added', '',"
 		  " json_object('t', replace(hex(zeroblob(200000)), '00', 'x')))");
 	assert_int_equal(size_of("bastion.db"), before);
-	work(400);
+	for (i = 0; i < 50 && size_of("bastion.db") == before; i++)
+		work(200);
 	assert_true(size_of("bastion.db") >= before + 200000);
 }
 
@@ -558,7 +569,7 @@ an_order_that_waits_runs_out(void **state)
 
 	(void)state;
 	run("INSERT INTO invitation (box_name, token_digest, created_at, expires_at)"
-	    "  VALUES ('box-a', zeroblob(32), now_ms(), now_ms() + 1000);"
+	    "  VALUES ('box-a', zeroblob(32), now_ms(), now_ms() + 60000);"
 	    "UPDATE invitation SET state = 'redeemed', ended_at = now_ms();"
 	    "INSERT INTO host_box (name, box_key, lane, peer_uid, invitation_id, paired_at)"
 	    "  VALUES ('box-a', zeroblob(32), '/run/lane', 0, 1, now_ms())");

@@ -494,7 +494,7 @@ shared_folders_end(void **state)
 	static const char ask[] =
 	    "INSERT INTO context_ask (nonce, uid, box_name, pairing_id, host_name, root, name,"
 	    " asked_at, expires_at) SELECT printf('%032x', 1), 7, name, 1, 'laptop', '/srv', 'srv',"
-	    " now_ms(), now_ms() + 9000 FROM box";
+	    " now_ms(), now_ms() + 60000 FROM box";
 	struct restore_options keep = {.keep_grants = true, .keep_factors = true};
 
 	(void)state;
@@ -520,10 +520,10 @@ nothing_that_ended_lives_again(void **state)
 	    " VALUES ('s', '[\"true\"]', '/', 0, 1, now_ms(), now_ms());"
 	    "INSERT INTO remote_credential (name, found_by, digest, by_uid, verbs, roots, created_at,"
 	    " expires_at) VALUES ('far', '0123456789abcdef', zeroblob(32), 0, '[\"run\"]', '[\"/\"]',"
-	    " now_ms(), now_ms() + 1000);"
+	    " now_ms(), now_ms() + 60000);"
 	    "INSERT INTO mcp_token (label, digest, created_at) VALUES ('a', zeroblob(32), now_ms());"
 	    "INSERT INTO amendment (nonce, box_name, reason, statement, asked_at, expires_at)"
-	    " SELECT printf('%032x', 8), name, 'tidy up', 'UPDATE x', now_ms(), now_ms() + 9000"
+	    " SELECT printf('%032x', 8), name, 'tidy up', 'UPDATE x', now_ms(), now_ms() + 60000"
 	    " FROM box";
 	static const char since[] =
 	    "UPDATE remote_credential SET state = 'revoked', ended_at = now_ms(), digest = NULL;"

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -247,6 +248,37 @@ those_that_die_with_their_parent_are_counted(void **state)
 	contain_free(&t);
 	close(ready[0]);
 	close(ready[1]);
+}
+
+/* CF-1: a process that begins its program anew, again and again, is told by the same print at any
+ * moment: one that is spared is not taken for another while it restarts. */
+static void
+a_print_stands_through_exec(void **state)
+{
+	static const char again[] = "exec sh -c \"$0\" \"$0\"";
+	static struct contain_print first, print;
+	struct refusal r;
+	pid_t pid;
+	char one;
+	int begun[2], i;
+
+	(void)state;
+	assert_int_equal(pipe2(begun, O_CLOEXEC), 0);
+	if ((pid = fork()) == 0) {
+		alarm(60);
+		execl("/bin/sh", "sh", "-c", again, again, NULL);
+		_exit(1);
+	}
+	close(begun[1]);
+	assert_int_equal(read(begun[0], &one, 1), 0);
+	close(begun[0]);
+	assert_int_equal(contain_print_of(pid, &first, &r), 0);
+	for (i = 0; i < 3000; i++) {
+		assert_int_equal(contain_print_of(pid, &print, &r), 0);
+		assert_memory_equal(print.argv, first.argv, sizeof(print.argv));
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
 }
 
 /* CF-1: a listed process, a listed program and what bastion started live, with what is beneath
@@ -891,6 +923,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_tree_is_stopped),
 	    cmocka_unit_test(those_that_die_with_their_parent_are_counted),
+	    cmocka_unit_test(a_print_stands_through_exec),
 	    cmocka_unit_test(what_is_guarded_lives),
 	    cmocka_unit_test(an_agents_tree_spares_entries),
 	    cmocka_unit_test(a_listed_root_is_spared_but_an_agent),
