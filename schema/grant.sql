@@ -131,6 +131,14 @@ END;
 CREATE TRIGGER grant_use_spends AFTER INSERT ON grant_use
 WHEN NEW.n >= (SELECT uses FROM grant WHERE id = NEW.grant_id)
 BEGIN
+    INSERT INTO grant_last_use (grant_id, at) VALUES (NEW.grant_id, NEW.at);
+END;
+
+-- (Apart, as with op_run_apart: op.sql.)
+CREATE VIEW grant_last_use AS SELECT grant_id, max(at) AS at FROM grant_use GROUP BY grant_id;
+
+CREATE TRIGGER grant_is_spent INSTEAD OF INSERT ON grant_last_use
+BEGIN
     UPDATE grant SET state = 'spent', ended_at = NEW.at, end_reason = 'last use'
      WHERE id = NEW.grant_id AND state = 'active';
 END;

@@ -40,12 +40,8 @@ CREATE INDEX op_run_live ON op_run (id, pairing_id) WHERE finished_at IS NULL;
 CREATE TRIGGER op_run_is_allowed BEFORE INSERT ON op_run
 BEGIN
     SELECT CASE
-           WHEN b.mode IS NOT 'local' AND NOT EXISTS (SELECT 1 FROM live_anchor)
-           THEN RAISE(ABORT, 'anchor.none|this machine is on a network and no Host is its anchor')
            WHEN p.state IS NOT 'active'
            THEN RAISE(ABORT, 'pairing.inactive|this Host has no active pairing here')
-           WHEN EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id)
-           THEN RAISE(ABORT, 'pairing.invalid|this pairing is not served')
            WHEN o.name IS NULL
            THEN RAISE(ABORT, 'op.unknown|there is no op of this name')
            WHEN EXISTS (SELECT 1 FROM op_run WHERE pairing_id = NEW.pairing_id AND nonce = NEW.nonce)
@@ -79,23 +75,11 @@ BEGIN
            THEN RAISE(ABORT, 'grant.args|a grant for this op is held, but not with these arguments')
            WHEN NEW.grant_id IS NULL
            THEN RAISE(ABORT, 'approval.needed|a person has to approve this first')
-           WHEN b.mode IS NOT 'local' AND NEW.pairing_id IS NOT (SELECT pairing_id FROM anchor)
-            AND NOT EXISTS (SELECT 1 FROM approved_kinds
-                             WHERE pairing_id = NEW.pairing_id AND class = o.class)
-           THEN RAISE(ABORT, 'anchor.caps|the anchor has not approved ops of this kind for this Host')
            WHEN g.state IS NOT 'active'
            THEN RAISE(ABORT, 'grant.gone|the grant was taken back or is used up')
            WHEN g.pairing_id <> NEW.pairing_id OR g.op <> NEW.op
            THEN RAISE(ABORT, 'grant.other|the grant is for another Host or op')
-           -- The arguments themselves, or what the bounds let take their place.
-           WHEN g.args <> NEW.args
-            AND (g.bounds IS NULL OR instr(NEW.args, '\u0000') > 0
-                 OR json_array_length(NEW.args) > (SELECT count(*) FROM op_param WHERE op = NEW.op)
-                 OR EXISTS (SELECT 1 FROM grant_bound AS b WHERE b.grant_id = g.id
-                       AND NOT CASE b.rule
-                           WHEN 'in' THEN coalesce((NEW.args ->> b.at) IN
-                                (SELECT CAST(value AS TEXT) FROM json_each(b.bound)), 0)
-                           ELSE bound_holds(b.rule, b.bound, NEW.args ->> b.at) END))
+           WHEN g.args <> NEW.args AND g.bounds IS NULL
            THEN RAISE(ABORT, 'grant.args|a grant for this op is held, but not with these arguments')
            WHEN g.expires_at <= now_ms()
            THEN RAISE(ABORT, 'grant.expired|the grant ran out')
@@ -111,21 +95,72 @@ BEGIN
            WHEN o.class = 'action'
             AND EXISTS (SELECT 1 FROM op_probe WHERE op = NEW.op AND NOT works)
            THEN (SELECT refuse('act.tool', why, 0) FROM op_probe WHERE op = NEW.op)
-           WHEN NEW.dry OR g.bounds IS NULL
-           THEN NULL
-           -- Not now: nothing is spent.
-           ELSE (SELECT CASE WHEN n.at IS NOT now_ms() THEN refuse(n.code, n.why, nullif(n.at, n.ends)) END
-                   FROM grant_not_now AS n WHERE n.id = g.id)
            END
       FROM (SELECT 1) AS asked
-      LEFT JOIN box AS b ON b.id = 1
       LEFT JOIN pairing AS p ON p.id = NEW.pairing_id
       LEFT JOIN op AS o ON o.name = NEW.op
       LEFT JOIN grant AS g ON g.id = NEW.grant_id
       LEFT JOIN factor AS f ON f.id = g.factor_id;
 END;
 
--- (VALUES, as with the audit: see audit.sql.)
+-- What only some asks need is apart, and one trigger sends them there: a trigger costs what all of it would
+-- use, and every decision enters it.  (VALUES, as with the audit: see audit.sql.)
+CREATE VIEW op_run_apart AS SELECT pairing_id, op, args, grant_id, dry FROM op_run WHERE false;
+
+CREATE TRIGGER op_run_is_apart BEFORE INSERT ON op_run
+WHEN (SELECT mode FROM box WHERE id = 1) IS NOT 'local'
+  OR NOT EXISTS (SELECT 1 FROM pairing_plain WHERE id = NEW.pairing_id)
+  OR EXISTS (SELECT 1 FROM quarantine WHERE pairing_id = NEW.pairing_id AND state = 'held')
+  OR (SELECT bounds FROM grant WHERE id = NEW.grant_id) IS NOT NULL
+  OR NEW.op GLOB 'run:*' OR NEW.op = 'root:exec'
+  OR (SELECT declares FROM verb WHERE op = NEW.op) IS NOT NULL
+BEGIN
+    INSERT INTO op_run_apart (pairing_id, op, args, grant_id, dry)
+    VALUES (NEW.pairing_id, NEW.op, NEW.args, NEW.grant_id, NEW.dry);
+END;
+
+CREATE TRIGGER op_run_of_a_served_pairing INSTEAD OF INSERT ON op_run_apart
+WHEN EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id)
+BEGIN
+    SELECT RAISE(ABORT, 'pairing.invalid|this pairing is not served');
+END;
+
+CREATE TRIGGER op_run_on_a_network INSTEAD OF INSERT ON op_run_apart
+WHEN (SELECT mode FROM box WHERE id = 1) IS NOT 'local'
+BEGIN
+    SELECT RAISE(ABORT, 'anchor.none|this machine is on a network and no Host is its anchor')
+     WHERE NOT EXISTS (SELECT 1 FROM live_anchor);
+    SELECT RAISE(ABORT, 'anchor.caps|the anchor has not approved ops of this kind for this Host')
+     WHERE NEW.grant_id IS NOT NULL AND NEW.pairing_id IS NOT (SELECT pairing_id FROM anchor)
+       AND NOT EXISTS (SELECT 1 FROM approved_kinds AS k JOIN op AS o ON o.class = k.class
+                        WHERE k.pairing_id = NEW.pairing_id AND o.name = NEW.op);
+    -- The anchor is heard by what it asks for. Once an hour is enough to tell silence, and deciding is what
+    -- the database does most.
+    UPDATE anchor SET heard_at = now_ms()
+     WHERE pairing_id = NEW.pairing_id
+       AND heard_at <= now_ms() - (SELECT value FROM setting WHERE name = 'anchor.heard_ms');
+END;
+
+-- The arguments are the grant's, or what its bounds let take their place; and now is a time for it.
+CREATE TRIGGER op_run_in_bounds INSTEAD OF INSERT ON op_run_apart
+WHEN EXISTS (SELECT 1 FROM grant WHERE id = NEW.grant_id AND pairing_id = NEW.pairing_id AND op = NEW.op
+                AND state = 'active' AND bounds IS NOT NULL)
+BEGIN
+    SELECT RAISE(ABORT, 'grant.args|a grant for this op is held, but these arguments are outside its bounds')
+      FROM grant AS g
+     WHERE g.id = NEW.grant_id AND g.args <> NEW.args
+       AND (instr(NEW.args, '\u0000') > 0
+            OR json_array_length(NEW.args) > (SELECT count(*) FROM op_param WHERE op = NEW.op)
+            OR EXISTS (SELECT 1 FROM grant_bound AS b WHERE b.grant_id = g.id
+                  AND NOT CASE b.rule
+                      WHEN 'in' THEN coalesce((NEW.args ->> b.at) IN
+                           (SELECT CAST(value AS TEXT) FROM json_each(b.bound)), 0)
+                      ELSE bound_holds(b.rule, b.bound, NEW.args ->> b.at) END));
+    -- Not now: nothing is spent.
+    SELECT refuse(code, why, nullif(at, ends))
+      FROM grant_not_now WHERE id = NEW.grant_id AND at IS NOT now_ms() AND NOT NEW.dry;
+END;
+
 CREATE TRIGGER op_run_spends AFTER INSERT ON op_run WHEN NEW.grant_id IS NOT NULL AND NOT NEW.dry
 BEGIN
     INSERT INTO grant_use (grant_id, n, op_run_id, at)
@@ -138,27 +173,19 @@ BEGIN
             json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NEW.grant_id));
 END;
 
--- A dry run spends nothing.
-CREATE TRIGGER op_run_looks AFTER INSERT ON op_run WHEN NEW.grant_id IS NOT NULL AND NEW.dry
+-- A dry run spends nothing, nor does what a Host asks about its own grants. That is done and answered at
+-- once. Giving one back tightens: nothing holds it up, and what is not held, or is another's, is dropped already.
+CREATE TRIGGER op_run_spends_nothing AFTER INSERT ON op_run WHEN NEW.grant_id IS NULL OR NEW.dry
 BEGIN
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('op', 'op_run', NEW.id, NEW.state,
             (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
-            json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NEW.grant_id, 'dry', 1));
+            iif(NEW.dry, json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NEW.grant_id, 'dry', 1),
+                         json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NULL)));
+    INSERT INTO own_ask (op_run_id, pairing_id, op, args)
+    SELECT NEW.id, NEW.pairing_id, NEW.op, NEW.args WHERE NEW.grant_id IS NULL;
 END;
 
--- What a Host asks about its own grants is done and answered at once. Giving one back tightens: nothing
--- holds it up, and what is not held, or is another's, is dropped already.
-CREATE TRIGGER op_run_is_own AFTER INSERT ON op_run WHEN NEW.grant_id IS NULL
-BEGIN
-    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
-    VALUES ('op', 'op_run', NEW.id, NEW.state,
-            (SELECT host_name FROM pairing WHERE id = NEW.pairing_id),
-            json_object('op', NEW.op, 'args', json(NEW.args), 'grant', NULL));
-    INSERT INTO own_ask (op_run_id, pairing_id, op, args) VALUES (NEW.id, NEW.pairing_id, NEW.op, NEW.args);
-END;
-
--- Apart from the trigger above, which every decision enters: a trigger costs what all of it would use.
 CREATE VIEW own_ask AS
 SELECT id AS op_run_id, pairing_id, op, args FROM op_run WHERE grant_id IS NULL;
 
@@ -188,16 +215,6 @@ BEGIN
     SELECT NEW.op_run_id, ops + 1, json_object('r', json_object('ops', ops, 'digest', digest))
       FROM op_catalog_digest WHERE NEW.op = 'op:list';
     UPDATE op_run SET state = 'done', exit_code = 0, finished_at = now_ms() WHERE id = NEW.op_run_id;
-END;
-
--- The anchor is heard by what it asks for. Once an hour is enough to tell silence, and deciding is
--- what the database does most.
-CREATE TRIGGER anchor_heard_asking AFTER INSERT ON op_run
-WHEN NEW.pairing_id IS (SELECT pairing_id FROM anchor)
- AND (SELECT heard_at FROM anchor)
-     <= now_ms() - (SELECT value FROM setting WHERE name = 'anchor.heard_ms')
-BEGIN
-    UPDATE anchor SET heard_at = now_ms();
 END;
 
 -- (What fails at the lane itself was not proven to come from it.)

@@ -365,7 +365,7 @@ BEGIN
 END;
 
 -- (What a machine lacks for one of its verbs is refused before anything is spent.)
-CREATE TRIGGER op_run_of_added_op BEFORE INSERT ON op_run WHEN NEW.op GLOB 'run:*'
+CREATE TRIGGER op_run_of_added_op INSTEAD OF INSERT ON op_run_apart WHEN NEW.op GLOB 'run:*'
 BEGIN
     INSERT INTO added_op_ask (op, args) VALUES (NEW.op, NEW.args);
     SELECT refuse('act.tool', s.why, 0)
@@ -413,7 +413,7 @@ BEGIN
     SELECT refuse('root.authority', why, 0) FROM op_probe WHERE op = 'root:exec' AND NOT works;
 END;
 
-CREATE TRIGGER op_run_of_root BEFORE INSERT ON op_run WHEN NEW.op = 'root:exec'
+CREATE TRIGGER op_run_of_root INSTEAD OF INSERT ON op_run_apart WHEN NEW.op = 'root:exec'
 BEGIN
     INSERT INTO root_ask (args, bounds) VALUES (NEW.args, NULL);
 END;

@@ -73,6 +73,12 @@ SELECT p.id, 'it is over a network, and what its Host''s authority is was lost'
  WHERE p.state <> 'revoked' AND p.transport <> 'unix'
    AND NOT EXISTS (SELECT 1 FROM pairing_tls WHERE pairing_id = p.id);
 
+-- A Host at a socket here, with no endpoint: nothing of the above can be wrong with it. Whoever decides
+-- often looks here first.
+CREATE VIEW pairing_plain AS
+SELECT id FROM pairing AS p WHERE transport = 'unix' AND peer_uid < 4294967295
+   AND NOT EXISTS (SELECT 1 FROM pairing_endpoint WHERE pairing_id = p.id);
+
 -- How each pairing stands. A handle is the name up to its first dot.
 CREATE VIEW pairing_status AS
 SELECT p.id, p.host_name AS host,

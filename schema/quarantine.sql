@@ -102,7 +102,7 @@ END;
 
 -- While a Host is held, nothing that it asks is answered or put before a person. What takes away (its
 -- grants, its pairing) goes on.
-CREATE TRIGGER op_run_not_held BEFORE INSERT ON op_run
+CREATE TRIGGER op_run_not_held INSTEAD OF INSERT ON op_run_apart
 WHEN EXISTS (SELECT 1 FROM quarantine WHERE pairing_id = NEW.pairing_id AND state = 'held'
                 AND until_at > now_ms())
 BEGIN

@@ -86,7 +86,7 @@ BEGIN
     VALUES (NEW.pairing_id, NEW.op, (SELECT NEW.args ->> declares FROM verb WHERE op = NEW.op));
 END;
 
-CREATE TRIGGER op_run_destination BEFORE INSERT ON op_run
+CREATE TRIGGER op_run_destination INSTEAD OF INSERT ON op_run_apart
 WHEN (SELECT NEW.args ->> declares FROM verb WHERE op = NEW.op) IS NOT NULL
 BEGIN
     INSERT INTO declared_destination

@@ -10,6 +10,7 @@
 #include "engine/cron.h"
 #include "engine/crypto/checkpoint.h"
 #include "engine/crypto/key.h"
+#include "engine/crypto/sha256.h"
 #include "engine/destination.h"
 #include "engine/endpoint.h"
 #include "engine/store/bounds.h"
@@ -70,18 +71,14 @@ sha256(sqlite3_context *c, int n, sqlite3_value **v)
 static void
 chain_hash(sqlite3_context *c, int n, sqlite3_value **v)
 {
-	unsigned char digest[crypto_hash_sha256_BYTES];
-	crypto_hash_sha256_state state;
+	unsigned char digest[SHA256_SIZE];
 	const void *prev = sqlite3_value_blob(v[0]);
 	const unsigned char *line = sqlite3_value_text(v[1]);
 
 	(void)n;
 	if (prev == NULL || sqlite3_value_bytes(v[0]) != 32 || line == NULL)
 		return;
-	crypto_hash_sha256_init(&state);
-	crypto_hash_sha256_update(&state, prev, 32);
-	crypto_hash_sha256_update(&state, line, (unsigned)sqlite3_value_bytes(v[1]));
-	crypto_hash_sha256_final(&state, digest);
+	sha256_pair(prev, 32, line, (size_t)sqlite3_value_bytes(v[1]), digest);
 	sqlite3_result_blob(c, digest, sizeof(digest), SQLITE_TRANSIENT);
 }
 

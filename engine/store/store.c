@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "engine/clock.h"
+#include "engine/crypto/sha256.h"
 #include "engine/store/embed.h"
 #include "engine/store/function.h"
 #include "engine/store/gate.h"
@@ -194,6 +195,9 @@ store_setup(struct store *db, const char *path, enum store_role role, bool early
 
 	if (role != ROLE_READER)
 		pthread_once(&once, uncounted);
+	/* These decide for others, row after row: each is chained by its hash. */
+	if (role == ROLE_NET || role == ROLE_EGRESS)
+		sha256_hurry();
 	heap_ready();
 	db->role = ROLE_MIGRATE; /* until it is set up */
 	rc = sqlite3_open_v2(path, &db->handle,

@@ -11,12 +11,14 @@ static const char ALLOWED[] =
     "    'expires_at', expires_at)) || char(10) || json_object('x', 0) || char(10)"
     "  FROM live_grants WHERE id = :grant";
 
-/* Which rule it is: the trigger that says so, where one does. */
+/* Which rule it is: the trigger that says so, where one does, and rather one that says it in these
+ * words. */
 static const char HELD[] =
     "SELECT json_object('r', json_patch('{}', json_object('dry', iif(asks, 'approval', 'refused'),"
     "    'code', code, 'why', iif(asks, 'a person would be asked first', :why), 'advice', advice,"
-    "    'rule', (SELECT min(name) FROM sqlite_schema WHERE type = 'trigger'"
-    "              AND instr(sql, '''' || code || '|') > 0)))) || char(10)"
+    "    'rule', (SELECT coalesce(min(name) FILTER (WHERE instr(sql, '|' || :why) > 0), min(name))"
+    "               FROM sqlite_schema WHERE type = 'trigger'"
+    "                AND instr(sql, '''' || code || '|') > 0)))) || char(10)"
     "  || json_object('x', iif(asks, 77, 126)) || char(10)"
     "  FROM (SELECT code, advice, code = 'approval.needed' AS asks FROM refusal"
     "         WHERE code = :code)";
