@@ -1,6 +1,8 @@
 /* clock.c: time and randomness. */
+#include <endian.h>
 #include <sodium.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <time.h>
 
 #include "engine/clock.h"
@@ -48,5 +50,16 @@ random_hex(char out[33])
 	unsigned char raw[16];
 
 	random_fill(raw, sizeof(raw));
+	sodium_bin2hex(out, 33, raw, sizeof(raw));
+}
+
+void
+nonce_hex(char out[33])
+{
+	unsigned char raw[16];
+	uint64_t time = htobe64((uint64_t)clock_now() << 16);
+
+	memcpy(raw, &time, 6);
+	random_fill(raw + 6, sizeof(raw) - 6);
 	sodium_bin2hex(out, 33, raw, sizeof(raw));
 }

@@ -35,4 +35,12 @@ void random_fix(void (*source)(void *buf, size_t len));
  */
 void random_hex(char out[33]);
 
+/**
+ * nonce_hex(out):
+ * Store a number to be used once in ${out}, in the form of random_hex: 48 bits of the time in
+ * milliseconds and 80 random ones, in the order of RFC 9562, section 5.7.  Those of one time stand
+ * beside each other in an index, which a commit then writes a page of and not a page for each.
+ */
+void nonce_hex(char out[33]);
+
 #endif

@@ -217,7 +217,7 @@ calls_make(struct net *net, const struct calls_who *who, const char *body, size_
 	call->made = made;
 	call->ctx = ctx;
 	memcpy(call->body, body, len);
-	random_hex(call->nonce);
+	nonce_hex(call->nonce);
 	committer_submit(net->committer, &call->job);
 	return call;
 }

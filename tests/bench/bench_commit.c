@@ -28,9 +28,10 @@
 #define FLIGHT  64 /* the setting op.live */
 #define WAKES   301
 
-/* As the lane says it. */
+/* As the lane says it, with a nonce as a Host makes it (nonce_hex). */
 static const char RUN[] = "INSERT INTO op_run (pairing_id, op, args, nonce, grant_id, queued_at)"
-			  " VALUES (1, 'observe:logins', '[]', lower(hex(randomblob(16))),"
+			  " VALUES (1, 'observe:logins', '[]',"
+			  "         printf('%012x', now_ms()) || lower(hex(randomblob(10))),"
 			  "         (SELECT max(id) FROM grant), now_ms())";
 
 static uintptr_t heap_begins;
