@@ -31,6 +31,8 @@ DROP TRIGGER grant_use_spends;
 DROP TRIGGER op_run_looks;
 DROP TRIGGER op_run_is_own;
 DROP TRIGGER anchor_heard_asking;
+DROP TRIGGER egress_flow_ruled;
+DROP TRIGGER egress_flow_audit_birth;
 
 CREATE TRIGGER audit_entry_chains INSTEAD OF INSERT ON audit_entry
 BEGIN
@@ -487,13 +489,6 @@ SELECT f.id,
                    WHERE r.flow_id = f.id AND r.run_id = f.run_id AND r.verdict = 'allow'
                      AND NOT EXISTS (SELECT 1 FROM egress_within WHERE rule_id = r.rule_id)) AS whole
   FROM egress_flow AS f;
-
-CREATE TRIGGER egress_flow_within AFTER INSERT ON egress_flow
-WHEN NEW.surface = 'http' AND NEW.state <> 'refused' AND EXISTS (SELECT 1 FROM egress_within)
-BEGIN
-    SELECT RAISE(ABORT, 'egress.plain|what allows this is for requests within TLS')
-      FROM egress_narrowed WHERE id = NEW.id AND narrowed AND NOT whole;
-END;
 
 CREATE VIEW egress_rule_asked AS
 SELECT q.id AS request_id, r.id AS rule_id, r.verdict, r.suffix, r.port, r.uid
@@ -995,4 +990,44 @@ CREATE TRIGGER op_run_of_a_served_pairing INSTEAD OF INSERT ON op_run_apart
 WHEN EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id)
 BEGIN
     SELECT RAISE(ABORT, 'pairing.invalid|this pairing is not served');
+END;
+
+CREATE VIEW egress_flow_apart AS
+SELECT id, uid, pairing_id, run_id, surface, host, port, state, code FROM egress_flow;
+
+CREATE TRIGGER egress_flow_is_apart AFTER INSERT ON egress_flow WHEN NEW.state <> 'open' OR NEW.surface = 'http'
+BEGIN
+    INSERT INTO egress_flow_apart (id, uid, pairing_id, run_id, surface, host, port, state, code)
+    VALUES (NEW.id, NEW.uid, NEW.pairing_id, NEW.run_id, NEW.surface, NEW.host, NEW.port, NEW.state, NEW.code);
+END;
+
+CREATE TRIGGER egress_flow_ruled INSTEAD OF INSERT ON egress_flow_apart
+WHEN NEW.state = 'asked'
+ AND NOT EXISTS (SELECT 1 FROM egress_way WHERE host = NEW.host AND port = NEW.port
+                    AND uid = coalesce(NEW.uid, -1) AND pairing_id = coalesce(NEW.pairing_id, -1)
+                    AND run_id = coalesce(NEW.run_id, -1))
+BEGIN
+    INSERT INTO egress_flow_asks (id, pairing_id, host, port)
+    SELECT NEW.id, NEW.pairing_id, NEW.host, NEW.port WHERE NEW.pairing_id IS NOT NULL;
+    SELECT CASE held
+           WHEN 'denied' THEN RAISE(ABORT, 'egress.denied|a rule denies this')
+           WHEN 'unknown' THEN RAISE(ABORT, 'egress.unknown|no rule allows this')
+           END
+      FROM egress_ruling WHERE id = NEW.id;
+END;
+
+CREATE TRIGGER egress_flow_within INSTEAD OF INSERT ON egress_flow_apart
+WHEN NEW.surface = 'http' AND NEW.state <> 'refused' AND EXISTS (SELECT 1 FROM egress_within)
+BEGIN
+    SELECT RAISE(ABORT, 'egress.plain|what allows this is for requests within TLS')
+      FROM egress_narrowed WHERE id = NEW.id AND narrowed AND NOT whole;
+END;
+
+CREATE TRIGGER egress_flow_audit_birth INSTEAD OF INSERT ON egress_flow_apart WHEN NEW.state = 'refused'
+BEGIN
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    VALUES ('op', 'egress_flow', NEW.id, NEW.state,
+            coalesce((SELECT host_name FROM pairing WHERE id = NEW.pairing_id), ''),
+            json_object('uid', NEW.uid, 'surface', NEW.surface, 'host', NEW.host, 'port', NEW.port,
+                        'code', NEW.code));
 END;

@@ -293,7 +293,18 @@ BEGIN
     DELETE FROM egress_way;
 END;
 
-CREATE TRIGGER egress_flow_ruled AFTER INSERT ON egress_flow
+-- What only some connections need is apart, as with runs (op_run_apart): those that are not open from the start, and
+-- plain requests.
+CREATE VIEW egress_flow_apart AS
+SELECT id, uid, pairing_id, run_id, surface, host, port, state, code FROM egress_flow;
+
+CREATE TRIGGER egress_flow_is_apart AFTER INSERT ON egress_flow WHEN NEW.state <> 'open' OR NEW.surface = 'http'
+BEGIN
+    INSERT INTO egress_flow_apart (id, uid, pairing_id, run_id, surface, host, port, state, code)
+    VALUES (NEW.id, NEW.uid, NEW.pairing_id, NEW.run_id, NEW.surface, NEW.host, NEW.port, NEW.state, NEW.code);
+END;
+
+CREATE TRIGGER egress_flow_ruled INSTEAD OF INSERT ON egress_flow_apart
 WHEN NEW.state = 'asked'
  AND NOT EXISTS (SELECT 1 FROM egress_way WHERE host = NEW.host AND port = NEW.port
                     AND uid = coalesce(NEW.uid, -1) AND pairing_id = coalesce(NEW.pairing_id, -1)
@@ -420,7 +431,7 @@ BEGIN
     SELECT RAISE(ABORT, 'retention.kept|a connection stays in the list until its time is over');
 END;
 
-CREATE TRIGGER egress_flow_audit_birth AFTER INSERT ON egress_flow WHEN NEW.state = 'refused'
+CREATE TRIGGER egress_flow_audit_birth INSTEAD OF INSERT ON egress_flow_apart WHEN NEW.state = 'refused'
 BEGIN
     INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
     VALUES ('op', 'egress_flow', NEW.id, NEW.state,

@@ -72,7 +72,7 @@ SELECT f.id,
   FROM egress_flow AS f;
 
 -- A plain request is read on the way by anybody: no secret goes with it, and what is narrowed is for TLS.
-CREATE TRIGGER egress_flow_within AFTER INSERT ON egress_flow
+CREATE TRIGGER egress_flow_within INSTEAD OF INSERT ON egress_flow_apart
 WHEN NEW.surface = 'http' AND NEW.state <> 'refused' AND EXISTS (SELECT 1 FROM egress_within)
 BEGIN
     SELECT RAISE(ABORT, 'egress.plain|what allows this is for requests within TLS')
