@@ -894,22 +894,6 @@ BEGIN
     VALUES (NEW.pairing_id, NEW.op, NEW.args, NEW.grant_id, NEW.dry);
 END;
 
-CREATE TRIGGER op_run_on_a_network INSTEAD OF INSERT ON op_run_apart
-WHEN (SELECT mode FROM box WHERE id = 1) IS NOT 'local'
-BEGIN
-    SELECT RAISE(ABORT, 'anchor.none|this machine is on a network and no Host is its anchor')
-     WHERE NOT EXISTS (SELECT 1 FROM live_anchor);
-    SELECT RAISE(ABORT, 'anchor.caps|the anchor has not approved ops of this kind for this Host')
-     WHERE NEW.grant_id IS NOT NULL AND NEW.pairing_id IS NOT (SELECT pairing_id FROM anchor)
-       AND NOT EXISTS (SELECT 1 FROM approved_kinds AS k JOIN op AS o ON o.class = k.class
-                        WHERE k.pairing_id = NEW.pairing_id AND o.name = NEW.op);
-    -- The anchor is heard by what it asks for. Once an hour is enough to tell silence, and deciding is what
-    -- the database does most.
-    UPDATE anchor SET heard_at = now_ms()
-     WHERE pairing_id = NEW.pairing_id
-       AND heard_at <= now_ms() - (SELECT value FROM setting WHERE name = 'anchor.heard_ms');
-END;
-
 CREATE TRIGGER op_run_in_bounds INSTEAD OF INSERT ON op_run_apart
 WHEN EXISTS (SELECT 1 FROM grant WHERE id = NEW.grant_id AND pairing_id = NEW.pairing_id AND op = NEW.op
                 AND state = 'active' AND bounds IS NOT NULL)
@@ -986,12 +970,6 @@ CREATE VIEW pairing_plain AS
 SELECT id FROM pairing AS p WHERE transport = 'unix' AND peer_uid < 4294967295
    AND NOT EXISTS (SELECT 1 FROM pairing_endpoint WHERE pairing_id = p.id);
 
-CREATE TRIGGER op_run_of_a_served_pairing INSTEAD OF INSERT ON op_run_apart
-WHEN EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id)
-BEGIN
-    SELECT RAISE(ABORT, 'pairing.invalid|this pairing is not served');
-END;
-
 CREATE VIEW egress_flow_apart AS
 SELECT id, uid, pairing_id, run_id, surface, host, port, state, code FROM egress_flow;
 
@@ -1030,4 +1008,22 @@ BEGIN
             coalesce((SELECT host_name FROM pairing WHERE id = NEW.pairing_id), ''),
             json_object('uid', NEW.uid, 'surface', NEW.surface, 'host', NEW.host, 'port', NEW.port,
                         'code', NEW.code));
+END;
+
+CREATE TRIGGER op_run_is_served INSTEAD OF INSERT ON op_run_apart
+BEGIN
+    SELECT RAISE(ABORT, 'anchor.none|this machine is on a network and no Host is its anchor')
+     WHERE (SELECT mode FROM box WHERE id = 1) IS NOT 'local' AND NOT EXISTS (SELECT 1 FROM live_anchor);
+    SELECT RAISE(ABORT, 'pairing.invalid|this pairing is not served')
+     WHERE EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id);
+    SELECT RAISE(ABORT, 'anchor.caps|the anchor has not approved ops of this kind for this Host')
+     WHERE (SELECT mode FROM box WHERE id = 1) IS NOT 'local' AND NEW.grant_id IS NOT NULL
+       AND NEW.pairing_id IS NOT (SELECT pairing_id FROM anchor)
+       AND NOT EXISTS (SELECT 1 FROM approved_kinds AS k JOIN op AS o ON o.class = k.class
+                        WHERE k.pairing_id = NEW.pairing_id AND o.name = NEW.op);
+    -- The anchor is heard by what it asks for. Once an hour is enough to tell silence, and deciding is what
+    -- the database does most.
+    UPDATE anchor SET heard_at = now_ms()
+     WHERE pairing_id = NEW.pairing_id
+       AND heard_at <= now_ms() - (SELECT value FROM setting WHERE name = 'anchor.heard_ms');
 END;

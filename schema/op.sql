@@ -119,19 +119,16 @@ BEGIN
     VALUES (NEW.pairing_id, NEW.op, NEW.args, NEW.grant_id, NEW.dry);
 END;
 
-CREATE TRIGGER op_run_of_a_served_pairing INSTEAD OF INSERT ON op_run_apart
-WHEN EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id)
-BEGIN
-    SELECT RAISE(ABORT, 'pairing.invalid|this pairing is not served');
-END;
-
-CREATE TRIGGER op_run_on_a_network INSTEAD OF INSERT ON op_run_apart
-WHEN (SELECT mode FROM box WHERE id = 1) IS NOT 'local'
+-- (In one trigger, since the first that holds is what is said.)
+CREATE TRIGGER op_run_is_served INSTEAD OF INSERT ON op_run_apart
 BEGIN
     SELECT RAISE(ABORT, 'anchor.none|this machine is on a network and no Host is its anchor')
-     WHERE NOT EXISTS (SELECT 1 FROM live_anchor);
+     WHERE (SELECT mode FROM box WHERE id = 1) IS NOT 'local' AND NOT EXISTS (SELECT 1 FROM live_anchor);
+    SELECT RAISE(ABORT, 'pairing.invalid|this pairing is not served')
+     WHERE EXISTS (SELECT 1 FROM pairing_invalid WHERE id = NEW.pairing_id);
     SELECT RAISE(ABORT, 'anchor.caps|the anchor has not approved ops of this kind for this Host')
-     WHERE NEW.grant_id IS NOT NULL AND NEW.pairing_id IS NOT (SELECT pairing_id FROM anchor)
+     WHERE (SELECT mode FROM box WHERE id = 1) IS NOT 'local' AND NEW.grant_id IS NOT NULL
+       AND NEW.pairing_id IS NOT (SELECT pairing_id FROM anchor)
        AND NOT EXISTS (SELECT 1 FROM approved_kinds AS k JOIN op AS o ON o.class = k.class
                         WHERE k.pairing_id = NEW.pairing_id AND o.name = NEW.op);
     -- The anchor is heard by what it asks for. Once an hour is enough to tell silence, and deciding is what
@@ -186,6 +183,7 @@ BEGIN
     SELECT NEW.id, NEW.pairing_id, NEW.op, NEW.args WHERE NEW.grant_id IS NULL;
 END;
 
+-- What a Host asked about its own grants: inserting here answers it.
 CREATE VIEW own_ask AS
 SELECT id AS op_run_id, pairing_id, op, args FROM op_run WHERE grant_id IS NULL;
 
