@@ -638,6 +638,8 @@ BEGIN
       LEFT JOIN op AS o ON o.name = NEW.op
       LEFT JOIN grant AS g ON g.id = NEW.grant_id
       LEFT JOIN factor AS f ON f.id = g.factor_id;
+    -- Last, since the next try would be held by the above all the same.
+    INSERT INTO op_run_granted (grant_id, op, args, dry) VALUES (NEW.grant_id, NEW.op, NEW.args, NEW.dry);
 END;
 
 CREATE TABLE op_manifest_after (
@@ -886,31 +888,11 @@ CREATE TRIGGER op_run_is_apart BEFORE INSERT ON op_run
 WHEN (SELECT mode FROM box WHERE id = 1) IS NOT 'local'
   OR NOT EXISTS (SELECT 1 FROM pairing_plain WHERE id = NEW.pairing_id)
   OR EXISTS (SELECT 1 FROM quarantine WHERE pairing_id = NEW.pairing_id AND state = 'held')
-  OR (SELECT bounds FROM grant WHERE id = NEW.grant_id) IS NOT NULL
   OR NEW.op GLOB 'run:*' OR NEW.op = 'root:exec'
   OR (SELECT declares FROM verb WHERE op = NEW.op) IS NOT NULL
 BEGIN
     INSERT INTO op_run_apart (pairing_id, op, args, grant_id, dry)
     VALUES (NEW.pairing_id, NEW.op, NEW.args, NEW.grant_id, NEW.dry);
-END;
-
-CREATE TRIGGER op_run_in_bounds INSTEAD OF INSERT ON op_run_apart
-WHEN EXISTS (SELECT 1 FROM grant WHERE id = NEW.grant_id AND pairing_id = NEW.pairing_id AND op = NEW.op
-                AND state = 'active' AND bounds IS NOT NULL)
-BEGIN
-    SELECT RAISE(ABORT, 'grant.args|a grant for this op is held, but these arguments are outside its bounds')
-      FROM grant AS g
-     WHERE g.id = NEW.grant_id AND g.args <> NEW.args
-       AND (instr(NEW.args, '\u0000') > 0
-            OR json_array_length(NEW.args) > (SELECT count(*) FROM op_param WHERE op = NEW.op)
-            OR EXISTS (SELECT 1 FROM grant_bound AS b WHERE b.grant_id = g.id
-                  AND NOT CASE b.rule
-                      WHEN 'in' THEN coalesce((NEW.args ->> b.at) IN
-                           (SELECT CAST(value AS TEXT) FROM json_each(b.bound)), 0)
-                      ELSE bound_holds(b.rule, b.bound, NEW.args ->> b.at) END));
-    -- Not now: nothing is spent.
-    SELECT refuse(code, why, nullif(at, ends))
-      FROM grant_not_now WHERE id = NEW.grant_id AND at IS NOT now_ms() AND NOT NEW.dry;
 END;
 
 CREATE TRIGGER op_run_not_held INSTEAD OF INSERT ON op_run_apart
@@ -1026,4 +1008,31 @@ BEGIN
     UPDATE anchor SET heard_at = now_ms()
      WHERE pairing_id = NEW.pairing_id
        AND heard_at <= now_ms() - (SELECT value FROM setting WHERE name = 'anchor.heard_ms');
+END;
+
+CREATE VIEW op_run_granted AS SELECT grant_id, op, args, dry FROM op_run WHERE false;
+
+CREATE VIEW op_run_bounded AS SELECT grant_id, op, args, dry FROM op_run WHERE false;
+
+CREATE TRIGGER op_run_is_bounded INSTEAD OF INSERT ON op_run_granted
+WHEN (SELECT bounds FROM grant WHERE id = NEW.grant_id) IS NOT NULL
+BEGIN
+    INSERT INTO op_run_bounded (grant_id, op, args, dry) VALUES (NEW.grant_id, NEW.op, NEW.args, NEW.dry);
+END;
+
+CREATE TRIGGER op_run_in_bounds INSTEAD OF INSERT ON op_run_bounded
+BEGIN
+    SELECT RAISE(ABORT, 'grant.args|a grant for this op is held, but these arguments are outside its bounds')
+      FROM grant AS g
+     WHERE g.id = NEW.grant_id AND g.args <> NEW.args
+       AND (instr(NEW.args, '\u0000') > 0
+            OR json_array_length(NEW.args) > (SELECT count(*) FROM op_param WHERE op = NEW.op)
+            OR EXISTS (SELECT 1 FROM grant_bound AS b WHERE b.grant_id = g.id
+                  AND NOT CASE b.rule
+                      WHEN 'in' THEN coalesce((NEW.args ->> b.at) IN
+                           (SELECT CAST(value AS TEXT) FROM json_each(b.bound)), 0)
+                      ELSE bound_holds(b.rule, b.bound, NEW.args ->> b.at) END));
+    -- Not now: nothing is spent.
+    SELECT refuse(code, why, nullif(at, ends))
+      FROM grant_not_now WHERE id = NEW.grant_id AND at IS NOT now_ms() AND NOT NEW.dry;
 END;

@@ -101,6 +101,8 @@ BEGIN
       LEFT JOIN op AS o ON o.name = NEW.op
       LEFT JOIN grant AS g ON g.id = NEW.grant_id
       LEFT JOIN factor AS f ON f.id = g.factor_id;
+    -- Last, since the next try would be held by the above all the same.
+    INSERT INTO op_run_granted (grant_id, op, args, dry) VALUES (NEW.grant_id, NEW.op, NEW.args, NEW.dry);
 END;
 
 -- What only some asks need is apart, and one trigger sends them there: a trigger costs what all of it would
@@ -111,7 +113,6 @@ CREATE TRIGGER op_run_is_apart BEFORE INSERT ON op_run
 WHEN (SELECT mode FROM box WHERE id = 1) IS NOT 'local'
   OR NOT EXISTS (SELECT 1 FROM pairing_plain WHERE id = NEW.pairing_id)
   OR EXISTS (SELECT 1 FROM quarantine WHERE pairing_id = NEW.pairing_id AND state = 'held')
-  OR (SELECT bounds FROM grant WHERE id = NEW.grant_id) IS NOT NULL
   OR NEW.op GLOB 'run:*' OR NEW.op = 'root:exec'
   OR (SELECT declares FROM verb WHERE op = NEW.op) IS NOT NULL
 BEGIN
@@ -138,10 +139,20 @@ BEGIN
        AND heard_at <= now_ms() - (SELECT value FROM setting WHERE name = 'anchor.heard_ms');
 END;
 
+-- An ask that is allowed but for the bounds of its grant.
+CREATE VIEW op_run_granted AS SELECT grant_id, op, args, dry FROM op_run WHERE false;
+
+-- One whose grant has bounds.
+CREATE VIEW op_run_bounded AS SELECT grant_id, op, args, dry FROM op_run WHERE false;
+
+CREATE TRIGGER op_run_is_bounded INSTEAD OF INSERT ON op_run_granted
+WHEN (SELECT bounds FROM grant WHERE id = NEW.grant_id) IS NOT NULL
+BEGIN
+    INSERT INTO op_run_bounded (grant_id, op, args, dry) VALUES (NEW.grant_id, NEW.op, NEW.args, NEW.dry);
+END;
+
 -- The arguments are the grant's, or what its bounds let take their place; and now is a time for it.
-CREATE TRIGGER op_run_in_bounds INSTEAD OF INSERT ON op_run_apart
-WHEN EXISTS (SELECT 1 FROM grant WHERE id = NEW.grant_id AND pairing_id = NEW.pairing_id AND op = NEW.op
-                AND state = 'active' AND bounds IS NOT NULL)
+CREATE TRIGGER op_run_in_bounds INSTEAD OF INSERT ON op_run_bounded
 BEGIN
     SELECT RAISE(ABORT, 'grant.args|a grant for this op is held, but these arguments are outside its bounds')
       FROM grant AS g

@@ -356,6 +356,26 @@ a_rate_holds(void **state)
 	scratch_drop(&s);
 }
 
+/* What holds an ask at any time is said before the time that a bound has to wait for: the next try
+ * would be held by it all the same. */
+static void
+what_holds_always_is_said_first(void **state)
+{
+	struct scratch s;
+	struct person p;
+	int64_t pairing, grant;
+
+	(void)state;
+	pairing = morning(&s, &p);
+	grant = granted(&s, &p, pairing, LOGINS, "[\"2\"]", "{\"_rate\":{\"apart_ms\":600000}}");
+	scratch_open(&s, ROLE_NET);
+	assert_int_equal(run(&s, pairing, grant, LOGINS, "[\"2\"]", 0), 0);
+	held(&s, pairing, grant, LOGINS, "[\"2\"]", "grant.rate", clock_now() + 600000);
+	nonce -= 2; /* the one that ran */
+	held(&s, pairing, grant, LOGINS, "[\"2\"]", "op.replayed", 0);
+	scratch_drop(&s);
+}
+
 /* Both at once: not before the rate frees it, and then when the window is open. */
 static void
 a_rate_waits_for_the_window(void **state)
@@ -859,6 +879,7 @@ main(void)
 	    cmocka_unit_test(arguments_move_within),
 	    cmocka_unit_test(a_window_holds),
 	    cmocka_unit_test(a_rate_holds),
+	    cmocka_unit_test(what_holds_always_is_said_first),
 	    cmocka_unit_test(a_rate_waits_for_the_window),
 	    cmocka_unit_test(the_first_usable_is_found),
 	    cmocka_unit_test(bounded_grants_are_few),
