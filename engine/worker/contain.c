@@ -16,8 +16,9 @@
 
 #define CMDLINE_MAX 65536
 #define STATUS_MAX  4096
-#define KTHREADD    2  /* the parent of the kernel's own threads */
-#define EXEC_TRIES  20 /* ms that arguments are waited for */
+#define KTHREADD    2 /* the parent of the kernel's own threads */
+
+#define EXEC_PATIENCE 20 /* ms that arguments are waited for, in one look at all processes */
 
 /* One process of the machine, as the walk saw it. */
 struct seen {
@@ -33,6 +34,7 @@ struct walk {
 	struct seen *list;
 	size_t n, room;
 	const struct contain_world *world;
+	int patience; /* ms left for arguments: whoever shows none must not hold an order up */
 };
 
 static int
@@ -82,19 +84,20 @@ exe_of(int64_t pid, char exe[CONTAIN_EXE_MAX + 1])
 	return 0;
 }
 
-/* Hash the arguments.  In the middle of execve(2) a process has its program and no arguments yet:
- * that is waited for. */
+/*
+ * Hash the arguments.  In the middle of execve(2) a process has its program and no arguments yet:
+ * that is waited for while ${patience}, in ms, lasts.
+ */
 static int
-argv_of(int64_t pid, unsigned char argv[CONTAIN_DIGEST])
+argv_of(int64_t pid, unsigned char argv[CONTAIN_DIGEST], int *patience)
 {
 	static _Thread_local char cmdline[CMDLINE_MAX + 1];
 	static const struct timespec nap = {.tv_nsec = 1000000};
-	int len, tries;
+	int len;
 
-	for (tries = 0; (len = proc_text(pid, "cmdline", cmdline, sizeof(cmdline))) == 0; tries++) {
-		if (tries == EXEC_TRIES)
-			break;
+	while ((len = proc_text(pid, "cmdline", cmdline, sizeof(cmdline))) == 0 && *patience > 0) {
 		nanosleep(&nap, NULL);
+		(*patience)--;
 	}
 	if (len == -1)
 		return -1;
@@ -102,17 +105,27 @@ argv_of(int64_t pid, unsigned char argv[CONTAIN_DIGEST])
 	return 0;
 }
 
-int
-contain_print_of(int64_t pid, struct contain_print *print, struct refusal *refusal)
+static int
+print_of(int64_t pid, struct contain_print *print, int *patience)
 {
 	struct identity before, after;
 
-	if (identity_of(pid, &before) != 0 || exe_of(pid, print->exe) != 0 ||
-	    uid_of(pid, &print->uid) != 0 || argv_of(pid, print->argv) != 0 ||
-	    identity_of(pid, &after) != 0 || before.start_ticks != after.start_ticks)
-		return refusal_set(refusal, "contain.process",
-		    "no process of this number runs here, or its program cannot be read");
-	return 0;
+	return identity_of(pid, &before) != 0 || exe_of(pid, print->exe) != 0 ||
+		       uid_of(pid, &print->uid) != 0 || argv_of(pid, print->argv, patience) != 0 ||
+		       identity_of(pid, &after) != 0 || before.start_ticks != after.start_ticks
+		   ? -1
+		   : 0;
+}
+
+int
+contain_print_of(int64_t pid, struct contain_print *print, struct refusal *refusal)
+{
+	int patience = EXEC_PATIENCE;
+
+	return print_of(pid, print, &patience) == 0
+		   ? 0
+		   : refusal_set(refusal, "contain.process",
+			 "no process of this number runs here, or its program cannot be read");
 }
 
 /*
@@ -216,13 +229,13 @@ beneath_ours(const struct walk *w, const struct seen *p)
 
 /* Return the entry of the list that spares ${p}, or NULL. */
 static const struct contain_entry *
-listed(const struct walk *w, const struct seen *p)
+listed(struct walk *w, const struct seen *p)
 {
 	static _Thread_local struct contain_print print; /* large */
 	const struct contain_entry *e;
 	size_t i;
 
-	if (w->world->n == 0 || contain_print_of(p->pid, &print, NULL) != 0)
+	if (w->world->n == 0 || print_of(p->pid, &print, &w->patience) != 0)
 		return NULL;
 	for (i = 0; i < w->world->n; i++) {
 		e = &w->world->spared[i];
@@ -234,7 +247,7 @@ listed(const struct walk *w, const struct seen *p)
 }
 
 static bool
-guarded(const struct walk *w, struct seen *p)
+guarded(struct walk *w, struct seen *p)
 {
 	const struct contain_entry *entry;
 
@@ -255,7 +268,7 @@ guarded(const struct walk *w, struct seen *p)
 
 /* Where ${p} stands, given where its parent does. */
 static void
-place_below(const struct walk *w, struct seen *p, const struct seen *parent)
+place_below(struct walk *w, struct seen *p, const struct seen *parent)
 {
 	if (parent == NULL || parent->place == OUTSIDE || parent->place == UNKNOWN)
 		p->place = OUTSIDE;
@@ -267,7 +280,7 @@ place_below(const struct walk *w, struct seen *p, const struct seen *parent)
 
 /* Place ${p}, after those above it.  A circle, which only a torn view can have, is outside. */
 static void
-place(const struct walk *w, struct seen *p, struct seen **chain)
+place(struct walk *w, struct seen *p, struct seen **chain)
 {
 	struct seen *at = p;
 	size_t n = 0;
@@ -438,7 +451,7 @@ int
 contain_look(const struct contain_world *world, const struct contain_target *target,
     struct contain_tree *tree, struct refusal *refusal)
 {
-	struct walk w = {.world = world};
+	struct walk w = {.world = world, .patience = EXEC_PATIENCE};
 	struct identity me;
 	int rc;
 

@@ -71,6 +71,7 @@ int contain_print_of(int64_t pid, struct contain_print *print, struct refusal *r
  * contain_look(world, target, tree, refusal):
  * Find ${target} and what lies beneath it, and say of each whether it is stopped or spared; add
  * what is new to ${tree}, whose list the caller frees with contain_free.  Nothing is signalled.
+ * Arguments that do not show are waited for as in contain_print_of, 20 ms for all of them together.
  * Return the number of processes that are new and to be stopped; or -1 with ${refusal}:
  * contain.gone, contain.exe, contain.reused, contain.bastion (it is init, of the kernel, of
  * bastion, or an ancestor of it), contain.many, contain.failed.

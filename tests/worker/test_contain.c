@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine/clock.h"
@@ -279,6 +280,88 @@ a_print_stands_through_exec(void **state)
 	}
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
+}
+
+/* Make this process one that shows no arguments as long as it lives, which takes no privilege. */
+static bool
+shows_nothing(void)
+{
+	struct prctl_mm_map map = {.exe_fd = (__u32)-1};
+	unsigned long field[52] = {0};
+	char stat[2048], *at;
+	ssize_t len;
+	int fd, i;
+
+	if ((fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC)) == -1)
+		return false;
+	len = read(fd, stat, sizeof(stat) - 1);
+	close(fd);
+	stat[len > 0 ? len : 0] = '\0';
+	/* Numbered as in proc(5): 2 is the program's name, 3 a letter. */
+	if ((at = strrchr(stat, ')')) == NULL || strlen(at) < 4)
+		return false;
+	for (at += 3, i = 4; i < 52; i++)
+		field[i] = strtoul(at, &at, 10);
+	map.start_code = field[26];
+	map.end_code = field[27];
+	map.start_data = field[45];
+	map.end_data = field[46];
+	map.start_brk = field[47];
+	map.brk = (__u64)(uintptr_t)sbrk(0);
+	map.start_stack = field[28];
+	map.arg_start = map.arg_end = field[48];
+	map.env_start = field[50];
+	map.env_end = field[51];
+	return prctl(PR_SET_MM, PR_SET_MM_MAP, &map, sizeof(map), 0) == 0;
+}
+
+/* A tree of many that show no arguments holds an order up no longer than one does. */
+static void
+blank_arguments_hold_nothing_up(void **state)
+{
+	struct contain_world w = world();
+	struct contain_entry spared;
+	struct contain_target target = {0};
+	struct contain_tree t = {0};
+	struct timespec from, to;
+	struct refusal r;
+	int ready[2], i;
+	char one;
+
+	(void)state;
+	spared = entry(getpid(), false);
+	w.spared = &spared;
+	w.n = 1;
+	assert_int_equal(pipe(ready), 0);
+	if ((target.pid = fork()) == 0) {
+		for (i = 0; i < 100 && fork() != 0; i++)
+			continue;
+		alarm(60);
+		if (write(ready[1], shows_nothing() ? "b" : "", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	for (i = 0; i < 101; i++) {
+		assert_int_equal(read(ready[0], &one, 1), 1);
+		if (one != 'b') {
+			print_message("no process may hide its arguments here: PR_SET_MM\n");
+			kill((pid_t)target.pid, SIGKILL);
+			skip();
+		}
+	}
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	assert_int_equal(contain_look(&w, &target, &t, &r), 101);
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	assert_in_range(
+	    (to.tv_sec - from.tv_sec) * 1000 + (to.tv_nsec - from.tv_nsec) / 1000000, 0, 1500);
+	contain_free(&t);
+	assert_int_equal(contain_stop(&w, &target, &t, &r), 0);
+	assert_int_equal(count(&t, CONTAIN_STOPPED), 101);
+	waitpid((pid_t)target.pid, NULL, 0);
+	contain_free(&t);
+	close(ready[0]);
+	close(ready[1]);
 }
 
 /* CF-1: a listed process, a listed program and what bastion started live, with what is beneath
@@ -924,6 +1007,7 @@ main(void)
 	    cmocka_unit_test(a_tree_is_stopped),
 	    cmocka_unit_test(those_that_die_with_their_parent_are_counted),
 	    cmocka_unit_test(a_print_stands_through_exec),
+	    cmocka_unit_test(blank_arguments_hold_nothing_up),
 	    cmocka_unit_test(what_is_guarded_lives),
 	    cmocka_unit_test(an_agents_tree_spares_entries),
 	    cmocka_unit_test(a_listed_root_is_spared_but_an_agent),
