@@ -33,6 +33,9 @@ DROP TRIGGER op_run_is_own;
 DROP TRIGGER anchor_heard_asking;
 DROP TRIGGER egress_flow_ruled;
 DROP TRIGGER egress_flow_audit_birth;
+DROP TRIGGER egress_flow_pays;
+DROP TRIGGER host_beat_tells_catalog;
+DROP TRIGGER catalog_is_taken;
 
 CREATE TRIGGER audit_entry_chains INSTEAD OF INSERT ON audit_entry
 BEGIN
@@ -1035,4 +1038,63 @@ BEGIN
     -- Not now: nothing is spent.
     SELECT refuse(code, why, nullif(at, ends))
       FROM grant_not_now WHERE id = NEW.grant_id AND at IS NOT now_ms() AND NOT NEW.dry;
+END;
+
+CREATE TRIGGER egress_flow_pays INSTEAD OF INSERT ON egress_flow_asks
+WHEN (SELECT held FROM egress_ruling WHERE id = NEW.id) = 'unknown'
+BEGIN
+    SELECT RAISE(ABORT, 'egress.ungranted|no rule and no grant of this Host covers this')
+     WHERE NOT EXISTS (SELECT 1 FROM egress_covered WHERE flow_id = NEW.id);
+    INSERT INTO op_run (pairing_id, op, args, nonce, grant_id, queued_at)
+    VALUES (NEW.pairing_id, 'egress:reach', json_array(NEW.host, CAST(NEW.port AS TEXT)),
+            nonce(),
+            (SELECT grant_id FROM egress_covered WHERE flow_id = NEW.id
+              ORDER BY bounded, next_at, expires_at, grant_id LIMIT 1),
+            now_ms());
+    INSERT INTO egress_use (flow_id, op_run_id) VALUES (NEW.id, (SELECT max(id) FROM op_run));
+    -- Nothing is to be run for it: the connection is what was asked for.
+    UPDATE op_run SET state = 'running', started_at = now_ms() WHERE id = (SELECT max(id) FROM op_run);
+    UPDATE op_run SET state = 'done', exit_code = 0, finished_at = now_ms()
+     WHERE id = (SELECT max(id) FROM op_run);
+END;
+
+CREATE TRIGGER host_beat_tells_catalog AFTER INSERT ON host_beat
+WHEN json_type(NEW.beat, '$.catalog') = 'text' AND length(NEW.beat ->> '$.catalog') = 64
+ AND (NEW.beat ->> '$.catalog') NOT GLOB '*[^0-9a-f]*'
+BEGIN
+    INSERT INTO box_catalog (box_id, told) VALUES (NEW.box_id, NEW.beat ->> '$.catalog')
+        ON CONFLICT DO UPDATE SET told = excluded.told WHERE told <> excluded.told;
+    DELETE FROM box_op WHERE box_id = NEW.box_id AND NEW.beat ->> '$.catalog' = lower(hex(sha256('')));
+    UPDATE box_catalog SET digest = told, taken_at = now_ms(), changes = changes + 1, left_out = 0, why = NULL
+     WHERE box_id = NEW.box_id AND told = lower(hex(sha256(''))) AND digest IS NOT told;
+    INSERT INTO call (box_id, op, args, nonce, asked_at)
+    SELECT box_id, 'op:list', '[]', nonce(), now_ms() FROM catalog_due WHERE box_id = NEW.box_id;
+END;
+
+CREATE TRIGGER catalog_is_taken INSTEAD OF INSERT ON catalog_taken
+BEGIN
+    UPDATE box_catalog SET why = substr(a.why, 1, 512),
+           due_at = iif(a.why IS NULL, due_at,
+                        max(due_at, now_ms() + (SELECT value FROM setting WHERE name = 'catalog.retry_ms')))
+      FROM catalog_answer AS a WHERE a.call_id = NEW.call_id AND box_catalog.box_id = NEW.box_id;
+    DELETE FROM box_op WHERE box_id = NEW.box_id
+       AND EXISTS (SELECT 1 FROM catalog_answer WHERE call_id = NEW.call_id AND why IS NULL);
+    INSERT INTO box_op (box_id, op, summary, params)
+    SELECT NEW.box_id, op, summary, params
+      FROM (SELECT op, summary, params, min(seq) FROM catalog_entry WHERE call_id = NEW.call_id GROUP BY op)
+     WHERE (SELECT why IS NULL FROM box_catalog WHERE box_id = NEW.box_id);
+    UPDATE box_catalog
+       SET digest = (SELECT digest FROM catalog_answer WHERE call_id = NEW.call_id), taken_at = now_ms(),
+           changes = changes + 1,
+           left_out = (SELECT count(*) FROM catalog_line WHERE call_id = NEW.call_id)
+                    - (SELECT count(*) FROM box_op WHERE box_id = NEW.box_id)
+     WHERE box_id = NEW.box_id AND why IS NULL;
+    INSERT INTO audit_entry (stream, entity, entity_id, action, pairing, body)
+    SELECT 'op', 'box_catalog', k.box_id, iif(k.why IS NULL, 'taken', 'refused'), '',
+           json_object('box', (SELECT name FROM host_box WHERE id = k.box_id), 'digest', k.digest,
+                       'ops', (SELECT count(*) FROM box_op WHERE box_id = k.box_id), 'left_out', k.left_out, 'why', k.why)
+      FROM box_catalog AS k WHERE k.box_id = NEW.box_id;
+    -- It beat again meanwhile.
+    INSERT INTO call (box_id, op, args, nonce, asked_at)
+    SELECT box_id, 'op:list', '[]', nonce(), now_ms() FROM catalog_due WHERE box_id = NEW.box_id;
 END;

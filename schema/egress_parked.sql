@@ -66,7 +66,7 @@ BEGIN
      WHERE NOT EXISTS (SELECT 1 FROM egress_covered WHERE flow_id = NEW.id);
     INSERT INTO op_run (pairing_id, op, args, nonce, grant_id, queued_at)
     VALUES (NEW.pairing_id, 'egress:reach', json_array(NEW.host, CAST(NEW.port AS TEXT)),
-            lower(hex(randomblob(16))),
+            nonce(),
             (SELECT grant_id FROM egress_covered WHERE flow_id = NEW.id
               ORDER BY bounded, next_at, expires_at, grant_id LIMIT 1),
             now_ms());

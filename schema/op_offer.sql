@@ -148,7 +148,7 @@ BEGIN
     UPDATE box_catalog SET digest = told, taken_at = now_ms(), changes = changes + 1, left_out = 0, why = NULL
      WHERE box_id = NEW.box_id AND told = lower(hex(sha256(''))) AND digest IS NOT told;
     INSERT INTO call (box_id, op, args, nonce, asked_at)
-    SELECT box_id, 'op:list', '[]', lower(hex(randomblob(16))), now_ms() FROM catalog_due WHERE box_id = NEW.box_id;
+    SELECT box_id, 'op:list', '[]', nonce(), now_ms() FROM catalog_due WHERE box_id = NEW.box_id;
 END;
 
 -- Ten may come together; over time there is one in catalog.every_ms (GCRA).
@@ -201,7 +201,7 @@ BEGIN
       FROM box_catalog AS k WHERE k.box_id = NEW.box_id;
     -- It beat again meanwhile.
     INSERT INTO call (box_id, op, args, nonce, asked_at)
-    SELECT box_id, 'op:list', '[]', lower(hex(randomblob(16))), now_ms() FROM catalog_due WHERE box_id = NEW.box_id;
+    SELECT box_id, 'op:list', '[]', nonce(), now_ms() FROM catalog_due WHERE box_id = NEW.box_id;
 END;
 
 CREATE TRIGGER host_box_gone_with_its_ops AFTER UPDATE OF state ON host_box WHEN NEW.state = 'gone' AND OLD.state <> 'gone'

@@ -45,6 +45,17 @@ now_ms(sqlite3_context *c, int n, sqlite3_value **v)
 }
 
 static void
+nonce(sqlite3_context *c, int n, sqlite3_value **v)
+{
+	char text[33];
+
+	(void)n;
+	(void)v;
+	nonce_hex(text);
+	sqlite3_result_text(c, text, -1, SQLITE_TRANSIENT);
+}
+
+static void
 acting(sqlite3_context *c, int n, sqlite3_value **v)
 {
 	const struct function_context *ctx = sqlite3_user_data(c);
@@ -428,6 +439,7 @@ function_register(struct sqlite3 *handle, struct function_context *ctx)
 		void (*fn)(sqlite3_context *, int, sqlite3_value **);
 	} all[] = {
 	    {"now_ms", 0, SQLITE_INNOCUOUS, now_ms},
+	    {"nonce", 0, SQLITE_INNOCUOUS, nonce},
 	    {"acting", 0, SQLITE_INNOCUOUS, acting},
 	    {"sha256", 1, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, sha256},
 	    {"chain_hash", 2, SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC, chain_hash},

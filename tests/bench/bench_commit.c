@@ -28,10 +28,9 @@
 #define FLIGHT  64 /* the setting op.live */
 #define WAKES   301
 
-/* As the lane says it, with a nonce as a Host makes it (nonce_hex). */
+/* As the lane says it, with a nonce as a Host makes it. */
 static const char RUN[] = "INSERT INTO op_run (pairing_id, op, args, nonce, grant_id, queued_at)"
-			  " VALUES (1, 'observe:logins', '[]',"
-			  "         printf('%012x', now_ms()) || lower(hex(randomblob(10))),"
+			  " VALUES (1, 'observe:logins', '[]', nonce(),"
 			  "         (SELECT max(id) FROM grant), now_ms())";
 
 static uintptr_t heap_begins;
