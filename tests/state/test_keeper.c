@@ -340,6 +340,7 @@ a_full_log_is_gone_on_with(void **state)
 		work(100);
 	} while (scratch_value(&b.s, "SELECT count(*) FROM audit_outbox") < waiting);
 	assert_true(waiting > 0);
+	assert_int_equal(scratch_value(&b.s, "SELECT count(*) FROM audit_outbox"), waiting);
 	assert_int_equal(loop_add(b.env.loop, b.log, EPOLLIN, log_read, NULL), 0);
 	until("SELECT count(*) FROM audit_outbox", 0);
 	log_read(NULL, 0);
