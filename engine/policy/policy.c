@@ -335,14 +335,10 @@ int
 policy_judge(
     struct store *db, const char *home, const char *ask, size_t len, struct policy_answer *a)
 {
-	static _Thread_local struct finding f;
+	struct finding f = {.ask = ask, .len = len, .home = home};
 	int rc;
 
-	memset(&f, 0, sizeof(f));
 	memset(a, 0, sizeof(*a));
-	f.ask = ask;
-	f.len = len;
-	f.home = home;
 	rc = ask_check(db, &f) != 0 || ask_head(db, &f) != 0 ? -1 : 0;
 	f.categories |= risk_effect(f.effect);
 	if (rc != 0 || ask_commands(db, &f, &a->command) != 0 || ask_paths(db, &f) != 0 ||

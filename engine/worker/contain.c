@@ -91,7 +91,7 @@ exe_of(int64_t pid, char exe[CONTAIN_EXE_MAX + 1])
 static int
 argv_of(int64_t pid, unsigned char argv[CONTAIN_DIGEST], int *patience)
 {
-	static _Thread_local char cmdline[CMDLINE_MAX + 1];
+	char cmdline[CMDLINE_MAX + 1];
 	static const struct timespec nap = {.tv_nsec = 1000000};
 	int len;
 
@@ -231,7 +231,7 @@ beneath_ours(const struct walk *w, const struct seen *p)
 static const struct contain_entry *
 listed(struct walk *w, const struct seen *p)
 {
-	static _Thread_local struct contain_print print; /* large */
+	struct contain_print print;
 	const struct contain_entry *e;
 	size_t i;
 

@@ -96,7 +96,7 @@ static int
 digest_file(int dir, const char *name, unsigned char out[EFFECT_DIGEST])
 {
 	crypto_hash_sha256_state h;
-	static _Thread_local unsigned char buf[65536];
+	unsigned char buf[65536];
 	ssize_t n = -1;
 	int fd;
 
@@ -547,7 +547,7 @@ check(const struct effect *e, size_t i, struct refusal *refusal)
 static int
 copy_content(int from, int to, const unsigned char *content)
 {
-	static _Thread_local unsigned char buf[65536];
+	unsigned char buf[65536];
 	unsigned char digest[EFFECT_DIGEST];
 	crypto_hash_sha256_state h;
 	ssize_t n, wrote, at;

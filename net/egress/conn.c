@@ -21,8 +21,6 @@ enum { SOCKS_OK = 0, SOCKS_FAILED = 1, SOCKS_REFUSED = 2, SOCKS_NO_COMMAND = 7 }
 
 static const char ESTABLISHED[] = "HTTP/1.1 200 Connection established\r\n\r\n";
 
-static _Thread_local char buffer[READ_SIZE];
-
 static void conn_pump(struct conn *c);
 
 /*
@@ -140,6 +138,7 @@ conn_end(struct conn *c, const struct refusal *refusal)
 static void
 conn_linger(struct conn *c)
 {
+	char buffer[READ_SIZE];
 	ssize_t n = 0;
 	size_t all = 0;
 
@@ -335,6 +334,7 @@ answer_take(struct conn *c, size_t end, struct refusal *why)
 static int
 answer_read(struct conn *c, struct refusal *why)
 {
+	char buffer[READ_SIZE];
 	size_t end;
 	ssize_t n;
 	int rc = 0;
@@ -854,6 +854,7 @@ conn_parse(struct conn *c)
 static void
 conn_read(struct conn *c)
 {
+	char buffer[READ_SIZE];
 	ssize_t n;
 
 	do {

@@ -105,8 +105,6 @@ struct inspect {
 	struct refusal why; /* of CLOSING; code "": none */
 };
 
-static _Thread_local char buffer[READ_SIZE], plain[READ_SIZE];
-
 static void run(struct inspect *i);
 
 /*
@@ -323,6 +321,7 @@ take(struct inspect *i, struct stream *s)
 {
 	const struct proxy *proxy = i->inspector->proxy;
 	size_t most = proxy->head > proxy->answer_head ? proxy->head : proxy->answer_head;
+	char buffer[READ_SIZE];
 	bool some = false;
 	ssize_t n;
 
@@ -750,6 +749,7 @@ static long
 carry_down(struct inspect *i, const char *bytes, size_t n, bool *done)
 {
 	const struct head_answer *a = &i->answer;
+	char plain[READ_SIZE];
 	size_t len;
 	long took;
 

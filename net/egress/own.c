@@ -322,7 +322,7 @@ take(struct reading *g, const char *buffer, ssize_t n,
 static int
 dump(struct reading *g, int fd, uint16_t type, int (*on)(struct reading *, const struct nlmsghdr *))
 {
-	static _Thread_local char buffer[BUFFER] __attribute__((aligned(8)));
+	char buffer[BUFFER] __attribute__((aligned(8)));
 	ssize_t n;
 	int rc;
 

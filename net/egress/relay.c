@@ -1,4 +1,4 @@
-/* relay.c: little is copied through one buffer that all share, much is spliced. */
+/* relay.c: little is copied through a buffer, much is spliced. */
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -19,10 +19,6 @@ struct relay_pool {
 	size_t n, keep;
 	int pipes[][2];
 };
-
-/* One thread runs a loop, and nothing stays here between two calls. */
-static _Thread_local char shared[BUFFER];
-static _Thread_local char written[BUFFER + CHUNK_GROWTH];
 
 struct relay_pool *
 relay_pool_new(size_t keep)
@@ -178,24 +174,13 @@ send_or_keep(struct half *h, const char *bytes, size_t len)
 	return half_put(h, bytes + n, len - (size_t)n);
 }
 
-/* What of ${len} bytes belongs to the body goes on. */
 static int
-pass(struct half *h, const char *bytes, size_t len)
+pass_chunked(struct half *h, const char *bytes, size_t len)
 {
-	size_t out = len;
+	char written[BUFFER + CHUNK_GROWTH];
+	size_t out;
 	long used;
 
-	h->moved += len;
-	if (h->kind == HALF_ALL)
-		return send_or_keep(h, bytes, len);
-	if (h->kind == HALF_SIZED) {
-		if (len > h->left) {
-			h->surplus = true;
-			out = (size_t)h->left;
-		}
-		h->left -= out;
-		return send_or_keep(h, bytes, out);
-	}
 	if (h->chunk->state == CHUNK_DONE) {
 		h->surplus = true;
 		return 0;
@@ -206,17 +191,44 @@ pass(struct half *h, const char *bytes, size_t len)
 	return send_or_keep(h, written, out);
 }
 
+/* What of ${len} bytes, at most BUFFER, belongs to the body goes on. */
+static int
+pass(struct half *h, const char *bytes, size_t len)
+{
+	size_t out = len;
+
+	h->moved += len;
+	if (h->kind == HALF_ALL)
+		return send_or_keep(h, bytes, len);
+	if (h->kind != HALF_SIZED)
+		return pass_chunked(h, bytes, len);
+	if (len > h->left) {
+		h->surplus = true;
+		out = (size_t)h->left;
+	}
+	h->left -= out;
+	return send_or_keep(h, bytes, out);
+}
+
 int
 half_feed(struct half *h, const char *bytes, size_t len)
 {
-	return len == 0 ? 0 : pass(h, bytes, len);
+	size_t at, n;
+
+	for (at = 0; at < len; at += n) {
+		n = len - at < BUFFER ? len - at : BUFFER;
+		if (pass(h, bytes + at, n) != 0)
+			return -1;
+	}
+	return 0;
 }
 
 /* Return 1 where something was read, 0 where there is nothing (or the end), -1 on failure. */
 static int
 copy_some(struct half *h)
 {
-	ssize_t n = recv(h->from, shared, sizeof(shared), 0);
+	char bytes[BUFFER];
+	ssize_t n = recv(h->from, bytes, sizeof(bytes), 0);
 
 	if (n == -1) {
 		if (errno == EINTR)
@@ -232,7 +244,7 @@ copy_some(struct half *h)
 	/* Less than there was room for: the next read would find nothing, and an edge will tell. */
 	if (n < BUFFER && !h->last)
 		h->readable = false;
-	return pass(h, shared, (size_t)n) == 0 ? 1 : -1;
+	return pass(h, bytes, (size_t)n) == 0 ? 1 : -1;
 }
 
 static int
