@@ -19,6 +19,7 @@
 #include "engine/worker/kin.h"
 
 #define PASSES      256
+#define LOOKS       32     /* at least, whatever the clock says: the machine may have stood still */
 #define ENVIRON_MAX 262144 /* of a process that is looked at */
 
 /* Fields of /proc/PID/stat, and a flag. */
@@ -236,7 +237,7 @@ kin_end(enum kin_where where, bool (*ours)(void *ctx, const struct kin *kin), vo
 	    .ctx = ctx,
 	    .reap = where == KIN_CHILDREN,
 	    .until_ms = loop_now() + KIN_PATIENCE_MS};
-	int before, passes = PASSES;
+	int before, looks = 0, passes = PASSES;
 
 	*left = 0;
 	if ((s.buf = malloc(ENVIRON_MAX + 1)) == NULL)
@@ -248,7 +249,9 @@ kin_end(enum kin_where where, bool (*ours)(void *ctx, const struct kin *kin), vo
 		(where == KIN_CHILDREN ? each_child : each_process)(look_at, &s);
 		if (s.ended == before && s.unsure)
 			nanosleep(&moment, NULL);
-	} while ((s.ended > before || (s.unsure && loop_now() < s.until_ms)) && --passes > 0);
+		looks++;
+	} while ((s.ended > before || (s.unsure && (loop_now() < s.until_ms || looks < LOOKS))) &&
+		 --passes > 0);
 	free(s.buf);
 	*left = s.left + s.held;
 	return s.ended;
