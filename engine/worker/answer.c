@@ -31,6 +31,7 @@ static const char *const WARM[] = {
 
 struct answer {
 	sqlite3 *db;
+	sqlite3_stmt *rows; /* what answer_rows ran last, or NULL */
 	int fd;
 	size_t frame_max;
 };
@@ -65,6 +66,7 @@ answer_free(struct answer *a)
 {
 	if (a == NULL)
 		return;
+	sqlite3_finalize(a->rows);
 	sqlite3_close(a->db);
 	free(a);
 }
@@ -148,15 +150,13 @@ bind_text(sqlite3_stmt *q, int at, const char *text, size_t len)
 	return sqlite3_bind_text64(q, at, copy, outlen, free, SQLITE_UTF8) == SQLITE_OK ? 0 : -1;
 }
 
-static sqlite3_stmt *
-prepare(struct answer *a, const char *sql, const char *types, va_list ap)
+/* Give ${q} its values, one for each letter of ${types}.  Return 0 or -1. */
+static int
+bind(sqlite3_stmt *q, const char *types, va_list ap)
 {
-	sqlite3_stmt *q;
 	const char *text;
 	int i, rc = 0;
 
-	if (sqlite3_prepare_v2(a->db, sql, -1, &q, NULL) != SQLITE_OK)
-		return NULL;
 	for (i = 0; types[i] != '\0' && rc == 0; i++) {
 		if (types[i] == 'i')
 			rc =
@@ -164,27 +164,48 @@ prepare(struct answer *a, const char *sql, const char *types, va_list ap)
 		else if ((text = va_arg(ap, const char *)) != NULL)
 			rc = bind_text(q, i + 1, text, strlen(text));
 	}
-	if (rc == -1) {
-		sqlite3_finalize(q);
+	return rc;
+}
+
+static sqlite3_stmt *
+prepare(struct answer *a, const char *sql, const char *types, va_list ap)
+{
+	sqlite3_stmt *q;
+
+	if (sqlite3_prepare_v2(a->db, sql, -1, &q, NULL) != SQLITE_OK)
 		return NULL;
+	if (bind(q, types, ap) == 0)
+		return q;
+	sqlite3_finalize(q);
+	return NULL;
+}
+
+/* Many rows in turn are one statement.  Return it, or NULL. */
+static sqlite3_stmt *
+rows_of(struct answer *a, const char *sql)
+{
+	if (a->rows != NULL && strcmp(sqlite3_sql(a->rows), sql) == 0) {
+		sqlite3_clear_bindings(a->rows);
+		return a->rows;
 	}
-	return q;
+	sqlite3_finalize(a->rows);
+	a->rows = NULL;
+	return sqlite3_prepare_v2(a->db, sql, -1, &a->rows, NULL) == SQLITE_OK ? a->rows : NULL;
 }
 
 int
 answer_rows(struct answer *a, const char *sql, const char *types, ...)
 {
-	sqlite3_stmt *q;
+	sqlite3_stmt *q = rows_of(a, sql);
 	va_list ap;
+	int rc;
 
 	va_start(ap, types);
-	q = prepare(a, sql, types, ap);
+	rc = q != NULL ? bind(q, types, ap) : -1;
 	va_end(ap);
-	if (q == NULL)
-		return -1;
-	while (sqlite3_step(q) == SQLITE_ROW)
+	while (rc == 0 && sqlite3_step(q) == SQLITE_ROW)
 		continue;
-	return sqlite3_finalize(q) == SQLITE_OK ? 0 : -1;
+	return sqlite3_reset(q) == SQLITE_OK ? rc : -1;
 }
 
 int

@@ -35,8 +35,10 @@
 
 #define RUNS_MAX   1024
 #define NOFILE_MAX 4096
-/* How long nothing must happen before the next child is made ready. */
-#define SPARE_MS 5
+/* How long nothing must happen before the next child is made ready; while one answers, its end,
+ * which somebody waits for, comes first. */
+#define SPARE_MS  5
+#define ANSWER_MS 50
 
 /* What a child holds besides the standard descriptors: where its question comes from, and where its
  * answer goes to. */
@@ -74,7 +76,8 @@ struct zygote {
 	struct sandbox *spare_box; /* the sandbox that stands ready, or NULL */
 	bool wants_box;            /* since the last one was taken, none was made */
 	struct run runs[RUNS_MAX];
-	int gone; /* the worker is */
+	size_t used; /* of them; all behind are free */
+	int gone;    /* the worker is */
 };
 
 static int
@@ -370,17 +373,34 @@ say(struct zygote *z, struct run *run)
 	run->phase = RUN_FREE;
 }
 
+/* Return a place for a run, or NULL. */
 static struct run *
-find_run(struct zygote *z, enum run_phase phase, uint64_t id, pid_t pid)
+free_run(struct zygote *z)
 {
 	size_t i;
 
-	for (i = 0; i < RUNS_MAX; i++) {
-		if (phase == RUN_FREE
-			? z->runs[i].phase == RUN_FREE
-			: z->runs[i].phase != RUN_FREE && z->runs[i].phase != RUN_OVER &&
-			      (pid != 0 ? z->runs[i].pid == pid : z->runs[i].id == id))
-			return &z->runs[i];
+	for (i = 0; i < RUNS_MAX && z->runs[i].phase != RUN_FREE; i++)
+		continue;
+	if (i == RUNS_MAX)
+		return NULL;
+	if (z->used <= i)
+		z->used = i + 1;
+	return &z->runs[i];
+}
+
+/* Return the run of the process ${pid}, or with ${pid} 0 the run ${id}, that has not ended, or
+ * NULL. */
+static struct run *
+find_run(struct zygote *z, uint64_t id, pid_t pid)
+{
+	struct run *run;
+	size_t i;
+
+	for (i = 0; i < z->used; i++) {
+		run = &z->runs[i];
+		if (run->phase != RUN_FREE && run->phase != RUN_OVER &&
+		    (pid != 0 ? run->pid == pid : run->id == id))
+			return run;
 	}
 	return NULL;
 }
@@ -388,7 +408,7 @@ find_run(struct zygote *z, enum run_phase phase, uint64_t id, pid_t pid)
 static void
 start_run(struct zygote *z, const struct runner_wire_request *q, int out)
 {
-	struct run *run = find_run(z, RUN_FREE, 0, 0);
+	struct run *run = free_run(z);
 	struct runner_wire_event refused = {.kind = WIRE_REFUSED, .id = q->id};
 	const struct observe_op *op = vet(q);
 	pid_t pid = -1;
@@ -536,7 +556,7 @@ make_box(struct zygote *z, const int *fds, size_t n, struct refusal *refusal)
 static void
 start_box(struct zygote *z, const struct runner_wire_request *q, const int *fds, size_t n)
 {
-	struct run *run = find_run(z, RUN_FREE, 0, 0);
+	struct run *run = free_run(z);
 	struct sandbox *box = NULL;
 	struct refusal refusal;
 
@@ -581,7 +601,7 @@ hear_box(struct zygote *z, struct run *run)
 static void
 kill_run(struct zygote *z, uint64_t id)
 {
-	struct run *run = find_run(z, RUN_LIVE, id, 0);
+	struct run *run = find_run(z, id, 0);
 
 	/* Asked again, it is ended for certain. */
 	if (run != NULL && (run->phase == RUN_LIVE || run->phase == RUN_ASKED))
@@ -619,7 +639,7 @@ reap(struct zygote *z)
 		info.si_pid = 0;
 		if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == -1 || info.si_pid == 0)
 			return;
-		run = find_run(z, RUN_LIVE, 0, info.si_pid);
+		run = find_run(z, 0, info.si_pid);
 		/* What it said before it ended is heard first. */
 		if (run != NULL && run->box != NULL && run->box->status_fd != -1) {
 			hear_box(z, run);
@@ -668,7 +688,9 @@ step(struct zygote *z, int *unsaid)
 	size_t i;
 
 	*unsaid = 0;
-	for (i = 0; i < RUNS_MAX; i++) {
+	while (z->used > 0 && z->runs[z->used - 1].phase == RUN_FREE)
+		z->used--;
+	for (i = 0; i < z->used; i++) {
 		run = &z->runs[i];
 		if ((run->phase == RUN_ASKED || run->phase == RUN_KILLED) && run->due <= now)
 			end_run(z, run);
@@ -689,7 +711,7 @@ watch_boxes(struct zygote *z, struct pollfd *p, struct run **of)
 	nfds_t n = 0;
 	size_t i;
 
-	for (i = 0; i < RUNS_MAX; i++) {
+	for (i = 0; i < z->used; i++) {
 		run = &z->runs[i];
 		if (run->phase == RUN_FREE || run->box == NULL || run->box->status_fd == -1)
 			continue;
@@ -699,12 +721,23 @@ watch_boxes(struct zygote *z, struct pollfd *p, struct run **of)
 	return n;
 }
 
+static bool
+answering(const struct zygote *z)
+{
+	size_t i;
+
+	for (i = 0; i < z->used; i++)
+		if (z->runs[i].phase == RUN_LIVE && z->runs[i].box == NULL)
+			return true;
+	return false;
+}
+
 static void
 loop(struct zygote *z)
 {
 	static struct pollfd p[2 + RUNS_MAX];
 	static struct run *of[RUNS_MAX];
-	int wait, unsaid, n;
+	int wait, quiet, unsaid, n;
 	nfds_t i, boxes;
 
 	p[0].fd = WIRE_FD;
@@ -712,9 +745,10 @@ loop(struct zygote *z)
 
 	while (!z->gone) {
 		wait = step(z, &unsaid);
+		quiet = answering(z) ? ANSWER_MS : SPARE_MS;
 		if (((z->spare == 0 && !z->spare_died) || z->wants_box) &&
-		    (wait == -1 || wait > SPARE_MS))
-			wait = SPARE_MS;
+		    (wait == -1 || wait > quiet))
+			wait = quiet;
 		p[0].events = unsaid ? POLLIN | POLLOUT : POLLIN;
 		boxes = watch_boxes(z, p + 2, of);
 		if ((n = poll(p, 2 + boxes, wait)) == -1 && errno != EINTR)
@@ -743,7 +777,7 @@ kill_all(struct zygote *z)
 	size_t i;
 
 	kill_process(z->spare, SIGKILL);
-	for (i = 0; i < RUNS_MAX; i++) {
+	for (i = 0; i < z->used; i++) {
 		if (z->runs[i].phase != RUN_FREE && z->runs[i].phase != RUN_OVER)
 			signal_run(&z->runs[i], SIGKILL);
 	}
@@ -755,7 +789,7 @@ end_boxes(struct zygote *z)
 {
 	size_t i;
 
-	for (i = 0; i < RUNS_MAX; i++)
+	for (i = 0; i < z->used; i++)
 		if (z->runs[i].box != NULL && z->runs[i].phase != RUN_OVER)
 			sandbox_end(z->runs[i].box, NULL);
 	drop_spare_box(z);
