@@ -30,6 +30,7 @@ show_progress(void *ctx, int64_t done, int64_t total)
 		fprintf(stderr, "\rchecked %" PRId64 " of %" PRId64 " rows", done, total);
 	else
 		fprintf(stderr, "\rchecked %" PRId64 " rows", done);
+	fflush(stderr);
 }
 
 /*
@@ -247,8 +248,10 @@ audit_verify_word(struct cli *cli, struct audit_options *o, int argc, char **arg
 		rc = audit_verify_kept(cli->db, c.pk, c.kept, progress, &c.report);
 	else
 		rc = check_file(cli, argv[0], progress, &c);
-	if (progress != NULL)
+	if (progress != NULL) {
 		fputs("\r\033[K", stderr);
+		fflush(stderr);
+	}
 	if (rc == -1)
 		return cli_refuse(cli);
 	if (c.proof.size != 0)

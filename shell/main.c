@@ -98,6 +98,8 @@ main(int argc, char **argv)
 {
 	hold_standard();
 	umask(077);
+	/* A line is one write: what several verbs say at once stays apart. */
+	setvbuf(stderr, NULL, _IOLBF, BUFSIZ);
 	if (sodium_init() == -1) {
 		fputs("bastion: libsodium cannot be used\n", stderr);
 		return 1;

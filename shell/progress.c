@@ -80,6 +80,7 @@ line(const struct progress *p, int64_t now, int64_t done, int64_t total)
 		    (int)((double)done / (double)total * 100), rest);
 	}
 	fprintf(stderr, "\r%.*s\033[K", width < WIDTH_MAX ? width : WIDTH_MAX, text);
+	fflush(stderr);
 }
 
 void
@@ -104,7 +105,9 @@ progress_tell(void *progress, const char *what, int64_t done, int64_t total)
 void
 progress_end(struct progress *p)
 {
-	if (p->shown && p->told_at != 0)
+	if (p->shown && p->told_at != 0) {
 		fputs("\r\033[K", stderr);
+		fflush(stderr);
+	}
 	p->told_at = 0;
 }
