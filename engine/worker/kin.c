@@ -19,12 +19,12 @@
 #include "engine/worker/kin.h"
 
 #define PASSES      256
-#define LOOKS       32     /* at least, whatever the clock says: the machine may have stood still */
 #define ENVIRON_MAX 262144 /* of a process that is looked at */
 
 /* Fields of /proc/PID/stat, and a flag. */
 #define STAT_STATE   3
 #define STAT_FLAGS   9
+#define STAT_CODE    26 /* where its program begins; 0 until execve has set everything else */
 #define STAT_ENV     50 /* where its environment begins; then where it ends */
 #define FLAG_KTHREAD 0x00200000UL
 
@@ -87,14 +87,15 @@ marked(const char *buf, size_t len, struct kin *kin)
 
 /*
  * Whether ${pid}, whose environment was empty, may show one in a moment, or has one by now, or may
- * have left a child by then: while a program takes the place of another there is none, and on the
- * way out there is none any more, but children are still its own.
+ * have left a child by then: while a program takes the place of another there is none, and for a
+ * moment it begins and ends at one address as if it were empty (create_elf_tables of the kernel);
+ * on the way out there is none any more, but children are still its own.
  */
 static bool
 between(pid_t pid)
 {
 	char path[48], stat[1024], *at;
-	unsigned long flags = 0, env[2] = {0, 0};
+	unsigned long flags = 0, code = 0, env[2] = {0, 0};
 	ssize_t n;
 	char state;
 	int fd, i;
@@ -113,10 +114,12 @@ between(pid_t pid)
 	for (i = STAT_STATE; i <= STAT_ENV + 1 && (at = strchr(at + 1, ' ')) != NULL; i++) {
 		if (i == STAT_FLAGS)
 			flags = strtoul(at, NULL, 10);
+		if (i == STAT_CODE)
+			code = strtoul(at, NULL, 10);
 		if (i >= STAT_ENV)
 			env[i - STAT_ENV] = strtoul(at, NULL, 10);
 	}
-	return (flags & FLAG_KTHREAD) == 0 && (env[1] == 0 || env[1] > env[0]);
+	return (flags & FLAG_KTHREAD) == 0 && (code == 0 || env[1] == 0 || env[1] > env[0]);
 }
 
 /* Whether the process ${fd} has ended, or does until ${until_ms}. */
@@ -237,7 +240,7 @@ kin_end(enum kin_where where, bool (*ours)(void *ctx, const struct kin *kin), vo
 	    .ctx = ctx,
 	    .reap = where == KIN_CHILDREN,
 	    .until_ms = loop_now() + KIN_PATIENCE_MS};
-	int before, looks = 0, passes = PASSES;
+	int before, passes = PASSES;
 
 	*left = 0;
 	if ((s.buf = malloc(ENVIRON_MAX + 1)) == NULL)
@@ -249,9 +252,7 @@ kin_end(enum kin_where where, bool (*ours)(void *ctx, const struct kin *kin), vo
 		(where == KIN_CHILDREN ? each_child : each_process)(look_at, &s);
 		if (s.ended == before && s.unsure)
 			nanosleep(&moment, NULL);
-		looks++;
-	} while ((s.ended > before || (s.unsure && (loop_now() < s.until_ms || looks < LOOKS))) &&
-		 --passes > 0);
+	} while ((s.ended > before || (s.unsure && loop_now() < s.until_ms)) && --passes > 0);
 	free(s.buf);
 	*left = s.left + s.held;
 	return s.ended;

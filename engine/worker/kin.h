@@ -42,11 +42,10 @@ bool kin_over(int fd, pid_t pid, int64_t until_ms);
  * kin_end(where, ours, ctx, left):
  * End with SIGKILL each process in ${where} that is marked as kin of one for whom ${ours}(${ctx},
  * kin) says yes, and look again until none is left, and nobody's environment is between two
- * programs (for KIN_PATIENCE_MS, and then as long as 32 looks take).  Killed children are reaped,
- * and leave theirs to us.  A fork is no way out: who was killed starts nothing more.  A program
- * that empties its environment and leaves its group is not found; a sandbox holds that one.  Return
- * how many were ended, and store in ${*left} how many were killed but are not gone yet: look again
- * later.
+ * programs (for KIN_PATIENCE_MS at most).  Killed children are reaped, and leave theirs to
+ * us.  A fork is no way out: who was killed starts nothing more.  A program that empties its
+ * environment and leaves its group is not found; a sandbox holds that one.  Return how many were
+ * ended, and store in ${*left} how many were killed but are not gone yet: look again later.
  */
 int kin_end(
     enum kin_where where, bool (*ours)(void *ctx, const struct kin *kin), void *ctx, int *left);
