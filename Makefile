@@ -21,9 +21,9 @@ PREFIX  ?= /usr/local
 CC      ?= gcc
 VERSION := $(shell sed -n '1,/^\#\# /s/^\#\# \([0-9.]*\).*/\1/p' CHANGELOG.md)
 
-PACKAGES := sqlite3 libsodium libseccomp
+PACKAGES := sqlite3 libsodium
 # Loaded when first used (engine/library.h): linking them would triple the start of every verb.
-LAZY     := libcurl libmicrohttpd openssl libedit
+LAZY     := libcurl libmicrohttpd openssl libedit libseccomp
 
 WARN     := -Wall -Wextra -Werror -Wshadow -Wpointer-arith -Wstrict-prototypes \
             -Wmissing-prototypes -Wformat=2 -Wundef -Wvla -Wcast-qual
@@ -172,8 +172,8 @@ $(DIGESTS): $(BUILD)/gen/schema_digest.c
 	$(call QUIET,CC,$<)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 # The filters of the sandbox are compiled here, not in each process that starts one.
-$(BUILD)/filters: engine/worker/gen/sandbox_filter.c $(BUILD)/engine/worker/seal.o
-	$(call QUIET,LINK,$@)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+$(BUILD)/filters: engine/worker/gen/sandbox_filter.c $(patsubst %,$(BUILD)/engine/%.o,library refusal seccomp worker/seal)
+	$(call QUIET,LINK,$@)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS) -lseccomp
 
 $(BUILD)/gen/sandbox_filter.c: $(BUILD)/filters
 	@mkdir -p $(@D)
@@ -240,7 +240,7 @@ install: $(BUILD)/bastion $(MANUAL) $(COMPLETIONS) $(UNITS)
 
 # A suite is one file of cmocka tests, linked with the harness and everything but main.
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(HARNESS) $(LIBRARY)
-	$(call QUIET,LINK,$@)$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(LDLIBS) -lcmocka -lssl -lcrypto
+	$(call QUIET,LINK,$@)$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(LDLIBS) -lcmocka -lseccomp -lssl -lcrypto
 
 # A hostile program knows nothing of bastion, and runs without a sanitizer beside it.
 $(BUILD)/tests/worker/escape/%: tests/worker/escape/%.c tests/worker/escape/escape.h

@@ -68,6 +68,21 @@ query(struct answer_view *view, const char *sql, const char *text)
 	return q;
 }
 
+void
+answer_begin(struct answer_view *view)
+{
+	static const char small[] = "{\"r\":{\"a\":[{\"b\":1}]}}";
+	static const char *const sql[] = {MEMBERS, COLUMNS};
+	sqlite3_stmt *q;
+	size_t i;
+
+	for (i = 0; i < sizeof(sql) / sizeof(sql[0]); i++) {
+		if ((q = query(view, sql[i], small)) != NULL)
+			sqlite3_step(q);
+		sqlite3_finalize(q);
+	}
+}
+
 static const char *
 column(sqlite3_stmt *q, int i)
 {

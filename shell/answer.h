@@ -24,6 +24,13 @@ struct answer_end {
 };
 
 /**
+ * answer_begin(view):
+ * Have all that takes a result apart in memory, which costs as much as the showing.  To be called
+ * while there is nothing to do but wait for the answer.
+ */
+void answer_begin(struct answer_view *view);
+
+/**
  * answer_show(view, frame, r):
  * Show the frame ${frame}: output as it is (control characters escaped), a result as "name: value"
  * lines and a table for each list, an error as one line.  Return 0, or -1 with ${r} call.failed.

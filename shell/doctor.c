@@ -143,6 +143,7 @@ look_libraries(struct doctor *d)
 	    {"libcurl.so.4", "libcurl4", "asking others"},
 	    {"libmicrohttpd.so.12", "libmicrohttpd12", "serving"},
 	    {"libssl.so.3", "libssl3", "TLS"},
+	    {"libseccomp.so.2", "libseccomp2", "filters of system calls"},
 	    {"libedit.so.2", "libedit2", "line editing in bastion sql"},
 	};
 	static const struct library_symbol none[] = {{NULL, 0}};
@@ -151,7 +152,7 @@ look_libraries(struct doctor *d)
 
 	for (i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
 		if (library_load(wanted[i].file, wanted[i].package, none, NULL, &r) != 0)
-			doctor_note(d, "libraries", i < 3 ? DOCTOR_BAD : DOCTOR_WARN,
+			doctor_note(d, "libraries", i < 4 ? DOCTOR_BAD : DOCTOR_WARN,
 			    "apt-get install it", "%s is missing, for %s (Debian package %s)",
 			    wanted[i].file, wanted[i].use, wanted[i].package);
 }

@@ -1,7 +1,6 @@
 /* main.c: from the words of a command line to a verb, and from its end to an exit code. */
 #include <errno.h>
 #include <fcntl.h>
-#include <locale.h>
 #include <signal.h>
 #include <sodium.h>
 #include <stdbool.h>
@@ -104,7 +103,6 @@ main(int argc, char **argv)
 		fputs("bastion: libsodium cannot be used\n", stderr);
 		return 1;
 	}
-	setlocale(LC_CTYPE, "C.UTF-8");
 	if (argc > 1 && strcmp(argv[1], "actor") == 0)
 		return actor_main(argc, argv);
 	if (argc > 1 && strcmp(argv[1], "runner") == 0)

@@ -1,6 +1,7 @@
 /* sql_line.c: the conversation: a line editor, a history, statements over several lines. */
 #include <histedit.h>
 #include <limits.h>
+#include <locale.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <sys/ioctl.h>
@@ -316,6 +317,7 @@ sql_converse(struct cli *cli, struct sql *s)
 	t.sql = s;
 	if (library_load("libedit.so.2", "libedit2", editor_symbols, &edit, &cli->refusal) == -1)
 		return cli_refuse(cli);
+	setlocale(LC_CTYPE, "C.UTF-8"); /* for the editor */
 	if (begin_talk(&t) == -1) {
 		end_talk(&t);
 		refusal_set(&cli->refusal, "store.failed", "the terminal cannot be used");

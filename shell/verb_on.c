@@ -229,8 +229,13 @@ on_ask(struct cli *cli, struct on *on)
 
 	if (on->id == 0) {
 		on->asked = true;
-		return unixclient_ask(
-		    &on->conn, "POST", "/v1/calls", on->body, on->len, &cli->refusal);
+		if (unixclient_send(
+			&on->conn, "POST", "/v1/calls", on->body, on->len, &cli->refusal) != 0)
+			return -1;
+		/* While the Host writes it down: later, another process waits for our processor. */
+		if (cli->mode != CLI_JSON)
+			answer_begin(&on->view);
+		return unixclient_status(&on->conn, &cli->refusal);
 	}
 	snprintf(target, sizeof(target), "/v1/calls/%" PRId64 "?after=%" PRId64, on->id, on->seq);
 	return unixclient_ask(&on->conn, "GET", target, NULL, 0, &cli->refusal);

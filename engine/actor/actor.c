@@ -16,7 +16,8 @@
 #include "engine/actor/loop.h"
 #include "engine/crypto/key.h"
 
-#define FAILED "actor.start"
+#define FAILED  "actor.start"
+#define LATE_MS 5
 
 /* An actor in this process. */
 struct running {
@@ -25,6 +26,7 @@ struct running {
 	struct home home;
 	struct key *key;
 	bool draining;
+	bool late; /* it is in this role */
 };
 
 static const struct actor *
@@ -58,14 +60,27 @@ actor_drain(struct running *me)
 }
 
 static void
+bell_answer(void *ctx)
+{
+	struct running *me = ctx;
+
+	if (me->late)
+		loop_mod(me->env.loop, store_bell(me->env.db), EPOLLIN);
+	store_bell_quiet(me->env.db);
+	if (store_changed(me->env.db))
+		actor_wake(me);
+}
+
+static void
 on_bell(void *ctx, uint32_t events)
 {
 	struct running *me = ctx;
 
 	(void)events;
-	store_bell_quiet(me->env.db);
-	if (store_changed(me->env.db))
-		actor_wake(me);
+	if (me->late && loop_mod(me->env.loop, store_bell(me->env.db), 0) == 0 &&
+	    loop_after(me->env.loop, LATE_MS, bell_answer, me) != 0)
+		return;
+	bell_answer(me);
 }
 
 /* A bell may be missed, and some rows become due without anybody writing. */
@@ -175,6 +190,7 @@ make_loop(struct running *me, struct refusal *r)
 	struct actor_env *env = &me->env;
 	int bell;
 
+	me->late = (me->actor->late & (me->home.role == HOME_BOX ? LATE_BOX : LATE_HOST)) != 0;
 	if ((env->loop = loop_new()) == NULL || loop_signal(env->loop, SIGTERM, on_term, me) == -1)
 		return refusal_errno(r, FAILED, "cannot make a loop");
 	if ((bell = store_bell(env->db)) == -1 ||

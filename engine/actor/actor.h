@@ -29,11 +29,15 @@ struct actor_env {
 	void *ctx; /* the actor's own */
 };
 
+/* Where an actor is late: in which roles nobody waits for what it does. */
+enum { LATE_BOX = 1, LATE_HOST = 2 };
+
 /*
  * One actor.  ${start} sets the actor's handlers in the loop and returns, or returns -1 with the
  * refusal where the actor cannot run; what it has then made is left to the end of the process.
- * ${wake} is called once after it, and then whenever the database may have changed.  ${drain} asks
- * the actor, once, to finish what it has and then call loop_stop.  ${stop} frees.  All but
+ * ${wake} is called once after it, and then whenever the database may have changed, where the actor
+ * is ${late} some milliseconds after that: those go first whose work somebody waits for.  ${drain}
+ * asks the actor, once, to finish what it has and then call loop_stop.  ${stop} frees.  All but
  * ${start} may be NULL; without ${drain} the loop stops at once.
  *
  * In ${start} the process is already what it will be: another user, without root's powers but in a
@@ -47,6 +51,7 @@ struct actor {
 	bool box, host; /* in which roles it runs */
 	bool filtered;  /* system calls: allow-list (network-facing actors) */
 	bool serves;    /* somebody asks it: READY waits for it, and the others for READY */
+	unsigned late;
 	int (*start)(struct actor_env *env, struct refusal *r);
 	void (*wake)(struct actor_env *env);
 	void (*drain)(struct actor_env *env);

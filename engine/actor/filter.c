@@ -5,11 +5,11 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <seccomp.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "engine/actor/filter.h"
+#include "engine/seccomp.h"
 
 #define FAILED "actor.start"
 
@@ -74,45 +74,51 @@ static const struct narrow {
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
+/* What is being filled. */
+struct filter {
+	const struct seccomp_library *lib;
+	scmp_filter_ctx ctx;
+};
+
 /* Return the number of a call, or -1 where this architecture has no such call. */
 static int
-call_number(const char *name)
+call_number(const struct filter *f, const char *name)
 {
-	int number = seccomp_syscall_resolve_name(name);
+	int number = f->lib->syscall_resolve_name(name);
 
 	return number < 0 ? -1 : number;
 }
 
 static int
-add_names(scmp_filter_ctx ctx, uint32_t action, const char *const *names, size_t count)
+add_names(const struct filter *f, uint32_t action, const char *const *names, size_t count)
 {
 	size_t i;
 	int number, rc;
 
 	for (i = 0; i < count; i++) {
-		if ((number = call_number(names[i])) == -1)
+		if ((number = call_number(f, names[i])) == -1)
 			continue;
-		if ((rc = seccomp_rule_add(ctx, action, number, 0)) != 0)
+		if ((rc = f->lib->rule_add(f->ctx, action, number, 0)) != 0)
 			return rc;
 	}
 	return 0;
 }
 
 static int
-add_narrow(scmp_filter_ctx ctx)
+add_narrow(const struct filter *f)
 {
 	struct scmp_arg_cmp cmp;
 	size_t i;
 	int number, rc;
 
 	for (i = 0; i < LENGTH(narrow); i++) {
-		if ((number = call_number(narrow[i].name)) == -1)
+		if ((number = call_number(f, narrow[i].name)) == -1)
 			continue;
 		cmp.arg = narrow[i].arg;
 		cmp.op = SCMP_CMP_MASKED_EQ;
 		cmp.datum_a = narrow[i].mask;
 		cmp.datum_b = narrow[i].value;
-		if ((rc = seccomp_rule_add_array(ctx, SCMP_ACT_ALLOW, number, 1, &cmp)) != 0)
+		if ((rc = f->lib->rule_add_array(f->ctx, SCMP_ACT_ALLOW, number, 1, &cmp)) != 0)
 			return rc;
 	}
 	return 0;
@@ -120,43 +126,45 @@ add_narrow(scmp_filter_ctx ctx)
 
 /* What depends on who we are: signals to ourselves (abort), and threads the old way. */
 static int
-add_own(scmp_filter_ctx ctx)
+add_own(const struct filter *f)
 {
 	struct scmp_arg_cmp self = {.arg = 0, .op = SCMP_CMP_EQ, .datum_a = (scmp_datum_t)getpid()};
 	int rc;
 
-	if ((rc = seccomp_rule_add_array(ctx, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, &self)) != 0)
+	if ((rc = f->lib->rule_add_array(f->ctx, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, &self)) != 0)
 		return rc;
 	/* Its flags lie in memory, where a filter cannot look: the library falls back to clone. */
-	return seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
+	return f->lib->rule_add(f->ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
 }
 
 static int
-filter_fill(scmp_filter_ctx ctx)
+filter_fill(const struct filter *f)
 {
 	int rc;
 
-	if ((rc = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_TSYNC, 1)) != 0)
+	if ((rc = f->lib->attr_set(f->ctx, SCMP_FLTATR_CTL_TSYNC, 1)) != 0)
 		return rc;
-	if ((rc = add_names(ctx, SCMP_ACT_ALLOW, allowed, LENGTH(allowed))) != 0)
+	if ((rc = add_names(f, SCMP_ACT_ALLOW, allowed, LENGTH(allowed))) != 0)
 		return rc;
-	if ((rc = add_names(ctx, SCMP_ACT_KILL_PROCESS, deadly, LENGTH(deadly))) != 0)
+	if ((rc = add_names(f, SCMP_ACT_KILL_PROCESS, deadly, LENGTH(deadly))) != 0)
 		return rc;
-	if ((rc = add_narrow(ctx)) != 0 || (rc = add_own(ctx)) != 0)
+	if ((rc = add_narrow(f)) != 0 || (rc = add_own(f)) != 0)
 		return rc;
-	return seccomp_load(ctx);
+	return f->lib->load(f->ctx);
 }
 
 int
 filter_install(struct refusal *r)
 {
-	scmp_filter_ctx ctx;
+	struct filter f;
 	int rc;
 
-	if ((ctx = seccomp_init(SCMP_ACT_ERRNO(EPERM))) == NULL)
+	if ((f.lib = seccomp_library(r)) == NULL)
+		return -1;
+	if ((f.ctx = f.lib->init(SCMP_ACT_ERRNO(EPERM))) == NULL)
 		return refusal_set(r, FAILED, "cannot make the filter of system calls");
-	rc = filter_fill(ctx);
-	seccomp_release(ctx);
+	rc = filter_fill(&f);
+	f.lib->release(f.ctx);
 	if (rc == 0)
 		return 0;
 	return refusal_set(r, FAILED, "cannot filter system calls: %s", strerror(-rc));

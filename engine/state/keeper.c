@@ -403,6 +403,7 @@ const struct actor actor_keeper = {
     .secret = SECRET_MACHINE,
     .box = true,
     .host = true,
+    .late = LATE_BOX | LATE_HOST,
     .start = keeper_start,
     .wake = keeper_wake,
     .drain = keeper_drain,

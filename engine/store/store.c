@@ -206,6 +206,8 @@ store_setup(struct store *db, const char *path, enum store_role role, bool early
 		return store_failed(db, rc);
 	sqlite3_db_config(db->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	sqlite3_db_config(db->handle, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
+	/* Else a statement is planned anew for each value that an index might be meant for. */
+	sqlite3_db_config(db->handle, SQLITE_DBCONFIG_ENABLE_QPSG, 1, NULL);
 	sqlite3_limit(db->handle, SQLITE_LIMIT_ATTACHED, role == ROLE_MIGRATE ? 2 : 0);
 	sqlite3_busy_timeout(db->handle, GATE_WAIT_MS);
 	if (function_register(db->handle, &db->ctx) != 0)

@@ -21,17 +21,10 @@ static const char *const REFUSED =
 static const char TOO_LONG[] = "{\"r\":{\"refused\":{\"code\":\"observe.answer\","
 			       "\"why\":\"the answer is longer than a frame may be\"}}}\n";
 
-static const char *const WARM[] = {
-    "CREATE TABLE warm (a TEXT, b INTEGER)",
-    "INSERT INTO warm VALUES ('a', 1)",
-    ("SELECT json_object('a', (SELECT json_group_array(json_object('b', a)) FROM (SELECT a FROM warm"
-     " ORDER BY b DESC, a LIMIT 1)), 'c', json(iif(1, 'true', 'false')))"),
-    "DROP TABLE warm",
-};
-
 struct answer {
 	sqlite3 *db;
-	sqlite3_stmt *rows; /* what answer_rows ran last, or NULL */
+	sqlite3_stmt *rows;   /* what answer_rows ran last, or NULL */
+	sqlite3_stmt *result; /* what answer_ready prepared, or NULL */
 	int fd;
 	size_t frame_max;
 };
@@ -67,6 +60,7 @@ answer_free(struct answer *a)
 	if (a == NULL)
 		return;
 	sqlite3_finalize(a->rows);
+	sqlite3_finalize(a->result);
 	sqlite3_close(a->db);
 	free(a);
 }
@@ -170,10 +164,14 @@ bind(sqlite3_stmt *q, const char *types, va_list ap)
 static sqlite3_stmt *
 prepare(struct answer *a, const char *sql, const char *types, va_list ap)
 {
-	sqlite3_stmt *q;
+	sqlite3_stmt *q = a->result;
 
-	if (sqlite3_prepare_v2(a->db, sql, -1, &q, NULL) != SQLITE_OK)
-		return NULL;
+	a->result = NULL;
+	if (q == NULL || strcmp(sqlite3_sql(q), sql) != 0) {
+		sqlite3_finalize(q);
+		if (sqlite3_prepare_v2(a->db, sql, -1, &q, NULL) != SQLITE_OK)
+			return NULL;
+	}
 	if (bind(q, types, ap) == 0)
 		return q;
 	sqlite3_finalize(q);
@@ -227,15 +225,18 @@ answer_value(struct answer *a, char *out, size_t most, const char *sql, const ch
 }
 
 int
-answer_warm(struct answer *a)
+answer_ready(struct answer *a, const char *sql)
 {
-	size_t i;
+	int i;
 
-	for (i = 0; i < sizeof(WARM) / sizeof(WARM[0]); i++) {
-		if (answer_rows(a, WARM[i], "") == -1)
-			return -1;
-	}
-	return 0;
+	if (sqlite3_prepare_v2(a->db, sql, -1, &a->result, NULL) != SQLITE_OK)
+		return -1;
+	for (i = sqlite3_bind_parameter_count(a->result); i > 0; i--)
+		sqlite3_bind_int(a->result, i, 1);
+	while (sqlite3_step(a->result) == SQLITE_ROW)
+		continue;
+	sqlite3_clear_bindings(a->result);
+	return sqlite3_reset(a->result) == SQLITE_OK ? 0 : -1;
 }
 
 /* One frame is one write where the pipe has room: open, body, close. */

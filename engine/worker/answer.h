@@ -28,11 +28,11 @@ struct answer *answer_new(int fd, int64_t frame_max);
 void answer_limit(struct answer *a, int64_t frame_max);
 
 /**
- * answer_warm(a):
- * Use every part of SQLite that an answer uses, once, and leave nothing in ${a}: what is paged in
- * now is not waited for later.  Return 0 or -1.
+ * answer_ready(a, sql):
+ * Take ${sql} through all that answer_result will do with it, but for the values, and write
+ * nothing: what is parsed and paged in now is not waited for later.  Return 0 or -1.
  */
-int answer_warm(struct answer *a);
+int answer_ready(struct answer *a, const char *sql);
 
 /**
  * answer_free(a):

@@ -86,6 +86,8 @@ struct observe_op {
 	bool dials; /* it reaches out, so it runs twice: dial.h */
 	int (*check)(int nargs, const char *const *args, struct observe_args *canon,
 	    struct refusal *refusal);
+	/* NULL, or what can be done before anybody asks: return 0 or -1. */
+	int (*ready)(struct answer *out);
 	/* NULL: the database answers, as the row of the run is made. */
 	int (*run)(const struct observe_args *args, const struct observe_limits *limits,
 	    const struct observe_env *env, struct answer *out);

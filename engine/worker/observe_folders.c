@@ -13,8 +13,8 @@
 #define DEPTH_DEFAULT 2
 
 static const char *const TABLES[] = {
-    "CREATE TABLE folder (path TEXT, bytes INTEGER)",
-    "CREATE TABLE skipped (path TEXT, reason TEXT, n INTEGER)",
+    "CREATE TABLE IF NOT EXISTS folder (path TEXT, bytes INTEGER)",
+    "CREATE TABLE IF NOT EXISTS skipped (path TEXT, reason TEXT, n INTEGER)",
 };
 static const char *const FOLDER_ADD = "INSERT INTO folder VALUES (?1, ?2)";
 static const char *const SKIPPED_ADD = "INSERT INTO skipped VALUES (?1, ?2, ?3)";
@@ -125,6 +125,19 @@ refused(struct answer *out, int error)
 }
 
 static int
+tables(struct answer *out)
+{
+	return answer_rows(out, TABLES[0], "") == 0 && answer_rows(out, TABLES[1], "") == 0 ? 0
+											    : -1;
+}
+
+static int
+ready(struct answer *out)
+{
+	return tables(out) == 0 ? answer_ready(out, RESULT) : -1;
+}
+
+static int
 run(const struct observe_args *args, const struct observe_limits *limits,
     const struct observe_env *env, struct answer *out)
 {
@@ -136,8 +149,7 @@ run(const struct observe_args *args, const struct observe_limits *limits,
 	int rc;
 
 	(void)env;
-	if (answer_rows(out, TABLES[0], "") == -1 || answer_rows(out, TABLES[1], "") == -1 ||
-	    (w = walk_start(args->v[0], (int)depth)) == NULL)
+	if (tables(out) == -1 || (w = walk_start(args->v[0], (int)depth)) == NULL)
 		return OBSERVE_FAILED;
 	end = walk_wait(w, limits->folders_budget_ms);
 	answer_rows(out, "BEGIN", "");
@@ -160,5 +172,6 @@ const struct observe_op observe_folders = {
     .args_min = 1,
     .args_max = 2,
     .check = check,
+    .ready = ready,
     .run = run,
 };

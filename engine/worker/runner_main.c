@@ -163,18 +163,24 @@ do_nothing(void *arg)
 	return arg;
 }
 
-/* Page in now what a run will use; a fault costs more than the work it interrupts. */
+/* Have ready now what a run will use; a page fault costs more than the work it interrupts. */
 static int
 warm_up(struct answer *answer)
 {
+	const struct observe_op *op;
 	pthread_t thread;
+	size_t i;
+	int rc = 0;
 
 	/* A walk's thread shares our heap instead of reserving one. */
 	mallopt(M_ARENA_MAX, 1);
 	if (pthread_create(&thread, NULL, do_nothing, NULL) != 0)
 		return -1;
 	pthread_join(thread, NULL);
-	return answer_warm(answer);
+	for (i = 0; rc == 0 && (op = observe_at(i)) != NULL; i++)
+		if (op->ready != NULL)
+			rc = op->ready(answer);
+	return rc;
 }
 
 /* Sanitizers map terabytes of shadow, which no bound on addresses leaves room for. */
@@ -215,6 +221,7 @@ static void __attribute__((noreturn)) child(const struct zygote *z, int ask, pid
 	struct answer *answer;
 	int code;
 
+	memset(&q, 0, sizeof(q));
 	if (leave(ask, ASK_FD, parent) == -1 || seal_off(z) == -1 ||
 	    (answer = answer_new(OUT_FD, 0)) == NULL || warm_up(answer) == -1 ||
 	    (op = wait_question(&q)) == NULL)

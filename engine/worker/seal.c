@@ -7,11 +7,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
-#include <seccomp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/seccomp.h"
 #include "engine/worker/seal.h"
 
 /* Numbers that are the same on every machine, newer than libseccomp 2.5. */
@@ -113,12 +113,13 @@ static const int hiders[] = {
 };
 
 static int
-add_list(scmp_filter_ctx ctx, const int *calls, size_t n, int error)
+add_list(
+    const struct seccomp_library *lib, scmp_filter_ctx ctx, const int *calls, size_t n, int error)
 {
 	size_t i;
 
 	for (i = 0; i < n; i++) {
-		if (seccomp_rule_add(ctx, SCMP_ACT_ERRNO((uint16_t)error), calls[i], 0) != 0)
+		if (lib->rule_add(ctx, SCMP_ACT_ERRNO((uint16_t)error), calls[i], 0) != 0)
 			return -1;
 	}
 	return 0;
@@ -126,7 +127,7 @@ add_list(scmp_filter_ctx ctx, const int *calls, size_t n, int error)
 
 /* Refuse every way to open for writing; the flags are argument ${arg} of ${call}. */
 static int
-add_open(scmp_filter_ctx ctx, int call, unsigned arg)
+add_open(const struct seccomp_library *lib, scmp_filter_ctx ctx, int call, unsigned arg)
 {
 	static const struct {
 		uint64_t mask;
@@ -141,7 +142,7 @@ add_open(scmp_filter_ctx ctx, int call, unsigned arg)
 	size_t i;
 
 	for (i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
-		if (seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EROFS), call, 1,
+		if (lib->rule_add(ctx, SCMP_ACT_ERRNO(EROFS), call, 1,
 			SCMP_CMP(arg, SCMP_CMP_MASKED_EQ, flags[i].mask, flags[i].value)) != 0)
 			return -1;
 	}
@@ -174,11 +175,12 @@ read_rules(int fd, struct sock_fprog *prog)
 int
 seal_export(void *ctx, struct sock_fprog *prog)
 {
+	const struct seccomp_library *lib = seccomp_library(NULL);
 	int fd, rc = -1;
 
-	if ((fd = memfd_create("seal", MFD_CLOEXEC)) == -1)
+	if (lib == NULL || (fd = memfd_create("seal", MFD_CLOEXEC)) == -1)
 		return -1;
-	if (seccomp_export_bpf(ctx, fd) == 0)
+	if (lib->export_bpf(ctx, fd) == 0)
 		rc = read_rules(fd, prog);
 	close(fd);
 	return rc;
@@ -187,18 +189,20 @@ seal_export(void *ctx, struct sock_fprog *prog)
 int
 seal_build(struct sock_fprog *prog)
 {
+	const struct seccomp_library *lib = seccomp_library(NULL);
 	scmp_filter_ctx ctx;
 	int rc = -1;
 
-	if ((ctx = seccomp_init(SCMP_ACT_ALLOW)) == NULL)
+	if (lib == NULL || (ctx = lib->init(SCMP_ACT_ALLOW)) == NULL)
 		return -1;
 	/* A tree instead of a list: every call of a walk passes here. */
-	seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
-	if (add_list(ctx, writers, sizeof(writers) / sizeof(writers[0]), EROFS) == 0 &&
-	    add_list(ctx, hiders, sizeof(hiders) / sizeof(hiders[0]), ENOSYS) == 0 &&
-	    add_open(ctx, SCMP_SYS(open), 1) == 0 && add_open(ctx, SCMP_SYS(openat), 2) == 0)
+	lib->attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
+	if (add_list(lib, ctx, writers, sizeof(writers) / sizeof(writers[0]), EROFS) == 0 &&
+	    add_list(lib, ctx, hiders, sizeof(hiders) / sizeof(hiders[0]), ENOSYS) == 0 &&
+	    add_open(lib, ctx, SCMP_SYS(open), 1) == 0 &&
+	    add_open(lib, ctx, SCMP_SYS(openat), 2) == 0)
 		rc = seal_export(ctx, prog);
-	seccomp_release(ctx);
+	lib->release(ctx);
 	return rc;
 }
 

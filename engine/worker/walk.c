@@ -29,6 +29,7 @@
 
 /* Each level holds one descriptor. */
 #define LEVELS_MAX 512
+#define NAMES_SIZE 32768 /* bytes of names that one system call reads */
 /* Places that are remembered as not counted; further ones are only counted. */
 #define SKIPS_MAX 4096
 #define NAME_LEN  256
@@ -73,7 +74,10 @@ struct linked {
 
 /* A folder that is being read. */
 struct level {
-	DIR *dir;
+	int fd;
+	char *
+	    entries; /* NAMES_SIZE bytes of the walk's, of which ${got} were read and ${at} taken */
+	size_t got, at;
 	struct place place;
 	char name[NAME_LEN];
 	int64_t bytes;
@@ -100,6 +104,7 @@ struct walk {
 	struct walk_total total;
 
 	struct level *levels;
+	char *entries[LEVELS_MAX]; /* kept for the next folder of the same depth */
 	int nlevels;
 	long serial;
 	struct record *records;
@@ -315,12 +320,15 @@ level_push(struct walk *w, int fd, const char *name, const struct statx *st)
 {
 	long above = w->nlevels > 0 ? w->levels[w->nlevels - 1].record : -1;
 	struct level *l = &w->levels[w->nlevels];
+	char **entries = &w->entries[w->nlevels];
 
 	memset(l, 0, sizeof(*l));
-	if ((l->dir = fdopendir(fd)) == NULL) {
+	if (*entries == NULL && (*entries = malloc(NAMES_SIZE)) == NULL) {
 		close(fd);
 		return -1;
 	}
+	l->fd = fd;
+	l->entries = *entries;
 	l->place = place_of(st);
 	l->bytes = (int64_t)st->stx_blocks * 512;
 	l->folders = 1;
@@ -356,13 +364,13 @@ level_pop(struct walk *w)
 
 	if (w->nlevels > 1) {
 		changed = 1;
-		if (statx(dirfd(up->dir), l->name, LOOK_FLAGS, LOOK, &st) == 0) {
+		if (statx(up->fd, l->name, LOOK_FLAGS, LOOK, &st) == 0) {
 			now = place_of(&st);
 			changed = !same_place(&now, &l->place);
 		}
 	}
 	pthread_mutex_lock(&w->lock);
-	closedir(l->dir);
+	close(l->fd);
 	w->nlevels--;
 	if (changed)
 		level_undo(w, l);
@@ -405,7 +413,7 @@ descend(struct walk *w, const char *name, const struct statx *seen)
 	}
 	if ((hook = pause_hook) != NULL)
 		hook(pause_ctx, name);
-	fd = openat(dirfd(w->levels[w->nlevels - 1].dir), name,
+	fd = openat(w->levels[w->nlevels - 1].fd, name,
 	    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd == -1) {
 		saved = errno;
@@ -452,7 +460,7 @@ entry(struct walk *w, const char *name)
 	struct level *l = &w->levels[w->nlevels - 1];
 	struct statx st;
 
-	if (statx(dirfd(l->dir), name, LOOK_FLAGS, LOOK, &st) == -1) {
+	if (statx(l->fd, name, LOOK_FLAGS, LOOK, &st) == -1) {
 		skip_locked(w, errno == ENOENT ? SKIP_CHANGED : errno);
 		return;
 	}
@@ -473,21 +481,45 @@ entry(struct walk *w, const char *name)
 	pthread_mutex_unlock(&w->lock);
 }
 
+/*
+ * Return the next name in ${l}, or NULL with errno, 0 at the end, and where it was removed.  A
+ * stream of the library's would cost two system calls and 32 KiB of memory for each folder, most of
+ * which hold little.
+ */
+static const char *
+next_name(struct level *l)
+{
+	const struct dirent64 *e;
+	ssize_t n;
+
+	if (l->at == l->got) {
+		errno = 0;
+		if ((n = getdents64(l->fd, l->entries, NAMES_SIZE)) <= 0) {
+			errno = errno == ENOENT ? 0 : errno;
+			return NULL;
+		}
+		l->got = (size_t)n;
+		l->at = 0;
+	}
+	e = (const void *)(l->entries + l->at);
+	l->at += e->d_reclen;
+	return e->d_name;
+}
+
 static void
 read_folders(struct walk *w)
 {
-	struct dirent *e;
+	const char *name;
 
 	while (w->nlevels > 0 && !atomic_load(&w->stop)) {
-		errno = 0;
-		if ((e = readdir(w->levels[w->nlevels - 1].dir)) == NULL) {
+		if ((name = next_name(&w->levels[w->nlevels - 1])) == NULL) {
 			if (errno != 0)
 				skip_locked(w, errno);
 			level_pop(w);
 			continue;
 		}
-		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			entry(w, e->d_name);
+		if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0)
+			entry(w, name);
 	}
 }
 
@@ -591,8 +623,12 @@ check_start(struct walk *w, const struct place *began)
 static void
 release(struct walk *w)
 {
+	int i;
+
 	while (w->nlevels > 0)
-		closedir(w->levels[--w->nlevels].dir);
+		close(w->levels[--w->nlevels].fd);
+	for (i = 0; i < LEVELS_MAX; i++)
+		free(w->entries[i]);
 	while (w->nskips > 0)
 		free(w->skips[--w->nskips].path);
 	free(w->levels);

@@ -118,6 +118,7 @@ const struct actor actor_link = {
     .box = true,
     .host = true,
     .filtered = true,
+    .late = LATE_BOX,
     .start = link_start,
     .wake = link_wake,
     .drain = link_drain,

@@ -7,7 +7,6 @@
 #include <cmocka.h>
 #include <fcntl.h>
 #include <getopt.h>
-#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -372,7 +371,6 @@ main(void)
 	    cmocka_unit_test(a_person_acts_by_name),
 	};
 
-	setlocale(LC_CTYPE, "C.UTF-8");
 	setenv("TZ", "UTC", 1);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <locale.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
@@ -503,7 +502,6 @@ main(void)
 	};
 	int failed;
 
-	setlocale(LC_CTYPE, "C.UTF-8");
 	setenv("TZ", "UTC", 1);
 	tzset();
 	if (sqlite3_open(":memory:", &db) != SQLITE_OK)

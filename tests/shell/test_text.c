@@ -6,7 +6,6 @@
 
 #include <cmocka.h>
 #include <limits.h>
-#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -254,7 +253,6 @@ main(void)
 	};
 	int failed;
 
-	setlocale(LC_CTYPE, "C.UTF-8");
 	setenv("TZ", "UTC", 1);
 	tzset();
 	failed = cmocka_run_group_tests(tests, NULL, NULL);
