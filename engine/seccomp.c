@@ -28,8 +28,7 @@ seccomp_library(struct refusal *r)
 
 	pthread_mutex_lock(&lock);
 	if (!loaded)
-		loaded =
-		    library_load("libseccomp.so.2", "libseccomp2", symbols, &table, r) == 0;
+		loaded = library_load("libseccomp.so.2", "libseccomp2", symbols, &table, r) == 0;
 	usable = loaded;
 	pthread_mutex_unlock(&lock);
 	return usable ? &table : NULL;

@@ -960,12 +960,12 @@ under_flood(bool many)
 	} while (read(ready, &byte, 1) != 1);
 	print_message(
 	    "10000 slow connections in %lld ms, %u answers meanwhile, the slowest %lld ms, "
-	    "%zu KiB more\n",
+	    "%lld KiB more\n",
 	    (long long)(loop_now() - began), answers, (long long)slowest,
-	    (resident() - before) / 1024);
+	    ((long long)resident() - (long long)before) / 1024);
 	assert_true(slowest < 1000 * SLOWER);
 	if (SLOWER == 1) /* sanitizers keep what was freed */
-		assert_true(resident() - before < 64 * MIB);
+		assert_true(resident() < before + 64 * MIB);
 	close(ready);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
@@ -1357,8 +1357,8 @@ pump_carries_both_ways_at_once(void **state)
 	hooks.ctx = &sides[1];
 	assert_non_null(tls_accept(pump, a, accept(fd, NULL, NULL), &from, &hooks, &r));
 	loop_run(loop);
-	print_message("2 x 64 MiB in %lld ms, %zu KiB more\n", (long long)(loop_now() - began),
-	    (resident() - before) / 1024);
+	print_message("2 x 64 MiB in %lld ms, %lld KiB more\n", (long long)(loop_now() - began),
+	    ((long long)resident() - (long long)before) / 1024);
 	for (i = 0; i < 2; i++) {
 		assert_int_equal(sides[i].received, STREAM);
 		replay = (struct side){.seed = sides[1 - i].seed};
@@ -1373,7 +1373,7 @@ pump_carries_both_ways_at_once(void **state)
 	}
 	assert_int_equal(tls_pump_count(pump), 0);
 	if (SLOWER == 1)
-		assert_true(resident() - before < 8 * MIB);
+		assert_true(resident() < before + 8 * MIB);
 	tls_pump_free(pump);
 	tls_end_free(a);
 	tls_end_free(b);
