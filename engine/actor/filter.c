@@ -1,6 +1,7 @@
 /* filter.c: the list of system calls. */
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <errno.h>
@@ -124,14 +125,21 @@ add_narrow(const struct filter *f)
 	return 0;
 }
 
-/* What depends on who we are: signals to ourselves (abort), and threads the old way. */
+/* What depends on who we are: signals to ourselves (abort), a thread that gives way to others, and
+ * threads the old way. */
 static int
 add_own(const struct filter *f)
 {
 	struct scmp_arg_cmp self = {.arg = 0, .op = SCMP_CMP_EQ, .datum_a = (scmp_datum_t)getpid()};
+	const struct scmp_arg_cmp thread[] = {
+	    {.arg = 0, .op = SCMP_CMP_EQ, .datum_a = PRIO_PROCESS},
+	    {.arg = 1, .op = SCMP_CMP_EQ, .datum_a = 0}};
 	int rc;
 
-	if ((rc = f->lib->rule_add_array(f->ctx, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, &self)) != 0)
+	if ((rc = f->lib->rule_add_array(f->ctx, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, &self)) !=
+		0 ||
+	    (rc = f->lib->rule_add_array(
+		 f->ctx, SCMP_ACT_ALLOW, SCMP_SYS(setpriority), 2, thread)) != 0)
 		return rc;
 	/* Its flags lie in memory, where a filter cannot look: the library falls back to clone. */
 	return f->lib->rule_add(f->ctx, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);

@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "engine/store/committer.h"
@@ -10,6 +11,7 @@
 #define SHARED_MOST 256 /* jobs of a batch; past it nothing is added */
 #define TELL_MOST   4   /* jobs told of before the loop turns to what else there is */
 #define BRISK       2   /* times as long as the last commit: a brisk committer's batch */
+#define GIVE_WAY    5   /* nice(2) of a brisk one's thread */
 
 struct queue {
 	struct commit_job *first, **last;
@@ -262,8 +264,16 @@ static void *
 committer_thread(void *ctx)
 {
 	struct committer *c = ctx;
+	bool first = true;
 
 	while (job_wait(c)) {
+		/*
+		 * Where the processors are all taken, those go first who have something to ask for
+		 * or to pass on: they wait together then, and share a commit.
+		 */
+		if (first && c->brisk)
+			setpriority(PRIO_PROCESS, 0, GIVE_WAY);
+		first = false;
 		hand_back(c, batch_run(c));
 		if (c->brisk)
 			sched_yield(); /* whoever waits for it goes first */

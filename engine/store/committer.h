@@ -44,8 +44,9 @@ void committer_quiet(struct committer *committer);
 /**
  * committer_brisk(committer):
  * From now on no batch runs longer than twice what the commit before it took: what was decided goes
- * on while the next is.  That is for whoever has much to do with it; without, as many as can share
- * a commit, which is the least work.  Call before the first job.
+ * on while the next is, and its thread gives way to others where all processors are taken.  That is
+ * for whoever has much to do with it; without, as many as can share a commit, which is the least
+ * work.  Call before the first job.
  */
 void committer_brisk(struct committer *committer);
 

@@ -134,7 +134,8 @@ refused_calls(void **state)
 	    {"fanotify_init", SYS_fanotify_init, {0}},
 	    {"seccomp", SYS_seccomp, {0}},
 	    {"setsid", SYS_setsid, {0}},
-	    {"setpriority", SYS_setpriority, {0}},
+	    {"setpriority: a process", SYS_setpriority, {PRIO_PROCESS, 1, 5}},
+	    {"setpriority: a user", SYS_setpriority, {PRIO_USER, 0, 5}},
 	    {"acct", SYS_acct, {0}},
 	    {"sethostname", SYS_sethostname, {0}},
 	    {"mknodat", SYS_mknodat, {-1}},
@@ -200,7 +201,8 @@ daily_work(const void *arg)
 	if (identity_of(getpid(), &me) == -1 ||
 	    !identity_alive(me.boot_id, me.pid, me.start_ticks) || kill(getppid(), 0) != 0)
 		return 5;
-	if (prctl(PR_SET_NAME, "toy", 0, 0, 0) != 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0)
+	if (prctl(PR_SET_NAME, "toy", 0, 0, 0) != 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0 ||
+	    setpriority(PRIO_PROCESS, 0, 1) != 0)
 		return 6;
 	return 0;
 }

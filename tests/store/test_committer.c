@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -102,6 +103,16 @@ finish(struct harness *h)
 	loop_free(h->loop);
 	close(h->gate);
 	scratch_drop(&h->s);
+}
+
+/* How far the committer's thread gives way, as nice(2) has it. */
+static atomic_int gave_way;
+
+static int
+run_and_tell(struct store *db, struct commit_job *job)
+{
+	atomic_store(&gave_way, getpriority(PRIO_PROCESS, 0));
+	return ask_run(db, job);
 }
 
 static void
@@ -194,13 +205,16 @@ a_brisk_one_commits_sooner(void **state)
 	start(&h);
 	committer_brisk(h.c);
 	assert_int_equal(gate_enter(h.gate, 1000), 0);
-	for (i = 0; i < 40; i++)
-		committer_submit(h.c, &ask_for(&h, i == 20 ? BAD : GOOD)->job);
+	for (i = 0; i < 40; i++) {
+		ask_for(&h, i == 20 ? BAD : GOOD)->job.run = run_and_tell;
+		committer_submit(h.c, &h.asks[i].job);
+	}
 	gate_leave(h.gate);
 	all_told(&h, 40);
 	for (i = 0; i < 40; i++)
 		assert_int_equal(h.asks[i].job.result, i == 20 ? -1 : 0);
 	assert_in_range(h.commits, 2, 40);
+	assert_true(atomic_load(&gave_way) > getpriority(PRIO_PROCESS, 0));
 	assert_int_equal(scratch_value(&h.s, "SELECT count(*) FROM refused"), 39);
 	finish(&h);
 }
