@@ -1,5 +1,6 @@
 /* library.c: dlopen into a table of typed function pointers. */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "engine/library.h"
@@ -23,4 +24,20 @@ library_load(const char *soname, const char *package, const struct library_symbo
 		memcpy((char *)table + s->at, &found, sizeof(found));
 	}
 	return 0;
+}
+
+const void *
+library_once(struct library *library, struct refusal *r)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	bool loaded;
+
+	pthread_mutex_lock(&lock);
+	if (!library->loaded)
+		library->loaded = library_load(library->soname, library->package, library->symbols,
+				      library->table, r) == 0 &&
+				  (library->begin == NULL || library->begin(r) == 0);
+	loaded = library->loaded;
+	pthread_mutex_unlock(&lock);
+	return loaded ? library->table : NULL;
 }

@@ -2,6 +2,7 @@
 #ifndef ENGINE_LIBRARY_H
 #define ENGINE_LIBRARY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "engine/refusal.h"
@@ -25,5 +26,21 @@ struct library_symbol {
  */
 int library_load(const char *soname, const char *package, const struct library_symbol *symbols,
     void *table, struct refusal *r);
+
+/* One that is loaded when somebody first asks for it. */
+struct library {
+	const char *soname, *package;
+	const struct library_symbol *symbols;
+	void *table;
+	int (*begin)(struct refusal *r); /* once it is there: return 0, or -1 with ${r}; or NULL */
+	bool loaded;
+};
+
+/**
+ * library_once(library, r):
+ * Load ${library} the first time.  Return its table, or NULL with ${r} as library_load or
+ * ${library}->begin say; then the next to ask tries again.  Any thread may ask.
+ */
+const void *library_once(struct library *library, struct refusal *r);
 
 #endif

@@ -1,6 +1,4 @@
 /* seccomp.c: the table of libseccomp's functions. */
-#include <pthread.h>
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "engine/library.h"
@@ -21,15 +19,9 @@ static const struct library_symbol symbols[] = {
 const struct seccomp_library *
 seccomp_library(struct refusal *r)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static struct seccomp_library table;
-	static bool loaded;
-	bool usable;
+	static struct library library = {
+	    "libseccomp.so.2", "libseccomp2", symbols, &table, NULL, false};
 
-	pthread_mutex_lock(&lock);
-	if (!loaded)
-		loaded = library_load("libseccomp.so.2", "libseccomp2", symbols, &table, r) == 0;
-	usable = loaded;
-	pthread_mutex_unlock(&lock);
-	return usable ? &table : NULL;
+	return library_once(&library, r);
 }

@@ -139,12 +139,13 @@ look_libraries(struct doctor *d)
 {
 	static const struct {
 		const char *file, *package, *use;
+		enum doctor_level level;
 	} wanted[] = {
-	    {"libcurl.so.4", "libcurl4", "asking others"},
-	    {"libmicrohttpd.so.12", "libmicrohttpd12", "serving"},
-	    {"libssl.so.3", "libssl3", "TLS"},
-	    {"libseccomp.so.2", "libseccomp2", "filters of system calls"},
-	    {"libedit.so.2", "libedit2", "line editing in bastion sql"},
+	    {"libcurl.so.4", "libcurl4", "asking others", DOCTOR_BAD},
+	    {"libmicrohttpd.so.12", "libmicrohttpd12", "serving", DOCTOR_BAD},
+	    {"libssl.so.3", "libssl3", "TLS", DOCTOR_BAD},
+	    {"libseccomp.so.2", "libseccomp2", "filters of system calls", DOCTOR_BAD},
+	    {"libedit.so.2", "libedit2", "line editing in bastion sql", DOCTOR_WARN},
 	};
 	static const struct library_symbol none[] = {{NULL, 0}};
 	struct refusal r = {0};
@@ -152,9 +153,9 @@ look_libraries(struct doctor *d)
 
 	for (i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
 		if (library_load(wanted[i].file, wanted[i].package, none, NULL, &r) != 0)
-			doctor_note(d, "libraries", i < 4 ? DOCTOR_BAD : DOCTOR_WARN,
-			    "apt-get install it", "%s is missing, for %s (Debian package %s)",
-			    wanted[i].file, wanted[i].use, wanted[i].package);
+			doctor_note(d, "libraries", wanted[i].level, "apt-get install it",
+			    "%s is missing, for %s (Debian package %s)", wanted[i].file,
+			    wanted[i].use, wanted[i].package);
 }
 
 void

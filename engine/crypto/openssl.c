@@ -1,5 +1,4 @@
 /* openssl.c: the tables of OpenSSL's functions. */
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -167,34 +166,22 @@ static const struct library_symbol ssl_symbols[] = {
     {NULL, 0},
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
 const struct openssl_crypto *
 openssl_crypto(struct refusal *r)
 {
 	static struct openssl_crypto table;
-	static bool loaded;
-	bool usable;
+	static struct library library = {
+	    "libcrypto.so.3", "libssl3", crypto_symbols, &table, NULL, false};
 
-	pthread_mutex_lock(&lock);
-	if (!loaded)
-		loaded = library_load("libcrypto.so.3", "libssl3", crypto_symbols, &table, r) == 0;
-	usable = loaded;
-	pthread_mutex_unlock(&lock);
-	return usable ? &table : NULL;
+	return library_once(&library, r);
 }
 
 const struct openssl_ssl *
 openssl_ssl(struct refusal *r)
 {
 	static struct openssl_ssl table;
-	static bool loaded;
-	bool usable;
+	static struct library library = {
+	    "libssl.so.3", "libssl3", ssl_symbols, &table, NULL, false};
 
-	pthread_mutex_lock(&lock);
-	if (!loaded)
-		loaded = library_load("libssl.so.3", "libssl3", ssl_symbols, &table, r) == 0;
-	usable = loaded;
-	pthread_mutex_unlock(&lock);
-	return usable ? &table : NULL;
+	return library_once(&library, r);
 }

@@ -264,16 +264,14 @@ static void *
 committer_thread(void *ctx)
 {
 	struct committer *c = ctx;
-	bool first = true;
 
 	while (job_wait(c)) {
 		/*
 		 * Where the processors are all taken, those go first who have something to ask for
 		 * or to pass on: they wait together then, and share a commit.
 		 */
-		if (first && c->brisk)
+		if (c->brisk && c->db == NULL)
 			setpriority(PRIO_PROCESS, 0, GIVE_WAY);
-		first = false;
 		hand_back(c, batch_run(c));
 		if (c->brisk)
 			sched_yield(); /* whoever waits for it goes first */

@@ -75,9 +75,7 @@ struct linked {
 /* A folder that is being read. */
 struct level {
 	int fd;
-	char *
-	    entries; /* NAMES_SIZE bytes of the walk's, of which ${got} were read and ${at} taken */
-	size_t got, at;
+	size_t got, at; /* bytes of its entries that were read, and taken */
 	struct place place;
 	char name[NAME_LEN];
 	int64_t bytes;
@@ -104,7 +102,7 @@ struct walk {
 	struct walk_total total;
 
 	struct level *levels;
-	char *entries[LEVELS_MAX]; /* kept for the next folder of the same depth */
+	char *entries[LEVELS_MAX]; /* of each level, kept for the next folder there; or NULL */
 	int nlevels;
 	long serial;
 	struct record *records;
@@ -328,7 +326,6 @@ level_push(struct walk *w, int fd, const char *name, const struct statx *st)
 		return -1;
 	}
 	l->fd = fd;
-	l->entries = *entries;
 	l->place = place_of(st);
 	l->bytes = (int64_t)st->stx_blocks * 512;
 	l->folders = 1;
@@ -482,26 +479,28 @@ entry(struct walk *w, const char *name)
 }
 
 /*
- * Return the next name in ${l}, or NULL with errno, 0 at the end, and where it was removed.  A
- * stream of the library's would cost two system calls and 32 KiB of memory for each folder, most of
- * which hold little.
+ * Return the next name in the folder at the top, or NULL with errno, 0 at the end, and where it was
+ * removed.  A stream of the library's would cost two system calls and 32 KiB of memory for each
+ * folder, most of which hold little.
  */
 static const char *
-next_name(struct level *l)
+next_name(struct walk *w)
 {
+	struct level *l = &w->levels[w->nlevels - 1];
+	char *entries = w->entries[w->nlevels - 1];
 	const struct dirent64 *e;
 	ssize_t n;
 
 	if (l->at == l->got) {
 		errno = 0;
-		if ((n = getdents64(l->fd, l->entries, NAMES_SIZE)) <= 0) {
+		if ((n = getdents64(l->fd, entries, NAMES_SIZE)) <= 0) {
 			errno = errno == ENOENT ? 0 : errno;
 			return NULL;
 		}
 		l->got = (size_t)n;
 		l->at = 0;
 	}
-	e = (const void *)(l->entries + l->at);
+	e = (const void *)(entries + l->at);
 	l->at += e->d_reclen;
 	return e->d_name;
 }
@@ -512,7 +511,7 @@ read_folders(struct walk *w)
 	const char *name;
 
 	while (w->nlevels > 0 && !atomic_load(&w->stop)) {
-		if ((name = next_name(&w->levels[w->nlevels - 1])) == NULL) {
+		if ((name = next_name(w)) == NULL) {
 			if (errno != 0)
 				skip_locked(w, errno);
 			level_pop(w);

@@ -1,5 +1,4 @@
 /* lazy.c: the tables of two libraries' functions. */
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -50,39 +49,31 @@ static const struct library_symbol mhd_symbols[] = {
     {NULL, 0},
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lazy_curl curl;
+
+static int
+curl_begin(struct refusal *refusal)
+{
+	return curl.global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK
+		   ? 0
+		   : refusal_set(refusal, "library.missing", "libcurl does not initialise");
+}
 
 const struct lazy_curl *
 lazy_curl(struct refusal *refusal)
 {
-	static struct lazy_curl table;
-	static bool loaded;
-	bool usable;
+	static struct library library = {
+	    "libcurl.so.4", "libcurl4", curl_symbols, &curl, curl_begin, false};
 
-	pthread_mutex_lock(&lock);
-	if (!loaded &&
-	    library_load("libcurl.so.4", "libcurl4", curl_symbols, &table, refusal) == 0) {
-		loaded = table.global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
-		if (!loaded)
-			refusal_set(refusal, "library.missing", "libcurl does not initialise");
-	}
-	usable = loaded;
-	pthread_mutex_unlock(&lock);
-	return usable ? &table : NULL;
+	return library_once(&library, refusal);
 }
 
 const struct lazy_mhd *
 lazy_mhd(struct refusal *refusal)
 {
 	static struct lazy_mhd table;
-	static bool loaded;
-	bool usable;
+	static struct library library = {
+	    "libmicrohttpd.so.12", "libmicrohttpd12", mhd_symbols, &table, NULL, false};
 
-	pthread_mutex_lock(&lock);
-	if (!loaded)
-		loaded = library_load("libmicrohttpd.so.12", "libmicrohttpd12", mhd_symbols, &table,
-			     refusal) == 0;
-	usable = loaded;
-	pthread_mutex_unlock(&lock);
-	return usable ? &table : NULL;
+	return library_once(&library, refusal);
 }
