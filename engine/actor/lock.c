@@ -101,6 +101,18 @@ lock_sign(int fd)
 		(void)!ftruncate(fd, 0);
 }
 
+/* Only EWOULDBLOCK means contention; any other errno is an error, and is reported as one. */
+static int
+lock_now(int fd, int how)
+{
+	int rc;
+
+	do
+		rc = flock(fd, how | LOCK_NB);
+	while (rc == -1 && errno == EINTR);
+	return rc == -1 && errno == EWOULDBLOCK ? LOCK_BUSY : rc;
+}
+
 static int
 lock_try(int dirfd, const char *name, int64_t *holder, struct refusal *r)
 {
@@ -108,16 +120,11 @@ lock_try(int dirfd, const char *name, int64_t *holder, struct refusal *r)
 
 	if ((fd = lock_open(dirfd, name, r)) == -1)
 		return -1;
-	do
-		rc = flock(fd, LOCK_EX | LOCK_NB);
-	while (rc == -1 && errno == EINTR);
-	if (rc == 0)
+	if ((rc = lock_now(fd, LOCK_EX)) == 0)
 		return fd;
-	/* Only this errno means contention; any other is an error, and is reported as one. */
-	if (errno == EWOULDBLOCK) {
+	if (rc == LOCK_BUSY)
 		*holder = lock_holder(fd);
-		rc = LOCK_BUSY;
-	} else
+	else
 		refusal_errno(r, LOCK_CODE, name);
 	close(fd);
 	return rc;
@@ -167,4 +174,16 @@ lock_is_held(int dirfd, const char *name, struct refusal *r)
 		held = line_is(line, st.st_ino);
 	fclose(f);
 	return held;
+}
+
+int
+lock_use(int fd)
+{
+	return lock_now(fd, LOCK_SH);
+}
+
+int
+lock_unused(int fd)
+{
+	return lock_now(fd, LOCK_EX);
 }

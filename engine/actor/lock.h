@@ -34,4 +34,19 @@ int lock_take(int dirfd, const char *name, int64_t *holder, struct refusal *r);
  */
 int lock_is_held(int dirfd, const char *name, struct refusal *r);
 
+/**
+ * lock_use(fd):
+ * Hold the open directory ${fd} as one in use, until the last of its descriptors is closed.  Who
+ * sweeps asks the kernel and no number: a process of another pid namespace has none here, or
+ * another's.  Return 0, LOCK_BUSY where somebody is removing it, or -1 with errno.
+ */
+int lock_use(int fd);
+
+/**
+ * lock_unused(fd):
+ * Take the open directory ${fd}, to remove it, unless anybody uses it.  Return 0, LOCK_BUSY, or -1
+ * with errno.
+ */
+int lock_unused(int fd);
+
 #endif

@@ -1,8 +1,9 @@
 /*
  * cgroup.c: groups of the unified hierarchy where its controllers are, of version 1 else.
  *
- * A group's name tells whose it is: bastion-PID-START-N, where START is the time that PID started
- * in clock ticks since boot, so a number that was used again is not taken for it.
+ * A group's name tells people whose it is: bastion-PID-START-N, where START is the time that PID
+ * started in clock ticks since boot.  Who made it holds a lock on it.  A process of another pid
+ * namespace may see our groups, and its numbers are others.
  */
 #include <sys/stat.h>
 
@@ -18,11 +19,13 @@
 #include <unistd.h>
 
 #include "engine/actor/identity.h"
+#include "engine/actor/lock.h"
 #include "engine/worker/cgroup.h"
 #include "engine/worker/kill.h"
 
 #define LINE_MAX_  4096
 #define DROP_TRIES 200
+#define HOLD_TRIES 3
 #define CPU_PERIOD 100000
 #define PREFIX     "bastion-"
 #define BESIDE     "/bastion.self" /* where our own processes are, where our groups have some */
@@ -309,27 +312,51 @@ born_in(const struct cgroup *c, const struct cgroup_tree *t)
 	return t->unified && c->fd != -1;
 }
 
+static const struct timespec nap = {.tv_nsec = 1000000};
+
+/* Make the group ${path}, and hold it: who sweeps may come between, and takes what nobody holds.
+ * Return its descriptor, or -1 with errno. */
+static int
+make_held(const char *path)
+{
+	int i, fd;
+
+	for (i = 0; i < HOLD_TRIES; i++) {
+		if (mkdir(path, 0755) == -1 && (i == 0 || errno != EEXIST))
+			return -1;
+		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd != -1 && lock_use(fd) != LOCK_BUSY && access(path, F_OK) == 0)
+			return fd;
+		if (fd != -1)
+			close(fd);
+		nanosleep(&nap, NULL);
+	}
+	errno = EBUSY;
+	return -1;
+}
+
 /* Return our group in ${h}, made where it is not there yet; NULL on failure. */
 static struct cgroup_tree *
 tree_in(struct cgroup *c, const struct hierarchy *h)
 {
 	struct cgroup_tree *t;
 	char path[CGROUP_PATH_MAX];
-	int i;
+	int i, held;
 
 	if (snprintf(path, sizeof(path), "%s/%s", h->at, c->name) >= (int)sizeof(path))
 		return NULL;
 	for (i = 0; i < c->tree_count; i++)
 		if (strcmp(c->trees[i].path, path) == 0)
 			return &c->trees[i];
-	if (c->tree_count == CGROUP_TREES || mkdir(path, 0755) == -1)
+	if (c->tree_count == CGROUP_TREES || (held = make_held(path)) == -1)
 		return NULL;
 	t = &c->trees[c->tree_count++];
 	snprintf(t->path, sizeof(t->path), "%s", path);
 	t->unified = h->unified;
+	t->held = held;
 	t->entry = -1;
 	if (t->unified)
-		c->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		c->fd = held;
 	if (!born_in(c, t))
 		t->entry = open_in(path, t->unified ? "cgroup.procs" : "tasks");
 	return t;
@@ -545,7 +572,6 @@ kill_members(const char *dir)
 static int
 remove_group(const char *dir)
 {
-	struct timespec nap = {.tv_nsec = 1000000};
 	int i;
 
 	for (i = 0; i < DROP_TRIES; i++) {
@@ -564,31 +590,46 @@ cgroup_drop(struct cgroup *c)
 {
 	int i, rc = 0;
 
-	if (c->fd != -1)
-		close(c->fd);
 	if (c->tasks_fd != -1)
 		close(c->tasks_fd);
 	c->fd = c->tasks_fd = -1;
 	cgroup_shut(c);
-	for (i = 0; i < c->tree_count; i++)
+	for (i = 0; i < c->tree_count; i++) {
 		if (remove_group(c->trees[i].path) != 0)
 			rc = -1;
+		close(c->trees[i].held);
+	}
 	c->tree_count = 0;
 	return rc;
 }
 
-/* Return whether ${name} is the group of a process that is gone. */
+/* Return whether ${name} is that of a group of bastion's. */
 static bool
-is_orphan(const char *name)
+is_ours(const char *name)
 {
-	struct identity self;
 	long long pid, start;
 	unsigned n;
 	int len = 0;
 
-	if (sscanf(name, PREFIX "%lld-%lld-%u%n", &pid, &start, &n, &len) != 3 || name[len] != '\0')
+	return sscanf(name, PREFIX "%lld-%lld-%u%n", &pid, &start, &n, &len) == 3 &&
+	       name[len] == '\0';
+}
+
+/* Remove the group ${path} unless somebody holds it.  Return whether it is gone. */
+static bool
+sweep_group(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	bool gone = false;
+
+	if (fd == -1)
 		return false;
-	return identity_of(getpid(), &self) == 0 && !identity_alive(self.boot_id, pid, start);
+	if (lock_unused(fd) == 0) {
+		kill_members(path);
+		gone = remove_group(path) == 0;
+	}
+	close(fd);
+	return gone;
 }
 
 static int
@@ -602,11 +643,10 @@ sweep_in(const char *at)
 	if ((d = opendir(at)) == NULL)
 		return 0;
 	while ((e = readdir(d)) != NULL) {
-		if (!is_orphan(e->d_name))
+		if (!is_ours(e->d_name))
 			continue;
 		snprintf(path, sizeof(path), "%s/%s", at, e->d_name);
-		kill_members(path);
-		count += remove_group(path) == 0;
+		count += sweep_group(path);
 	}
 	closedir(d);
 	return count;

@@ -19,13 +19,14 @@ struct cgroup_limits {
 struct cgroup_tree {
 	char path[CGROUP_PATH_MAX]; /* of our group in it; "" where it has none */
 	bool unified;
+	int held;  /* the group, as one in use */
 	int entry; /* by which a process enters it itself; -1 where it is born in there */
 };
 
 struct cgroup {
 	struct cgroup_tree trees[CGROUP_TREES];
 	int tree_count;
-	int fd;       /* of the unified group, to be born in; -1 */
+	int fd;       /* of the unified group, to be born in; borrowed of its tree; -1 */
 	int tasks_fd; /* reads the cap on tasks; -1 where there is none */
 	bool tasks, memory, cpu;
 	char tasks_note[CGROUP_NOTE_MAX]; /* why tasks are not capped; "" if they are */
@@ -89,7 +90,8 @@ int cgroup_drop(struct cgroup *c);
 
 /**
  * cgroup_sweep():
- * Kill and remove the groups of processes of bastion that are gone.  Return how many there were.
+ * Kill and remove the groups that no process of bastion holds, in whichever pid namespace it is.
+ * Return how many there were.
  */
 int cgroup_sweep(void);
 

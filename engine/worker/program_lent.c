@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "engine/actor/identity.h"
+#include "engine/actor/lock.h"
 #include "engine/clock.h"
 #include "engine/worker/clear.h"
 #include "engine/worker/program_lent.h"
@@ -24,33 +25,31 @@
 
 #define DEPTH 8 /* of folders in it, at most */
 
-/* Is ${name} a folder of a process that is gone? */
-static bool
-is_left(const char *name, const char *boot_id)
+/* Remove the folder ${name} of ${root}, unless a process holds it. */
+static void
+sweep(int root, const char *name)
 {
-	int64_t pid, start;
+	int fd = openat(root, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
 
-	if (sscanf(name, PREFIX "%" SCNd64 "-%" SCNd64 "-", &pid, &start) != 2 || pid <= 0)
-		return false;
-	return !identity_alive(boot_id, pid, start);
+	if (fd == -1)
+		return;
+	if (fstat(fd, &st) == 0 && st.st_uid == geteuid() && lock_unused(fd) == 0)
+		clear_entry(root, name, DEPTH);
+	close(fd);
 }
 
-/* ("/dev/shm" outlives no boot, so a process of another one has nothing there.) */
 void
 lent_sweep(void)
 {
 	const struct dirent *e;
-	struct identity self;
-	struct stat st;
 	DIR *list;
 
-	if (identity_of(getpid(), &self) != 0 || (list = opendir(LENT_ROOT)) == NULL)
+	if ((list = opendir(LENT_ROOT)) == NULL)
 		return;
 	while ((e = readdir(list)) != NULL)
-		if (is_left(e->d_name, self.boot_id) &&
-		    fstatat(dirfd(list), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-		    S_ISDIR(st.st_mode) && st.st_uid == geteuid())
-			clear_entry(dirfd(list), e->d_name, DEPTH);
+		if (strncmp(e->d_name, PREFIX, sizeof(PREFIX) - 1) == 0)
+			sweep(dirfd(list), e->d_name);
 	closedir(list);
 }
 
@@ -102,7 +101,8 @@ make(struct lent *p, int root)
 	    p->path, sizeof(p->path), LENT_ROOT "/" NAME, PREFIX, self.pid, self.start_ticks, word);
 	if (mkdirat(root, p->path + sizeof(LENT_ROOT), 0700) == -1 ||
 	    (p->fd = openat(root, p->path + sizeof(LENT_ROOT),
-		 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) == -1)
+		 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) == -1 ||
+	    lock_use(p->fd) != 0)
 		return -1;
 	for (i = 0; i < LENT_NAMES; i++)
 		if (put(p->fd, lent_lookups[i].name, lent_lookups[i].text,

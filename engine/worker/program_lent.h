@@ -45,7 +45,7 @@ struct lent_name {
 
 /**
  * lent_sweep(void):
- * Remove the folders that processes of this user left, which are gone.
+ * Remove the folders of this user that no process holds, in whichever pid namespace it is.
  */
 void lent_sweep(void);
 

@@ -4,6 +4,7 @@
 
 #include "engine/worker/cgroup.h"
 #include "engine/worker/runner.h"
+#include "tests/pidns.h"
 
 static char root[64];
 
@@ -224,8 +225,8 @@ orphans_are_swept(void **state)
 		cgroup_make(c, &limits);
 		if (c->tasks && (inside = fork()) == 0) {
 			cgroup_attach(c, getpid());
-			for (;;)
-				pause();
+			execlp("sleep", "sleep", "60", (char *)NULL);
+			_exit(1);
 		}
 		while (c->tasks && get(c->trees[0].path, "cgroup.procs")[0] == '\0')
 			usleep(1000);
@@ -244,6 +245,47 @@ orphans_are_swept(void **state)
 	munmap(c, sizeof(*c));
 }
 
+/* A container, or whatever has numbers of its own: a group there is held as ours are, and who is
+ * in it lives on. */
+static void
+groups_of_another_pid_namespace_stay(void **state)
+{
+	struct cgroup_limits limits = {.tasks = 12};
+	struct cgroup *c =
+	    mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int made[2], end[2], status;
+	char byte;
+	pid_t pid;
+
+	(void)state;
+	cgroup_root(NULL);
+	assert_ptr_not_equal(c, MAP_FAILED);
+	assert_int_equal(pipe(made), 0);
+	assert_int_equal(pipe(end), 0);
+	if ((pid = pidns_fork()) == 0) {
+		close(end[1]);
+		cgroup_make(c, &limits);
+		if (cgroup_enter(c) != 0 || write(made[1], "", 1) != 1)
+			_exit(1);
+		_exit(read(end[0], &byte, 1) == 0 ? 0 : 1);
+	}
+	close(end[0]);
+	close(made[1]);
+	assert_int_equal(read(made[0], &byte, 1), 1);
+	cgroup_sweep();
+	if (c->tasks)
+		assert_int_equal(access(c->trees[0].path, F_OK), 0);
+	close(end[1]);
+	close(made[0]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	if (!c->tasks)
+		skip();
+	assert_true(cgroup_sweep() >= 1);
+	assert_int_equal(access(c->trees[0].path, F_OK), -1);
+	munmap(c, sizeof(*c));
+}
+
 int
 main(void)
 {
@@ -254,6 +296,8 @@ main(void)
 	    cmocka_unit_test_setup_teardown(none, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(the_kernels, set_up, tear_down),
 	    cmocka_unit_test_setup_teardown(orphans_are_swept, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(
+		groups_of_another_pid_namespace_stay, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

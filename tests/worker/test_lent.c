@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "engine/worker/program_lent.h"
+#include "tests/pidns.h"
 
 #define SECRET "s3cr3t-0123456789abcdef"
 
@@ -116,6 +117,40 @@ what_a_killed_process_left_is_removed(void **state)
 	close(pipes[1]);
 }
 
+/* Of a process in another pid namespace nothing is touched as long as it lives, and then all. */
+static void
+what_lives_in_another_pid_namespace_keeps_its_own(void **state)
+{
+	struct lent other = {.fd = -1};
+	struct refusal r;
+	int path[2], end[2], status;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(path), 0);
+	assert_int_equal(pipe(end), 0);
+	if ((pid = pidns_fork()) == 0) {
+		close(end[1]);
+		_exit(
+		    lent_open(&other, &r) == 0 &&
+			    write(path[1], other.path, sizeof(other.path)) == sizeof(other.path) &&
+			    read(end[0], &status, 1) == 0
+			? 0
+			: 1);
+	}
+	close(end[0]);
+	close(path[1]);
+	assert_int_equal(read(path[0], other.path, sizeof(other.path)), sizeof(other.path));
+	lent_sweep();
+	assert_int_equal(access(other.path, F_OK), 0);
+	close(end[1]);
+	close(path[0]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	lent_sweep();
+	assert_int_equal(access(other.path, F_OK), -1);
+}
+
 int
 main(void)
 {
@@ -123,6 +158,7 @@ main(void)
 	    cmocka_unit_test(a_credential_is_for_one_user),
 	    cmocka_unit_test(what_fails_leaves_nothing),
 	    cmocka_unit_test(what_a_killed_process_left_is_removed),
+	    cmocka_unit_test(what_lives_in_another_pid_namespace_keeps_its_own),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
