@@ -21,6 +21,8 @@
 #include "engine/worker/seal.h"
 #include "engine/worker/tool.h"
 
+#define APPEAR_MS 10000 /* until a process that was asked for is there */
+
 static struct observe_limits limits;
 static struct observe_env env;
 static struct runner runner;
@@ -238,12 +240,14 @@ inherits_nothing(void **state)
 static pid_t
 find_child(int n)
 {
+	int64_t until = tool_now_ms() + APPEAR_MS;
 	char path[64];
 	int children[16], count;
 	FILE *f;
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)runner.pid, (int)runner.pid);
 	do {
+		assert_true(tool_now_ms() < until);
 		assert_non_null(f = fopen(path, "r"));
 		for (count = 0; count < 16 && fscanf(f, "%d", &children[count]) == 1; count++)
 			continue;
@@ -257,12 +261,14 @@ find_child(int n)
 static void
 wait_members(pid_t group, int want)
 {
+	int64_t until = tool_now_ms() + APPEAR_MS;
 	char command[64];
 	int n = 0;
 	FILE *p;
 
 	snprintf(command, sizeof(command), "ps -e -o pgid= | grep -c -w %d", (int)group);
 	while (n < want) {
+		assert_true(tool_now_ms() < until);
 		assert_non_null(p = popen(command, "r"));
 		assert_int_equal(fscanf(p, "%d", &n), 1);
 		pclose(p);
