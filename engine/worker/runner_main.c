@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <errno.h>
@@ -40,8 +41,8 @@
 #define SPARE_MS  5
 #define ANSWER_MS 50
 
-/* What a child holds besides the standard descriptors: where its question comes from, and where its
- * answer goes to. */
+/* What a child holds besides the standard descriptors: where its question comes from and it says
+ * how it ended, and where its answer goes to. */
 #define ASK_FD 3
 #define OUT_FD 4
 
@@ -51,6 +52,7 @@ enum run_phase {
 	RUN_ASKED,  /* SIGTERM was sent */
 	RUN_KILLED, /* SIGKILL was sent */
 	RUN_LEFT,   /* that did not help either */
+	RUN_SAID,   /* it said how it ended; not reaped yet */
 	RUN_OVER,   /* reaped; the worker is still to be told */
 };
 
@@ -61,6 +63,7 @@ struct run {
 	int64_t kill_ms;
 	int64_t due; /* when the next step of ending it comes */
 	int status;
+	int said_fd;         /* where a handler says how it ended; -1 */
 	uint32_t say;        /* an event that the worker has not taken yet, or 0 */
 	struct sandbox *box; /* where it is one; box->status_fd is -1 once it started */
 	bool placed;         /* it started, which the worker has not taken yet */
@@ -205,12 +208,29 @@ wait_question(struct runner_wire_request *q)
 		continue;
 	if (rc == -1 || out == -1 || dup2(out, OUT_FD) == -1)
 		return NULL;
-	close(ASK_FD);
 	if (out != OUT_FD)
 		close(out);
 	if (bound_memory(q->limits.memory_max) == -1)
 		return NULL;
 	return vet(q);
+}
+
+/* Whether this process has one thread: /proc/PID/task has a link for each, and two. */
+static bool
+is_alone(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/task", &st) == 0 && st.st_nlink == 3;
+}
+
+/* The kernel tells of our end once it took all our memory back, and somebody waits for it.  With a
+ * thread that hangs there it is no end. */
+static void
+say_end(int code)
+{
+	if (is_alone())
+		(void)!write(ASK_FD, &code, sizeof(code));
 }
 
 /* The child's part: get ready, wait for the question, answer, end. */
@@ -228,9 +248,9 @@ static void __attribute__((noreturn)) child(const struct zygote *z, int ask, pid
 		_exit(OBSERVE_FAILED);
 	answer_limit(answer, q.limits.frame_max);
 	code = op->run(&q.args, &q.limits, &q.env, answer);
-	answer_free(answer);
 	/* A thread that hangs in the kernel would keep the pipe open behind our end. */
 	close(OUT_FD);
+	say_end(code);
 	_exit(code);
 }
 
@@ -297,20 +317,24 @@ drop_spare(struct zygote *z)
 	z->spare = 0;
 }
 
-/* Give the question to the child that stands ready.  Return it, or -1 with errno. */
+/* Give the question to the child that stands ready.  Return it, and in ${*said} where it will say
+ * how it ended; or -1 with errno. */
 static pid_t
-use_spare(struct zygote *z, const struct runner_wire_request *q, int out)
+use_spare(struct zygote *z, const struct runner_wire_request *q, int out, int *said)
 {
 	pid_t pid;
-	int rc;
 
 	if (make_spare(z) == -1)
 		return -1;
 	z->spare_died = 0;
+	if (runner_wire_send(z->spare_fd, q, out) != 0) {
+		drop_spare(z);
+		return -1;
+	}
 	pid = z->spare;
-	rc = runner_wire_send(z->spare_fd, q, out);
-	drop_spare(z);
-	return rc == 0 ? pid : -1;
+	*said = z->spare_fd;
+	z->spare = 0;
+	return pid;
 }
 
 /* Send ${e}.  Return whether the worker took it. */
@@ -371,7 +395,7 @@ say(struct zygote *z, struct run *run)
 
 	if (run->placed)
 		say_placed(z, run);
-	if (run->say == 0 || run->placed || !tell(z, &e, NULL, 0))
+	if (run->placed || (run->say != 0 && !tell(z, &e, NULL, 0)))
 		return;
 	run->say = 0;
 	if (run->phase != RUN_OVER)
@@ -418,13 +442,14 @@ start_run(struct zygote *z, const struct runner_wire_request *q, int out)
 	struct run *run = free_run(z);
 	struct runner_wire_event refused = {.kind = WIRE_REFUSED, .id = q->id};
 	const struct observe_op *op = vet(q);
+	int said = -1;
 	pid_t pid = -1;
 
 	errno = EAGAIN;
 	if (op == NULL)
 		errno = EINVAL;
 	else if (run != NULL)
-		pid = op->acts ? start_act(q, out) : use_spare(z, q, out);
+		pid = op->acts ? start_act(q, out) : use_spare(z, q, out, &said);
 	if (pid == -1) {
 		refused.status = errno;
 		if (send(WIRE_FD, &refused, sizeof(refused), MSG_NOSIGNAL) == -1)
@@ -436,6 +461,7 @@ start_run(struct zygote *z, const struct runner_wire_request *q, int out)
 	    .id = q->id,
 	    .pid = pid,
 	    .kill_ms = q->limits.kill_ms,
+	    .said_fd = said,
 	};
 }
 
@@ -580,6 +606,7 @@ start_box(struct zygote *z, const struct runner_wire_request *q, const int *fds,
 	    .id = q->id,
 	    .pid = box->pid,
 	    .kill_ms = q->limits.kill_ms,
+	    .said_fd = -1,
 	    .box = box,
 	};
 	(void)identity_of(run->pid, &run->who); /* before it can be reaped */
@@ -603,6 +630,33 @@ hear_box(struct zygote *z, struct run *run)
 	free_box(run);
 	run->phase = RUN_FREE;
 	refuse_box(z, run->id, &refusal);
+}
+
+static void
+drop_said(struct run *run)
+{
+	if (run->said_fd != -1)
+		close(run->said_fd);
+	run->said_fd = -1;
+}
+
+/* A handler said how it ended, or is ending without: then the kernel tells. */
+static void
+hear_end(struct zygote *z, struct run *run)
+{
+	ssize_t n;
+	int code;
+
+	n = recv(run->said_fd, &code, sizeof(code), MSG_DONTWAIT);
+	drop_said(run);
+	if (n != (ssize_t)sizeof(code) || code < 0 || code > 255)
+		return;
+	/* Its word for it is not enough. */
+	signal_run(run, SIGKILL);
+	run->status = W_EXITCODE(code, 0);
+	run->phase = RUN_SAID;
+	run->say = WIRE_EXITED;
+	say(z, run);
 }
 
 static void
@@ -669,9 +723,12 @@ reap(struct zygote *z)
 			continue;
 		if (run->box != NULL)
 			sandbox_reaped(run->box);
-		run->status = status;
+		drop_said(run);
+		if (run->phase != RUN_SAID) {
+			run->status = status;
+			run->say = WIRE_EXITED;
+		}
 		run->phase = RUN_OVER;
-		run->say = WIRE_EXITED;
 		say(z, run);
 	}
 }
@@ -710,19 +767,21 @@ step(struct zygote *z, int *unsaid)
 	return (int)(next > INT32_MAX ? INT32_MAX : next);
 }
 
-/* Watch the sandboxes that are being made.  Return how many there are. */
+/* Watch the sandboxes that are being made, and the handlers.  Return how many there are. */
 static nfds_t
-watch_boxes(struct zygote *z, struct pollfd *p, struct run **of)
+watch_runs(struct zygote *z, struct pollfd *p, struct run **of)
 {
 	struct run *run;
 	nfds_t n = 0;
 	size_t i;
+	int fd;
 
 	for (i = 0; i < z->used; i++) {
 		run = &z->runs[i];
-		if (run->phase == RUN_FREE || run->box == NULL || run->box->status_fd == -1)
+		fd = run->box != NULL ? run->box->status_fd : run->said_fd;
+		if (run->phase == RUN_FREE || fd == -1)
 			continue;
-		p[n] = (struct pollfd){.fd = run->box->status_fd, .events = POLLIN};
+		p[n] = (struct pollfd){.fd = fd, .events = POLLIN};
 		of[n++] = run;
 	}
 	return n;
@@ -745,7 +804,7 @@ loop(struct zygote *z)
 	static struct pollfd p[2 + RUNS_MAX];
 	static struct run *of[RUNS_MAX];
 	int wait, quiet, unsaid, n;
-	nfds_t i, boxes;
+	nfds_t i, runs;
 
 	p[0].fd = WIRE_FD;
 	p[1] = (struct pollfd){.fd = z->child_fd, .events = POLLIN};
@@ -757,8 +816,8 @@ loop(struct zygote *z)
 		    (wait == -1 || wait > quiet))
 			wait = quiet;
 		p[0].events = unsaid ? POLLIN | POLLOUT : POLLIN;
-		boxes = watch_boxes(z, p + 2, of);
-		if ((n = poll(p, 2 + boxes, wait)) == -1 && errno != EINTR)
+		runs = watch_runs(z, p + 2, of);
+		if ((n = poll(p, 2 + runs, wait)) == -1 && errno != EINTR)
 			return;
 		/* The run that was just started comes first: a new spare is made in a quiet moment.
 		 */
@@ -768,9 +827,11 @@ loop(struct zygote *z)
 			make_spare_box(z);
 		if (n <= 0)
 			continue;
-		for (i = 0; i < boxes; i++)
-			if (p[2 + i].revents != 0)
+		for (i = 0; i < runs; i++)
+			if (p[2 + i].revents != 0 && of[i]->box != NULL)
 				hear_box(z, of[i]);
+			else if (p[2 + i].revents != 0)
+				hear_end(z, of[i]);
 		if (p[1].revents != 0)
 			read_signal(z);
 		if ((p[0].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
