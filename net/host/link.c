@@ -26,17 +26,18 @@ link_wake(struct actor_env *env)
 {
 	struct link *link = env->ctx;
 
-	/* A box that listens renews its own certificate, as a Host does. */
-	if (!link->draining)
-		welcome_wake(env);
 	if (link->beats != NULL) {
 		beats_wake(link->beats);
 		renewals_wake(link->renewals);
-		return;
+	} else {
+		ways_wake(link->ways);
+		terms_carry(env, link->draining ? NULL : link->ways);
+		carry_wake(link->carry);
 	}
-	ways_wake(link->ways);
-	terms_carry(env, link->draining ? NULL : link->ways);
-	carry_wake(link->carry);
+	/* A box that listens renews its own certificate, as a Host does; asks do not wait for that.
+	 */
+	if (!link->draining)
+		welcome_wake(env);
 }
 
 static void
