@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "engine/state/audit.h"
 #include "engine/state/audit_export.h"
 #include "engine/state/audit_proof.h"
 #include "shell/input.h"
+#include "shell/progress.h"
 #include "shell/text.h"
 #include "shell/audit_words.h"
 
@@ -23,14 +23,9 @@ struct checking {
 };
 
 static void
-show_progress(void *ctx, int64_t done, int64_t total)
+show_progress(void *progress, int64_t done, int64_t total)
 {
-	(void)ctx;
-	if (total > 0)
-		fprintf(stderr, "\rchecked %" PRId64 " of %" PRId64 " rows", done, total);
-	else
-		fprintf(stderr, "\rchecked %" PRId64 " rows", done);
-	fflush(stderr);
+	progress_tell(progress, "checking the audit", done, total);
 }
 
 /*
@@ -233,25 +228,22 @@ check_file(
 int
 audit_verify_word(struct cli *cli, struct audit_options *o, int argc, char **argv)
 {
-	static const struct audit_progress shown = {.fn = show_progress};
-	const struct audit_progress *progress;
+	struct progress progress;
+	const struct audit_progress shown = {show_progress, &progress};
 	struct checking c = {.kept = NULL};
 	int rc;
 
 	if (argc > 1)
 		return cli_unexpected(cli, argv[1]);
-	progress = isatty(STDERR_FILENO) && cli->mode != CLI_JSON ? &shown : NULL;
+	progress_begin(&progress, cli);
 	if ((argc == 0 && cli_open(cli, ROLE_READER) != 0) || audit_key_load(cli, o, c.pk) == -1 ||
 	    (o->checkpoint != NULL && load_kept(cli, o->checkpoint, &c) == -1))
 		return cli_refuse(cli);
 	if (argc == 0)
-		rc = audit_verify_kept(cli->db, c.pk, c.kept, progress, &c.report);
+		rc = audit_verify_kept(cli->db, c.pk, c.kept, &shown, &c.report);
 	else
-		rc = check_file(cli, argv[0], progress, &c);
-	if (progress != NULL) {
-		fputs("\r\033[K", stderr);
-		fflush(stderr);
-	}
+		rc = check_file(cli, argv[0], &shown, &c);
+	progress_end(&progress);
 	if (rc == -1)
 		return cli_refuse(cli);
 	if (c.proof.size != 0)

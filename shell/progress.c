@@ -70,7 +70,9 @@ line(const struct progress *p, int64_t now, int64_t done, int64_t total)
 	char text[WIDTH_MAX + 1], rest[32], drawn[BAR + 4] = "";
 	int width = p->width - 1;
 
-	if (total <= 0) {
+	if (total <= 0 && done > 0) {
+		snprintf(text, sizeof(text), "%s ... %" PRId64, p->what, done);
+	} else if (total <= 0) {
 		snprintf(text, sizeof(text), "%s ...", p->what);
 	} else {
 		if (p->width >= NARROW)

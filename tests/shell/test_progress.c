@@ -57,6 +57,22 @@ a_terminal_is_told(void **state)
 	program_ends(&t, 0);
 }
 
+/* So is whoever waits for a check. */
+static void
+so_is_who_checks(void **state)
+{
+	const char *const words[] = {"audit", "verify", NULL};
+	static struct program_talk t;
+
+	(void)state;
+	program_talk(&t, &s, words);
+	program_expect(&t, "checking the audit");
+	program_expect(&t, "%");
+	program_expect(&t, "\r\033[K");
+	program_expect(&t, "good: 20001 rows");
+	program_ends(&t, 0);
+}
+
 /* A file, a pipe and a program hear nothing of it. */
 static void
 nobody_else_is(void **state)
@@ -82,6 +98,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test_setup_teardown(a_terminal_is_told, make, drop),
+	    cmocka_unit_test_setup_teardown(so_is_who_checks, make, drop),
 	    cmocka_unit_test_setup_teardown(nobody_else_is, make, drop),
 	};
 
