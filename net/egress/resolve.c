@@ -30,7 +30,6 @@ static struct {
 	typeof(&ares_timeout) timeout;
 	typeof(&ares_destroy) destroy;
 	typeof(&ares_strerror) strerror;
-	bool loaded;
 } ares;
 
 #define SYMBOL(name)                                                        \
@@ -503,29 +502,30 @@ resolver_ask(struct resolver *r, int64_t asker, const char *name,
 }
 
 static int
-library_ready(struct refusal *refusal)
+library_begin(struct refusal *refusal)
 {
-	static const struct library_symbol symbols[] = {SYMBOL(library_init), SYMBOL(init_options),
-	    SYMBOL(set_servers_ports_csv), SYMBOL(get_servers_ports), SYMBOL(free_data),
-	    SYMBOL(getaddrinfo), SYMBOL(freeaddrinfo), SYMBOL(process_fd), SYMBOL(timeout),
-	    SYMBOL(destroy), SYMBOL(strerror), {NULL, 0}};
-
-	if (ares.loaded)
+	if (ares.library_init(ARES_LIB_INIT_ALL) == ARES_SUCCESS)
 		return 0;
-	if (library_load("libcares.so.2", "libc-ares2", symbols, &ares, refusal) != 0)
-		return -1;
-	if (ares.library_init(ARES_LIB_INIT_ALL) != ARES_SUCCESS)
-		return refusal_set(refusal, "egress.resolve", "libc-ares does not work here");
-	ares.loaded = true;
-	return 0;
+	return refusal_set(refusal, "egress.resolve", "libc-ares does not work here");
 }
+
+static const struct library_symbol symbols[] = {SYMBOL(library_init), SYMBOL(init_options),
+    SYMBOL(set_servers_ports_csv), SYMBOL(get_servers_ports), SYMBOL(free_data),
+    SYMBOL(getaddrinfo), SYMBOL(freeaddrinfo), SYMBOL(process_fd), SYMBOL(timeout), SYMBOL(destroy),
+    SYMBOL(strerror), {NULL, 0}};
+
+static struct library library = {.soname = "libcares.so.2",
+    .package = "libc-ares2",
+    .symbols = symbols,
+    .table = &ares,
+    .begin = library_begin};
 
 struct resolver *
 resolver_new(struct loop *loop, const struct resolver_config *config, struct refusal *refusal)
 {
 	struct resolver *r;
 
-	if (library_ready(refusal) != 0)
+	if (library_once(&library, refusal) == NULL)
 		return NULL;
 	if ((r = calloc(1, sizeof(*r))) == NULL ||
 	    (config->cache > 0 && (r->table = calloc(config->cache, sizeof(*r->table))) == NULL)) {
