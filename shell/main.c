@@ -59,6 +59,11 @@ run_verb(const struct verb *v, int words, int argc, char **argv)
 	if (strncmp(v->name, "host ", 5) == 0 || strcmp(v->name, "on") == 0)
 		cli.role = HOME_HOST;
 	code = v->run(&cli, argc - words + 1, argv + words - 1);
+	/* To free what was read takes a sixth of the time of a short question. */
+	if (cli.db != NULL && store_reads(cli.db)) {
+		store_leave(cli.db);
+		cli.db = NULL;
+	}
 	cli_close(&cli);
 	return code;
 }

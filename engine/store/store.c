@@ -374,6 +374,12 @@ store_leave(struct store *db)
 	left = db;
 }
 
+bool
+store_reads(const struct store *db)
+{
+	return db->role == ROLE_READER;
+}
+
 struct refusal *
 store_refusal(struct store *db)
 {

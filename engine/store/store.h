@@ -84,6 +84,12 @@ void store_close(struct store *db);
 void store_leave(struct store *db);
 
 /**
+ * store_reads(db):
+ * Return whether ${db} is open in a role that writes nothing.
+ */
+bool store_reads(const struct store *db);
+
+/**
  * store_refusal(db):
  * Return why the last call on ${db} that failed did so.
  */
