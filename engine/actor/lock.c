@@ -18,6 +18,8 @@
 /* How often the file may be replaced under us before we take that for an attack. */
 #define LOCK_TRIES 16
 
+#define LOOKS 8
+
 static int
 lock_check(int fd, int dirfd, const char *name, struct refusal *r)
 {
@@ -158,22 +160,35 @@ line_is(const char *line, ino_t ino)
 	return sscanf(line, "%*d: FLOCK %*s WRITE %*d %*x:%*x:%llu", &inode) == 1 && inode == ino;
 }
 
-int
-lock_is_held(int dirfd, const char *name, struct refusal *r)
+/* Return 1 if the kernel's list has the lock on ${ino}, 0 if not, -1 where there is no list. */
+static int
+list_has(ino_t ino)
 {
 	bool held = false;
 	char line[256];
-	struct stat st;
 	FILE *f;
+
+	if ((f = fopen("/proc/locks", "re")) == NULL)
+		return -1;
+	while (!held && fgets(line, sizeof(line), f) != NULL)
+		held = line_is(line, ino);
+	fclose(f);
+	return held;
+}
+
+int
+lock_is_held(int dirfd, const char *name, struct refusal *r)
+{
+	struct stat st;
+	int looks, held = 0;
 
 	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == -1)
 		return errno == ENOENT ? 0 : refusal_errno(r, LOCK_CODE, name);
-	if ((f = fopen("/proc/locks", "re")) == NULL)
-		return refusal_errno(r, LOCK_CODE, "/proc/locks");
-	while (!held && fgets(line, sizeof(line), f) != NULL)
-		held = line_is(line, st.st_ino);
-	fclose(f);
-	return held;
+	/* The list comes in pieces: where a lock before ours is dropped meanwhile, ours is missed.
+	 */
+	for (looks = 0; looks < LOOKS && held == 0; looks++)
+		held = list_has(st.st_ino);
+	return held != -1 ? held : refusal_errno(r, LOCK_CODE, "/proc/locks");
 }
 
 int

@@ -13,7 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -525,6 +527,47 @@ a_look_is_in_nobodys_way(void **state)
 	place_drop(&p);
 }
 
+/* Take and drop many locks of another file, until the parent ends us. */
+static void
+be_busy(const struct place *p)
+{
+	int fds[200], i;
+
+	for (i = 0; i < 200; i++)
+		fds[i] = openat(p->fd, "other", O_RDONLY | O_CREAT | O_CLOEXEC, 0600);
+	for (i = 0;; i = (i + 1) % 200)
+		if (flock(fds[i], LOCK_SH) != 0 || flock(fds[(i + 100) % 200], LOCK_UN) != 0)
+			_exit(1);
+}
+
+/* The kernel's list comes in pieces, and others take and drop theirs between two: ours is seen. */
+static void
+a_look_sees_it_among_many(void **state)
+{
+	struct refusal r;
+	struct place p;
+	pid_t busy[2];
+	int fd, i, status;
+
+	(void)state;
+	place_make(&p);
+	fd = take(&p);
+	for (i = 0; i < 2; i++)
+		if ((busy[i] = fork()) == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			be_busy(&p);
+		}
+	for (i = 0; i < 2000; i++)
+		assert_int_equal(lock_is_held(p.fd, NAME, &r), 1);
+	for (i = 0; i < 2; i++) {
+		assert_int_equal(kill(busy[i], SIGKILL), 0);
+		assert_int_equal(waitpid(busy[i], &status, 0), busy[i]);
+		assert_true(WIFSIGNALED(status));
+	}
+	close(fd);
+	place_drop(&p);
+}
+
 /* LU-17: a fork's copy of the descriptor, closed, frees nothing. */
 static void
 close_after_fork(void **state)
@@ -583,6 +626,7 @@ main(void)
 	    cmocka_unit_test(never_two_inside),
 	    cmocka_unit_test(clock_has_no_say),
 	    cmocka_unit_test(a_look_is_in_nobodys_way),
+	    cmocka_unit_test(a_look_sees_it_among_many),
 	    cmocka_unit_test(close_after_fork),
 	    cmocka_unit_test(no_side_files),
 	};
