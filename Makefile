@@ -58,7 +58,7 @@ OBJECTS  := $(patsubst %.c,$(BUILD)/%.o,$(SOURCES))
 LIBRARY  := $(BUILD)/libbastion.a
 SQL      := $(wildcard migrations/*.sql schema/*.sql)
 EMBED    := $(BUILD)/gen/embed.o
-DIGESTS  := $(BUILD)/gen/schema_digest.o
+BEGINS   := $(BUILD)/gen/beginning.o
 VERBS    := $(sort $(wildcard shell/verb_*.c))
 FILTERS  := $(BUILD)/gen/sandbox_filter.o
 TABLE    := $(BUILD)/gen/verbs.o
@@ -140,14 +140,15 @@ clean:
 $(BUILD)/bastion: $(BUILD)/$(MAIN:.c=.o) $(LIBRARY)
 	$(call QUIET,LINK,$@)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-$(LIBRARY): $(filter-out $(BUILD)/$(MAIN:.c=.o),$(OBJECTS)) $(EMBED) $(DIGESTS) $(FILTERS) $(TABLE) $(QUERIES)
+$(LIBRARY): $(filter-out $(BUILD)/$(MAIN:.c=.o),$(OBJECTS)) $(EMBED) $(BEGINS) $(FILTERS) $(TABLE) $(QUERIES)
 	$(call QUIET,AR,$@)rm -f $@ && ar rcs $@ $^
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(call QUIET,CC,$<)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
-# The SQL is compiled in as it is, and with it the digest of the schema after each migration.
+# The SQL is compiled in as it is; with it what all migrations come to, and the digest of the schema
+# after each.
 $(BUILD)/gen/embed.c: engine/store/gen/embed.sh $(SQL)
 	@mkdir -p $(@D)
 	$(call QUIET,GEN,$@)sh $< > $@
@@ -162,13 +163,13 @@ FUNCTIONS := $(patsubst %,$(BUILD)/engine/%.o,actor/identity address clock cron 
              crypto/base64 crypto/checkpoint crypto/key crypto/merkle crypto/sha256 glob store/bounds store/digest \
              store/function window zone zone_table)
 
-$(BUILD)/digests: engine/store/gen/digests.c $(FUNCTIONS) $(EMBED)
+$(BUILD)/beginning: engine/store/gen/beginning.c $(FUNCTIONS) $(EMBED)
 	$(call QUIET,LINK,$@)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-$(BUILD)/gen/schema_digest.c: $(BUILD)/digests
-	$(call QUIET,GEN,$@)$< > $@
+$(BUILD)/gen/beginning.c: $(BUILD)/beginning
+	$(call QUIET,GEN,$@)$< $(@:.c=.sql) > $@.new && mv $@.new $@
 
-$(DIGESTS): $(BUILD)/gen/schema_digest.c
+$(BEGINS): $(BUILD)/gen/beginning.c
 	$(call QUIET,CC,$<)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 
 # The filters of the sandbox are compiled here, not in each process that starts one.

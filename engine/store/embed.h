@@ -13,6 +13,9 @@ struct embedded {
 extern const struct embedded embedded_migration[]; /* in order, ends with a NULL name */
 extern const struct embedded embedded_schema[]; /* tables and triggers, then rows; the same end */
 
+/* What all migrations together make of nothing, in one step. */
+extern const struct embedded embedded_beginning;
+
 /* The BLAKE2b-256 of sqlite_schema after each migration, in order. */
 extern const unsigned char embedded_digest[][32];
 extern const int

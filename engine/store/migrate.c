@@ -113,29 +113,41 @@ step_exec(struct store *db, const char *text)
 	return rc;
 }
 
-/* One step, whole or not at all. */
 static int
-step_take(struct store *db, int version)
+step_done(struct store *db, int version)
 {
 	const struct embedded *step = &embedded_migration[version - 1];
-	char sql[64];
 	struct stmt *q;
 
-	if (store_begin(db) != 0)
+	if ((q = store_sql(db, STEP_DONE)) == NULL)
 		return -1;
-	/* Behind the gate, another process may have taken this step meanwhile. */
-	if (migrate_version_of(db) >= version) {
-		store_rollback(db);
-		return 0;
-	}
-	snprintf(sql, sizeof(sql), "PRAGMA user_version = %d", version);
-	if (step_exec(db, step->text) != 0 || store_exec(db, sql) != 0 ||
-	    (q = store_sql(db, STEP_DONE)) == NULL)
-		return store_rollback(db);
 	stmt_int(q, ":version", version);
 	stmt_text(q, ":name", step->name);
 	stmt_text_n(q, ":text", step->text, (size_t)(step->end - step->text));
-	if (stmt_run_one(q) != 0 || migrate_known(db, version) != 0 || migrate_sound(db) != 0)
+	return stmt_run_one(q);
+}
+
+/* Take the steps from ${first} to ${last} by ${text}, whole or not at all. */
+static int
+steps_take(struct store *db, int first, int last, const char *text)
+{
+	char sql[64];
+	int version;
+
+	if (store_begin(db) != 0)
+		return -1;
+	/* Behind the gate, another process may have taken them meanwhile. */
+	if (migrate_version_of(db) >= first) {
+		store_rollback(db);
+		return 0;
+	}
+	snprintf(sql, sizeof(sql), "PRAGMA user_version = %d", last);
+	if (step_exec(db, text) != 0 || store_exec(db, sql) != 0)
+		return store_rollback(db);
+	for (version = first; version <= last; version++)
+		if (step_done(db, version) != 0)
+			return store_rollback(db);
+	if (migrate_known(db, last) != 0 || migrate_sound(db) != 0)
 		return store_rollback(db);
 	return store_commit(db);
 }
@@ -217,10 +229,15 @@ take_steps(struct store *db, int from, const struct backup_watch *watch)
 {
 	int version;
 
+	/* From nothing, all are one. */
+	if (from == 0)
+		return steps_take(db, 1, embedded_versions, embedded_beginning.text) == 0
+			   ? embedded_versions
+			   : -1;
 	for (version = from + 1; version <= embedded_versions; version++) {
 		if (watch != NULL)
 			watch->fn(watch->ctx, embedded_migration[version - 1].name, 0, 0);
-		if (step_take(db, version) != 0)
+		if (steps_take(db, version, version, embedded_migration[version - 1].text) != 0)
 			return -1;
 	}
 	return embedded_versions - from;

@@ -15,6 +15,7 @@
 
 #include "engine/store/embed.h"
 #include "engine/store/function.h"
+#include "engine/store/migrate.h"
 #include "engine/worker/observe.h"
 #include "tests/scratch.h"
 
@@ -177,6 +178,35 @@ migrations_give_the_rows(void **state)
 		filled += rows_equal(a, b, column(q, 0)) > 0;
 	sqlite3_finalize(q);
 	assert_true(filled >= 4);
+	sqlite3_close(a);
+	sqlite3_close(b);
+}
+
+/* A new database takes all migrations as one: its objects are the same to the byte, the triggers in
+ * the same order, and so are its rows. */
+static void
+the_beginning_is_all_migrations(void **state)
+{
+	static const char triggers[] = "SELECT group_concat(name) FROM (SELECT name"
+				       " FROM sqlite_schema WHERE type = 'trigger' ORDER BY rowid)";
+	const struct embedded beginning[] = {embedded_beginning, {NULL, NULL, NULL}};
+	sqlite3 *a = database(embedded_migration), *b = database(beginning);
+	unsigned char left[32], right[32];
+	sqlite3_stmt *qa = ask(a, triggers), *qb = ask(b, triggers);
+
+	(void)state;
+	assert_int_equal(migrate_digest(a, left), 0);
+	assert_int_equal(migrate_digest(b, right), 0);
+	assert_memory_equal(left, right, sizeof(left));
+	assert_int_equal(sqlite3_step(qa), SQLITE_ROW);
+	assert_int_equal(sqlite3_step(qb), SQLITE_ROW);
+	assert_string_equal(column(qa, 0), column(qb, 0));
+	sqlite3_finalize(qb);
+	sqlite3_finalize(qa);
+	qa = ask(a, "SELECT name FROM sqlite_schema WHERE type = 'table'");
+	while (sqlite3_step(qa) == SQLITE_ROW)
+		rows_equal(a, b, column(qa, 0));
+	sqlite3_finalize(qa);
 	sqlite3_close(a);
 	sqlite3_close(b);
 }
@@ -584,6 +614,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(migrations_give_the_schema),
 	    cmocka_unit_test(migrations_give_the_rows),
+	    cmocka_unit_test(the_beginning_is_all_migrations),
 	    cmocka_unit_test(op_catalog_is_the_handlers),
 	    cmocka_unit_test(every_raise_has_a_row),
 	    cmocka_unit_test(every_code_in_c_has_a_row),
