@@ -315,14 +315,14 @@ born_in(const struct cgroup *c, const struct cgroup_tree *t)
 static const struct timespec nap = {.tv_nsec = 1000000};
 
 /* Make the group ${path}, and hold it: who sweeps may come between, and takes what nobody holds.
- * Return its descriptor, or -1 with errno. */
+ * Other users could lock what they can open.  Return its descriptor, or -1 with errno. */
 static int
 make_held(const char *path)
 {
 	int i, fd;
 
 	for (i = 0; i < HOLD_TRIES; i++) {
-		if (mkdir(path, 0755) == -1 && (i == 0 || errno != EEXIST))
+		if (mkdir(path, 0700) == -1 && (i == 0 || errno != EEXIST))
 			return -1;
 		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (fd != -1 && lock_use(fd) != LOCK_BUSY && access(path, F_OK) == 0)
