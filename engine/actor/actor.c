@@ -17,7 +17,7 @@
 #include "engine/crypto/key.h"
 
 #define FAILED  "actor.start"
-#define LATE_MS 5
+#define LATE_MS 50 /* longer than an ask takes, and too short for a person to see */
 
 /* An actor in this process. */
 struct running {
@@ -26,7 +26,8 @@ struct running {
 	struct home home;
 	struct key *key;
 	bool draining;
-	bool late; /* it is in this role */
+	bool late;    /* it is in this role */
+	bool keeping; /* it will be called to keep up soon */
 };
 
 static const struct actor *
@@ -43,8 +44,15 @@ actor_find(const char *name)
 static void
 actor_wake(struct running *me)
 {
-	if (me->actor->wake != NULL)
+	if (me->actor->wake != NULL && !me->late)
 		me->actor->wake(&me->env);
+}
+
+static void
+actor_keep(struct running *me)
+{
+	if (me->actor->keep != NULL)
+		me->actor->keep(&me->env);
 }
 
 static void
@@ -59,28 +67,44 @@ actor_drain(struct running *me)
 		loop_stop(me->env.loop);
 }
 
+/* Whether the bell that rang was for something that is not seen yet. */
+static bool
+bell_new(struct running *me)
+{
+	store_bell_quiet(me->env.db);
+	return store_changed(me->env.db);
+}
+
 static void
-bell_answer(void *ctx)
+on_late(void *ctx)
 {
 	struct running *me = ctx;
 
+	me->keeping = false;
 	if (me->late)
 		loop_mod(me->env.loop, store_bell(me->env.db), EPOLLIN);
-	store_bell_quiet(me->env.db);
-	if (store_changed(me->env.db))
-		actor_wake(me);
+	if (!me->late || bell_new(me))
+		actor_keep(me);
 }
 
+/* Who is late does not even listen meanwhile: those go first whose work somebody waits for. */
 static void
 on_bell(void *ctx, uint32_t events)
 {
 	struct running *me = ctx;
 
 	(void)events;
-	if (me->late && loop_mod(me->env.loop, store_bell(me->env.db), 0) == 0 &&
-	    loop_after(me->env.loop, LATE_MS, bell_answer, me) != 0)
+	if (me->late)
+		loop_mod(me->env.loop, store_bell(me->env.db), 0);
+	else if (bell_new(me))
+		actor_wake(me);
+	else
 		return;
-	bell_answer(me);
+	if (me->keeping || me->actor->keep == NULL)
+		return;
+	me->keeping = true;
+	if (loop_after(me->env.loop, LATE_MS, on_late, me) == 0)
+		on_late(me);
 }
 
 /* A bell may be missed, and some rows become due without anybody writing. */
@@ -90,6 +114,7 @@ on_tick(void *ctx)
 	struct running *me = ctx;
 
 	actor_wake(me);
+	actor_keep(me);
 	loop_after(me->env.loop, store_setting(me->env.db, "store.tick_ms"), on_tick, me);
 }
 
@@ -243,6 +268,7 @@ actor_serve(struct running *me)
 	if (control_report(CONTROL_FD, &report) == -1)
 		return -1;
 	actor_wake(me);
+	actor_keep(me);
 	rc = loop_run(me->env.loop);
 	if (me->actor->stop != NULL)
 		me->actor->stop(&me->env);

@@ -29,16 +29,17 @@ struct actor_env {
 	void *ctx; /* the actor's own */
 };
 
-/* Where an actor is late: in which roles nobody waits for what it does. */
+/* In which roles an actor is late: nobody waits for anything that it does. */
 enum { LATE_BOX = 1, LATE_HOST = 2 };
 
 /*
  * One actor.  ${start} sets the actor's handlers in the loop and returns, or returns -1 with the
  * refusal where the actor cannot run; what it has then made is left to the end of the process.
- * ${wake} is called once after it, and then whenever the database may have changed, where the actor
- * is ${late} some milliseconds after that: those go first whose work somebody waits for.  ${drain}
- * asks the actor, once, to finish what it has and then call loop_stop.  ${stop} frees.  All but
- * ${start} may be NULL; without ${drain} the loop stops at once.
+ * ${wake} and ${keep} are called once after it, and then whenever the database may have changed:
+ * ${wake} at once, for what somebody waits for, ${keep} within LATE_MS, for what can wait as long,
+ * once for all that came meanwhile.  In roles where the actor is ${late} there is no ${wake}.
+ * ${drain} asks the actor, once, to finish what it has and then call loop_stop.  ${stop} frees.  All
+ * but ${start} may be NULL; without ${drain} the loop stops at once.
  *
  * In ${start} the process is already what it will be: another user, without root's powers but in a
  * ROLE_WORKER, no new privileges, SIGTERM blocked for the loop, SIGPIPE ignored, in a session of
@@ -54,6 +55,7 @@ struct actor {
 	unsigned late;
 	int (*start)(struct actor_env *env, struct refusal *r);
 	void (*wake)(struct actor_env *env);
+	void (*keep)(struct actor_env *env);
 	void (*drain)(struct actor_env *env);
 	void (*stop)(struct actor_env *env);
 };

@@ -342,7 +342,7 @@ keeper_gathered(void *ctx)
 }
 
 static void
-keeper_wake(struct actor_env *env)
+keeper_keep(struct actor_env *env)
 {
 	struct keeper *k = env->ctx;
 
@@ -405,7 +405,7 @@ const struct actor actor_keeper = {
     .host = true,
     .late = LATE_BOX | LATE_HOST,
     .start = keeper_start,
-    .wake = keeper_wake,
+    .keep = keeper_keep,
     .drain = keeper_drain,
     .stop = keeper_stop,
 };

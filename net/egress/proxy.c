@@ -17,7 +17,7 @@
 #include "net/http/unixsock.h"
 
 #define TICK_MS   100  /* how exactly patience is kept */
-#define CALM_MS   5    /* commits that come together are looked at once */
+#define CALM_MS   50   /* commits that come together are looked at once */
 #define BACKLOG   4096 /* the kernel cuts it to somaxconn */
 #define PIPES     256  /* kept for the next that carries much */
 #define OVER_MOST 64   /* connections above the bound, to be told so */

@@ -645,7 +645,7 @@ on_due(void *ctx)
 	struct carry *carry = ctx;
 
 	carry->timer = 0;
-	carry_wake(carry);
+	carry_keep(carry);
 }
 
 /* End what has waited too long for a line, and come back when the next will have. */
@@ -678,11 +678,16 @@ carry_wake(struct carry *carry)
 	int n = 1;
 
 	drop_cancelled(carry);
-	if (end_overdue(carry) != 0)
-		fprintf(stderr, "bastion: link: %s\n", store_refusal(carry->env->db)->why);
 	while (!carry->draining && (n = carry_one(carry)) == 1)
 		;
 	if (n == -1)
+		fprintf(stderr, "bastion: link: %s\n", store_refusal(carry->env->db)->why);
+}
+
+void
+carry_keep(struct carry *carry)
+{
+	if (end_overdue(carry) != 0)
 		fprintf(stderr, "bastion: link: %s\n", store_refusal(carry->env->db)->why);
 }
 

@@ -21,10 +21,16 @@ void carry_free(struct carry *carry);
 
 /**
  * carry_wake(carry):
- * Send the asks that wait and whose box can take one more, oldest first; end those that waited too
- * long for a box that dials in; let go of those that were taken back.
+ * Let go of the asks that were taken back; send those that wait and whose box can take one more,
+ * oldest first.
  */
 void carry_wake(struct carry *carry);
+
+/**
+ * carry_keep(carry):
+ * End the asks that waited too long for a box that dials in, now and when the next will have.
+ */
+void carry_keep(struct carry *carry);
 
 /**
  * carry_drain(carry, done, ctx):

@@ -21,8 +21,18 @@ struct link {
 	bool draining;
 };
 
+/* A Host's asks; on a box nothing is waited for. */
 static void
 link_wake(struct actor_env *env)
+{
+	struct link *link = env->ctx;
+
+	ways_wake(link->ways);
+	carry_wake(link->carry);
+}
+
+static void
+link_keep(struct actor_env *env)
 {
 	struct link *link = env->ctx;
 
@@ -30,12 +40,10 @@ link_wake(struct actor_env *env)
 		beats_wake(link->beats);
 		renewals_wake(link->renewals);
 	} else {
-		ways_wake(link->ways);
 		terms_carry(env, link->draining ? NULL : link->ways);
-		carry_wake(link->carry);
+		carry_keep(link->carry);
 	}
-	/* A box that listens renews its own certificate, as a Host does; asks do not wait for that.
-	 */
+	/* A box that listens renews its own certificate, as a Host does. */
 	if (!link->draining)
 		welcome_wake(env);
 }
@@ -122,6 +130,7 @@ const struct actor actor_link = {
     .late = LATE_BOX,
     .start = link_start,
     .wake = link_wake,
+    .keep = link_keep,
     .drain = link_drain,
     .stop = link_stop,
 };

@@ -787,7 +787,6 @@ mcp_new(struct store *db, struct loop *loop, const struct mcp_hooks *hooks, void
 	if ((mcp = calloc(1, sizeof(*mcp))) == NULL)
 		return NULL;
 	*mcp = (struct mcp){.db = db, .loop = loop, .hooks = hooks, .ctx = ctx};
-	mcp->boxes = stmt_value(store_sql(db, BOXES), 0);
 	return mcp;
 }
 
@@ -834,6 +833,9 @@ mcp_session_new(struct mcp *mcp, void *ctx)
 
 	if ((s = calloc(1, sizeof(*s))) == NULL)
 		return NULL;
+	/* Nobody wakes it without a session. */
+	if (mcp->sessions == NULL)
+		mcp->boxes = stmt_value(store_sql(mcp->db, BOXES), mcp->boxes);
 	s->mcp = mcp;
 	s->ctx = ctx;
 	s->self = &mcp->sessions;

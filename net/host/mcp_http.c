@@ -626,7 +626,7 @@ mcp_http_end(struct net *net)
 void
 mcp_http_wake(struct net *net)
 {
-	if (net->mcp == NULL)
+	if (net->mcp == NULL || net->mcp->sessions == NULL)
 		return;
 	drop_tokens(net->mcp);
 	mcp_wake(net->mcp->mcp);

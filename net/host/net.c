@@ -319,6 +319,7 @@ net_start(struct actor_env *env, struct refusal *r)
 	return -1;
 }
 
+/* Those who wait for an answer. */
 static void
 net_wake(struct actor_env *env)
 {
@@ -327,6 +328,12 @@ net_wake(struct actor_env *env)
 	mcp_http_wake(env->ctx);
 	enroll_wake(env->ctx);
 	renew_wake(env->ctx);
+}
+
+/* What is open and listens, as the rows have it now. */
+static void
+net_keep(struct actor_env *env)
+{
 	peers_wake(env->ctx);
 	dials_wake(env->ctx);
 	parks_wake(env->ctx);
@@ -378,6 +385,7 @@ const struct actor actor_net = {
     .serves = true,
     .start = net_start,
     .wake = net_wake,
+    .keep = net_keep,
     .drain = net_drain,
     .stop = net_stop,
 };

@@ -78,7 +78,7 @@ rung(void *ctx, uint32_t events)
 	(void)ctx;
 	(void)events;
 	store_bell_quiet(b.env.db);
-	actor_keeper.wake(&b.env);
+	actor_keeper.keep(&b.env);
 	look();
 }
 
