@@ -14,22 +14,23 @@ static const char ERROR[] =
     "SELECT (e ->> '$.why') || ' [' || (e ->> '$.code') || ']'"
     "  FROM (SELECT coalesce(:frame -> '$.e', :frame -> '$.r.refused') AS e)";
 
-/* The scalars of a result, then its lists. */
-static const char MEMBERS[] =
-    "SELECT key, type, CASE WHEN type IN ('true', 'false') THEN type ELSE value END"
-    "  FROM json_each(:frame, '$.r')"
-    " WHERE type NOT IN ('null') ORDER BY type IN ('array', 'object'), id";
-
-/*
- * The columns that the elements of a list have between them, in order. Names come from the other
- * machine: as a value each is a literal (%Q), as a column a quoted name (%w), so that none is ever
- * read as SQL.
- */
-static const char COLUMNS[] =
-    "SELECT group_concat(c, ', ') FROM (SELECT printf('(SELECT f.value FROM json_each(e.value) AS f"
-    " WHERE f.key = %Q) AS \"%w\"', f.key, f.key) AS c"
-    "  FROM json_each(:list) AS e, json_each(e.value) AS f WHERE e.type = 'object'"
-    " GROUP BY f.key ORDER BY min(e.id * 1000 + f.id))";
+static const char *const PARTS[] = {
+    /* The scalars of a result, then its lists. */
+    [ANSWER_MEMBERS] =
+	"SELECT key, type, CASE WHEN type IN ('true', 'false') THEN type ELSE value END"
+	"  FROM json_each(:frame, '$.r')"
+	" WHERE type NOT IN ('null') ORDER BY type IN ('array', 'object'), id",
+    /*
+     * The columns that the elements of a list have between them, in order. Names come from the
+     * other machine: as a value each is a literal (%Q), as a column a quoted name (%w), so that
+     * none is ever read as SQL.
+     */
+    [ANSWER_COLUMNS] =
+	"SELECT group_concat(c, ', ') FROM (SELECT printf('(SELECT f.value FROM json_each(e.value)"
+	" AS f WHERE f.key = %Q) AS \"%w\"', f.key, f.key) AS c"
+	"  FROM json_each(:list) AS e, json_each(e.value) AS f WHERE e.type = 'object'"
+	" GROUP BY f.key ORDER BY min(e.id * 1000 + f.id))",
+};
 
 /* What a dry ask came to, in words; times are the reader's. */
 static const char DRY[] =
@@ -68,19 +69,29 @@ query(struct answer_view *view, const char *sql, const char *text)
 	return q;
 }
 
+/* The statement that takes ${part} out of ${text}, kept for the next; NULL where it cannot be. */
+static sqlite3_stmt *
+part_of(struct answer_view *view, enum answer_part part, const char *text)
+{
+	sqlite3_stmt **q = &view->parts[part];
+
+	if (*q == NULL)
+		return *q = query(view, PARTS[part], text);
+	sqlite3_reset(*q);
+	sqlite3_bind_text(*q, 1, text, -1, SQLITE_STATIC);
+	return *q;
+}
+
 void
 answer_begin(struct answer_view *view)
 {
 	static const char small[] = "{\"r\":{\"a\":[{\"b\":1}]}}";
-	static const char *const sql[] = {MEMBERS, COLUMNS};
 	sqlite3_stmt *q;
-	size_t i;
+	int i;
 
-	for (i = 0; i < sizeof(sql) / sizeof(sql[0]); i++) {
-		if ((q = query(view, sql[i], small)) != NULL)
+	for (i = 0; i < ANSWER_PARTS; i++)
+		if ((q = part_of(view, i, small)) != NULL)
 			sqlite3_step(q);
-		sqlite3_finalize(q);
-	}
 }
 
 static const char *
@@ -125,10 +136,9 @@ list_show(struct answer_view *view, const char *name, const char *list)
 	struct table *t;
 	int rc;
 
-	if ((q = query(view, COLUMNS, list)) == NULL || sqlite3_step(q) != SQLITE_ROW)
-		return over(q, SQLITE_ERROR);
+	if ((q = part_of(view, ANSWER_COLUMNS, list)) == NULL || sqlite3_step(q) != SQLITE_ROW)
+		return -1;
 	snprintf(columns, sizeof(columns), "%s", column(q, 0));
-	sqlite3_finalize(q);
 	snprintf(sql, sizeof(sql), "SELECT %s FROM json_each(?1) AS e",
 	    columns[0] == '\0' ? "value" : columns);
 	if ((q = query(view, sql, list)) == NULL)
@@ -151,14 +161,14 @@ result_show(struct answer_view *view, const char *frame)
 	sqlite3_stmt *q;
 	int rc;
 
-	if ((q = query(view, MEMBERS, frame)) == NULL)
+	if ((q = part_of(view, ANSWER_MEMBERS, frame)) == NULL)
 		return -1;
 	while ((rc = sqlite3_step(q)) == SQLITE_ROW) {
 		const char *name = column(q, 0), *value = column(q, 2);
 
 		if (strcmp(column(q, 1), "array") == 0) {
 			if (list_show(view, name, value) != 0)
-				return over(q, SQLITE_ERROR);
+				return -1;
 			continue;
 		}
 		text_show(stdout, name, strlen(name));
@@ -166,7 +176,7 @@ result_show(struct answer_view *view, const char *frame)
 		text_show(stdout, value, strlen(value));
 		putchar('\n');
 	}
-	return over(q, rc);
+	return rc == SQLITE_DONE ? 0 : -1;
 }
 
 static int
@@ -266,6 +276,12 @@ answer_numbers(
 void
 answer_drop(struct answer_view *view)
 {
+	int i;
+
+	for (i = 0; i < ANSWER_PARTS; i++) {
+		sqlite3_finalize(view->parts[i]);
+		view->parts[i] = NULL;
+	}
 	sqlite3_close(view->json);
 	view->json = NULL;
 }

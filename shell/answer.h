@@ -7,6 +7,9 @@
 struct sqlite3;
 struct sqlite3_stmt;
 
+/* What every result is taken apart with: its members, and the columns of a list. */
+enum answer_part { ANSWER_MEMBERS, ANSWER_COLUMNS, ANSWER_PARTS };
+
 /*
  * Whoever shows an answer. It takes frames apart with SQLite's JSON functions, on a connection
  * without a database, which is opened when it is first needed. Zeros and a mode begin one.
@@ -14,6 +17,7 @@ struct sqlite3_stmt;
 struct answer_view {
 	enum cli_mode mode;
 	struct sqlite3 *json;
+	struct sqlite3_stmt *parts[ANSWER_PARTS]; /* NULL: not yet */
 };
 
 /* How an ask ended that was not done, as the Host's daemon says it. */
