@@ -1,9 +1,15 @@
 /* doctor.c: the checks of bastion doctor: libraries, state, database, key; and the others in turn.
  */
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <gnu/libc-version.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <sodium.h>
+#include <sqlite3.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -158,6 +164,54 @@ look_libraries(struct doctor *d)
 			    wanted[i].use, wanted[i].package);
 }
 
+static int64_t
+changed_at(const struct stat *st)
+{
+	return st->st_ctim.tv_sec * INT64_C(1000000000) + st->st_ctim.tv_nsec;
+}
+
+/* Whether the machine's ${soname}, which lies where its libc does, was installed after ${time}. */
+static bool
+is_newer(const char *soname, int64_t time)
+{
+	char path[PATH_MAX];
+	struct stat st;
+	Dl_info libc;
+	int dir;
+
+	if (dladdr((void *)gnu_get_libc_version, &libc) == 0)
+		return false;
+	dir = (int)(strrchr(libc.dli_fname, '/') + 1 - libc.dli_fname);
+	snprintf(path, sizeof(path), "%.*s%s", dir, libc.dli_fname, soname);
+	return stat(path, &st) == 0 && changed_at(&st) > time;
+}
+
+/* What the program was built of, unless it was linked to the machine's: no update reaches it. */
+static void
+look_built_in(struct doctor *d)
+{
+	static const char *const sonames[] = {"libsqlite3.so.0", "libsodium.so.23"};
+	enum doctor_level level = DOCTOR_OK;
+	Dl_info sqlite, self;
+	struct stat program;
+	size_t i;
+
+	if (dladdr((void *)sqlite3_libversion, &sqlite) == 0 ||
+	    dladdr((void *)doctor_look, &self) == 0 || sqlite.dli_fbase != self.dli_fbase ||
+	    stat("/proc/self/exe", &program) != 0)
+		return;
+	for (i = 0; i < sizeof(sonames) / sizeof(sonames[0]); i++) {
+		if (!is_newer(sonames[i], changed_at(&program)))
+			continue;
+		level = DOCTOR_WARN;
+		doctor_note(d, "built in", level, "build and install bastion again",
+		    "%s was updated on this machine after bastion was installed", sonames[i]);
+	}
+	if (level == DOCTOR_OK)
+		doctor_note(d, "built in", level, "", "SQLite %s and libsodium %s",
+		    sqlite3_libversion(), sodium_version_string());
+}
+
 void
 doctor_look(struct cli *cli, bool deep,
     void (*tell)(void *ctx, const struct doctor_finding *finding), void *ctx)
@@ -165,6 +219,7 @@ doctor_look(struct cli *cli, bool deep,
 	struct doctor d = {cli, deep, tell, ctx};
 
 	look_libraries(&d);
+	look_built_in(&d);
 	if (home_open(&cli->home, cli->role, false, &cli->refusal) != 0) {
 		doctor_note_refusal(&d, "state", DOCTOR_BAD, &cli->refusal);
 	} else {

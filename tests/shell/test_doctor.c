@@ -5,11 +5,13 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -407,6 +409,32 @@ declared_tools_are_read_alone(void **state)
 	assert_int_equal(umount2("/etc/passwd", MNT_DETACH), 0);
 }
 
+/* SQLite is a part of the program: an update of the machine's is told as one that it lacks. */
+static void
+what_is_built_in_is_told(void **state)
+{
+	static struct driver d;
+	Dl_info library;
+	char newer[192];
+
+	(void)state;
+	driver_make(&d);
+	driver_run(&said, NULL, "doctor", NULL);
+	has("ok    built in     SQLite ");
+	assert_int_not_equal(dladdr((void *)sqlite3_libversion, &library), 0);
+	assert_int_equal(unshare(CLONE_NEWNS), 0);
+	assert_int_equal(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+	put(d.dir, "newer", "");
+	snprintf(newer, sizeof(newer), "%s/newer", d.dir);
+	assert_int_equal(mount(newer, library.dli_fname, NULL, MS_BIND, NULL), 0);
+	driver_run(&said, NULL, "doctor", NULL);
+	has("warn  built in     libsqlite3.so.0 was updated on this machine after bastion was installed\n");
+	has("build and install bastion again\n");
+	lacks("ok    built in");
+	assert_int_equal(umount(library.dli_fname), 0);
+	driver_drop(&d);
+}
+
 int
 main(void)
 {
@@ -422,6 +450,7 @@ main(void)
 	    cmocka_unit_test(a_failed_time_is_told),
 	    cmocka_unit_test(an_open_socket_is_told),
 	    cmocka_unit_test(declared_tools_are_read_alone),
+	    cmocka_unit_test(what_is_built_in_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
