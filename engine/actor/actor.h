@@ -38,7 +38,7 @@ enum { LATE_BOX = 1, LATE_HOST = 2 };
  * ${wake} and ${keep} are called once after it, and then whenever the database may have changed:
  * ${wake} at once, for what somebody waits for, ${keep} within LATE_MS, for what can wait as long,
  * once for all that came meanwhile.  In roles where the actor is ${late} there is no ${wake}.
- * ${drain} asks the actor, once, to finish what it has and then call loop_stop.  ${stop} frees.  All
+ * ${drain} asks the actor, once, to finish what it has and then call loop_stop.  ${stop} frees. All
  * but ${start} may be NULL; without ${drain} the loop stops at once.
  *
  * In ${start} the process is already what it will be: another user, without root's powers but in a

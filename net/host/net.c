@@ -268,6 +268,7 @@ net_stop(struct actor_env *env)
 
 	if (net == NULL)
 		return;
+	loop_cancel(env->loop, net->opening);
 	mcp_http_end(net);
 	dials_end(net);
 	parks_end(net);
@@ -319,27 +320,34 @@ net_start(struct actor_env *env, struct refusal *r)
 	return -1;
 }
 
-/* Those who wait for an answer. */
+/* What is open and listens, as the rows have it now. */
+static void
+net_open(void *ctx)
+{
+	struct net *net = ctx;
+
+	net->opening = 0;
+	peers_wake(net);
+	dials_wake(net);
+	parks_wake(net);
+	berths_wake(net);
+	port_wake(net);
+	remote_wake(net);
+}
+
+/* Those who wait for an answer; the rest once what they are told has left. */
 static void
 net_wake(struct actor_env *env)
 {
-	watch_wake(env->ctx);
-	lane_wake(env->ctx);
-	mcp_http_wake(env->ctx);
-	enroll_wake(env->ctx);
-	renew_wake(env->ctx);
-}
+	struct net *net = env->ctx;
 
-/* What is open and listens, as the rows have it now. */
-static void
-net_keep(struct actor_env *env)
-{
-	peers_wake(env->ctx);
-	dials_wake(env->ctx);
-	parks_wake(env->ctx);
-	berths_wake(env->ctx);
-	port_wake(env->ctx);
-	remote_wake(env->ctx);
+	watch_wake(net);
+	lane_wake(net);
+	mcp_http_wake(net);
+	enroll_wake(net);
+	renew_wake(net);
+	if (net->opening == 0 && (net->opening = loop_after(env->loop, 0, net_open, net)) == 0)
+		net_open(net);
 }
 
 static void
@@ -385,7 +393,6 @@ const struct actor actor_net = {
     .serves = true,
     .start = net_start,
     .wake = net_wake,
-    .keep = net_keep,
     .drain = net_drain,
     .stop = net_stop,
 };

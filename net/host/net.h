@@ -52,6 +52,7 @@ struct net {
 	struct remote *remote;    /* other machines (remote_port.c); NULL: not yet, or a Host */
 	struct port *port;        /* under TLS (port.c); NULL: not yet, or no more */
 	bool drained;             /* there will be none */
+	uint64_t opening;         /* the timer of net_open, or 0 */
 	struct net_person
 	    people[NET_PEOPLE]; /* their names do not change once it serves (calls.c) */
 };
