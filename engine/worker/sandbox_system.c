@@ -19,6 +19,7 @@
 #define ETC_DEPTH  4     /* folders */
 #define ETC_LOOKS  16384 /* entries; folders beyond are hidden whole */
 #define ETC_HIDDEN 8     /* of one folder below /etc; with more, it is hidden whole */
+#define ETC_LIST   8192  /* bytes of a folder's entries that are read at once */
 
 #define FOLDER (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
@@ -181,10 +182,11 @@ look_at(struct maker *m, int dir, const char *path, const char *name, int depth)
 	struct stat st;
 	int fd, rc;
 
-	if (snprintf(at, sizeof(at), "%s/%s", path, name) >= (int)sizeof(at) ||
-	    fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == -1 ||
-	    (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)) || has(m, SANDBOX_HIDE, at) ||
-	    is_named(m, at))
+	/* Most are files that anybody may read, and need no name. */
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == -1 ||
+	    (!S_ISDIR(st.st_mode) && (!S_ISREG(st.st_mode) || others_read(&st))) ||
+	    snprintf(at, sizeof(at), "%s/%s", path, name) >= (int)sizeof(at) ||
+	    has(m, SANDBOX_HIDE, at) || is_named(m, at))
 		return 0;
 	if (!others_read(&st))
 		return hide(m, at) == 0 ? 1 : -1;
@@ -196,37 +198,49 @@ look_at(struct maker *m, int dir, const char *path, const char *name, int depth)
 	return rc != 1 ? rc : hide(m, at) == 0 ? 1 : -1;
 }
 
+/* As look_at for the entry ${d}, of which ${some} were hidden before.  Return 0; 1 if it is too
+ * much; or -1. */
+static int
+look_next(
+    struct maker *m, int dir, const char *path, const struct dirent64 *d, int depth, int *some)
+{
+	int rc;
+
+	/* Most are links, as of alternatives and certificates. */
+	if (d->d_type == DT_LNK || strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
+		return 0;
+	if ((++m->looks > ETC_LOOKS || *some > ETC_HIDDEN) && depth > 1)
+		return 1;
+	if ((rc = look_at(m, dir, path, d->d_name, depth)) == 1)
+		(*some)++;
+	return rc == -1 ? -1 : 0;
+}
+
 /*
  * Hide what others may not read in the folder ${path} of /etc, whose descriptor ${dir} is closed.
- * Return 0; 1 if it is too much, and the folder is to be hidden instead; or -1.
+ * Return 0; 1 if it is too much or cannot be read, and the folder is to be hidden instead; or -1.
+ * (A stream of the library's would take as many system calls again, at each start of a program.)
  */
 static int
 hide_unread(struct maker *m, int dir, const char *path, int depth)
 {
 	size_t paths = m->plan->path_count, texts = m->s->text_count;
+	_Alignas(struct dirent64) char list[ETC_LIST];
+	const struct dirent64 *d;
+	ssize_t n = 0, at;
 	int some = 0, rc = 0;
-	struct dirent *d;
-	DIR *list;
 
-	if ((list = fdopendir(dir)) == NULL) {
-		close(dir);
-		return 1;
-	}
-	while (rc >= 0 && (d = readdir(list)) != NULL) {
-		/* Most are links, as of alternatives and certificates. */
-		if (d->d_type == DT_LNK || strcmp(d->d_name, ".") == 0 ||
-		    strcmp(d->d_name, "..") == 0)
-			continue;
-		if ((++m->looks > ETC_LOOKS || some > ETC_HIDDEN) && depth > 1) {
-			take_back(m, paths, texts);
-			rc = 1;
-			break;
+	while (rc == 0 && (n = getdents64(dir, list, sizeof(list))) > 0)
+		for (at = 0; rc == 0 && at < n; at += d->d_reclen) {
+			d = (const void *)(list + at);
+			rc = look_next(m, dir, path, d, depth, &some);
 		}
-		if ((rc = look_at(m, dir, path, d->d_name, depth)) == 1)
-			some++;
-		rc = rc == -1 ? -1 : 0;
-	}
-	closedir(list);
+	/* (ENOENT: it was removed.) */
+	if (n == -1 && errno != ENOENT)
+		rc = 1;
+	close(dir);
+	if (rc == 1)
+		take_back(m, paths, texts);
 	return rc;
 }
 
