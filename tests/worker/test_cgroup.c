@@ -215,12 +215,14 @@ orphans_are_swept(void **state)
 	struct cgroup *c =
 	    mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct cgroup own;
-	int status;
+	int held[2], status;
 	pid_t pid, inside;
+	char byte;
 
 	(void)state;
 	cgroup_root(NULL);
 	assert_ptr_not_equal(c, MAP_FAILED);
+	assert_int_equal(pipe2(held, O_CLOEXEC), 0);
 	if ((pid = fork()) == 0) {
 		cgroup_make(c, &limits);
 		if (c->tasks && (inside = fork()) == 0) {
@@ -233,6 +235,10 @@ orphans_are_swept(void **state)
 		raise(SIGKILL);
 	}
 	waitpid(pid, &status, 0);
+	/* Until it is another program, the one inside holds what its maker held. */
+	close(held[1]);
+	assert_int_equal(read(held[0], &byte, 1), 0);
+	close(held[0]);
 	if (!c->tasks)
 		skip();
 	cgroup_make(&own, &limits);
