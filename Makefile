@@ -53,7 +53,7 @@ LDFLAGS  += $(HARDLD)
 LDLIBS   += $(PKG_LIBS) -lpthread
 # SQLite and libsodium become parts of the program, which then starts in two thirds of the time: nothing has to be
 # found and bound, and an ask took an eighth less. (make PARTS="-lsqlite3 -lsodium" links the machine's.)
-PARTS    ?= -Wl,-Bstatic $(PKG_LIBS) -Wl,-Bdynamic -lm
+PARTS    := -Wl,-Bstatic $(PKG_LIBS) -Wl,-Bdynamic -lm
 
 SOURCES  := $(sort $(wildcard engine/*.c engine/*/*.c net/*/*.c shell/*.c))
 MAIN     := shell/main.c

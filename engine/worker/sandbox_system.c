@@ -219,7 +219,7 @@ look_next(
 /*
  * Hide what others may not read in the folder ${path} of /etc, whose descriptor ${dir} is closed.
  * Return 0; 1 if it is too much or cannot be read, and the folder is to be hidden instead; or -1.
- * (A stream of the library's would take as many system calls again, at each start of a program.)
+ * (A stream of the library's would ask the kernel three times more for each folder.)
  */
 static int
 hide_unread(struct maker *m, int dir, const char *path, int depth)
