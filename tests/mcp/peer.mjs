@@ -62,17 +62,18 @@ await assert.rejects(client.callTool({ name: 'no.such' }), { code: -32602 });
 const wrong = await client.callTool({ name, arguments: { path: 'usr', depth: 9 } });
 assert.ok(wrong.isError);
 
-// Nobody approved this yet.
-const told = [];
+// Nobody approved this yet. A box that is slow to say so is "at work" until then.
+const question = `a person at ${box} has to approve question`;
+let asked = false;
 const answer = await client.callTool({ name, arguments: { path: '/usr/share', depth: 1 } }, undefined, {
-	timeout: 2000,
+	timeout: 10000,
 	resetTimeoutOnProgress: true,
 	onprogress: ({ message }) => {
-		if (told.length === 0) say(`waits: ${message}`);
-		told.push(message);
+		if (!asked && message.includes(question)) say(`waits: ${message}`);
+		asked ||= message.includes(question);
 	},
 });
-assert.ok(told[0].includes(`a person at ${box} has to approve question`));
+assert.ok(asked);
 assert.ok(!answer.isError);
 assert.equal(answer.structuredContent.path, '/usr/share');
 assert.deepEqual(JSON.parse(answer.content[0].text), answer.structuredContent);
@@ -108,8 +109,8 @@ const opened = client.callTool({ name: gate, arguments: { word: 'two' } }, undef
 	timeout: 10000,
 	resetTimeoutOnProgress: true,
 	onprogress: ({ message }) => {
-		if (!waits) say(`waits: ${message}`);
-		waits = true;
+		if (!waits && message.includes(question)) say(`waits: ${message}`);
+		waits ||= message.includes(question);
 	},
 });
 await goes;
