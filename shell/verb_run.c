@@ -50,6 +50,7 @@ struct run {
 	char nonce[SANDBOX_NONCE_SIZE];
 	int64_t id;
 	struct sandbox box;
+	int end_fd; /* readable when the program is over */
 	struct screen screen;
 	struct sandbox_terminal terminal;
 	struct loop *loop;
@@ -67,7 +68,7 @@ struct run {
 	uint64_t told[TOLD_MAX];
 	size_t told_count;
 	int code;
-	bool ended;
+	bool ended, ended_in_row;
 
 	pthread_t committer; /* of the row, while the sandbox is made */
 	bool committing, committed;
@@ -763,9 +764,24 @@ start(struct run *r)
 	if (r->box.terminal_fd != -1 &&
 	    screen_join(&r->screen, r->box.terminal_fd, isatty(STDIN_FILENO)) != 0)
 		return refusal_errno(no, "sandbox.start", "its terminal cannot be joined");
-	if (loop_add(r->loop, r->box.pidfd, EPOLLIN, on_ended, r) != 0)
+	r->end_fd = r->box.over_fd != -1 ? r->box.over_fd : r->box.pidfd;
+	if (loop_add(r->loop, r->end_fd, EPOLLIN, on_ended, r) != 0)
 		return refusal_errno(no, "sandbox.start", "its end cannot be seen");
 	return 0;
+}
+
+/* Where the lane has nothing to add, the end is written while the kernel takes all apart. */
+static int
+wait_over(struct run *r)
+{
+	if (loop_run(r->loop) != 0)
+		return refusal_errno(
+		    &r->cli->refusal, "sandbox.start", "the kernel refused to wait");
+	if (!sandbox_over(&r->box) || r->proxy != NULL)
+		return 0;
+	r->ended_in_row = true;
+	r->code = r->box.code;
+	return row_ended(r);
 }
 
 static int
@@ -783,18 +799,18 @@ go(struct run *r)
 	if (rc == 0 && (rc = row_started(r)) == 0) {
 		if (!r->joined)
 			sandbox_run_warm(r->cli->db, true);
-		if (loop_run(r->loop) != 0)
-			rc = refusal_errno(
-			    &r->cli->refusal, "sandbox.start", "the kernel refused to wait");
+		rc = wait_over(r);
 	}
 	if (r->box.pid > 0) {
 		sandbox_end(&r->box, &status);
-		loop_del(r->loop, r->box.pidfd);
+		loop_del(r->loop, r->end_fd);
 	}
 	screen_close(&r->screen);
 	lane_close(r);
 	if (trusted)
 		sandbox_free(&r->box);
+	if (r->ended_in_row)
+		return rc;
 	if (rc != 0) {
 		row_failed(r);
 		return -1;
@@ -904,7 +920,7 @@ verb_run(struct cli *cli, int argc, char **argv)
 	int first, rc;
 
 	r.cli = cli;
-	r.box.pid = -1;
+	r.box.pid = r.end_fd = -1;
 	r.inspect = PROXY_INSPECT_NONE;
 	if ((first = cli_options(cli, argc, argv, options, option, &r)) < 0)
 		return first == -2 ? 0 : 2;

@@ -258,7 +258,7 @@ empty(struct sandbox *box)
 	size_t i;
 
 	memset(box, 0, sizeof(*box));
-	box->pid = box->pidfd = box->status_fd = -1;
+	box->pid = box->pidfd = box->status_fd = box->over_fd = -1;
 	box->group.fd = box->group.tasks_fd = box->terminal_fd = -1;
 	for (i = 0; i < SANDBOX_LISTENERS; i++)
 		box->listener_fd[i] = -1;
@@ -494,9 +494,9 @@ take_fds(struct sandbox *box, const struct sandbox_status *st, struct msghdr *m)
 	}
 }
 
-/* Receive one message.  Return 1; 0 at their end; -1 on failure. */
+/* Receive one message by ${fd}.  Return 1; 0 at their end; -1 on failure. */
 static int
-hear(struct sandbox *box, struct sandbox_status *st)
+hear(struct sandbox *box, int fd, struct sandbox_status *st)
 {
 	union {
 		char buf[CMSG_SPACE(SANDBOX_GIVEN * sizeof(int))];
@@ -507,11 +507,11 @@ hear(struct sandbox *box, struct sandbox_status *st)
 	    .msg_iovlen = 1,
 	    .msg_control = control.buf,
 	    .msg_controllen = sizeof(control.buf)};
-	ssize_t n = recvmsg(box->status_fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	ssize_t n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 
 	/* It ended before it read our word, which is told once, before what it said itself. */
 	if (n == -1 && errno == ECONNRESET)
-		n = recvmsg(box->status_fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+		n = recvmsg(fd, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	if (n == 0 || n == -1)
 		return (int)n;
 	errno = EPROTO;
@@ -546,7 +546,12 @@ sandbox_hear(struct sandbox *box, struct refusal *refusal)
 	struct sandbox_status st;
 	int n;
 
-	while ((n = hear(box, &st)) == 1) {
+	while ((n = hear(box, box->status_fd, &st)) == 1) {
+		if (st.stage == STAGE_STARTED && box->placed) {
+			box->over_fd = box->status_fd;
+			box->status_fd = -1;
+			return 1;
+		}
 		if (st.stage != STAGE_READY)
 			return refuse_status(&st, refusal);
 		box->placed = true;
@@ -556,8 +561,8 @@ sandbox_hear(struct sandbox *box, struct refusal *refusal)
 		return 0;
 	close(box->status_fd);
 	box->status_fd = -1;
-	/* The program's exec closed the last copy of the other end. */
-	if (n == 0 && box->placed)
+	/* Without a first process of ours, the program's exec closed the other end. */
+	if (n == 0 && box->placed && box->plain)
 		return 1;
 	return refusal_set(refusal, START, "the sandbox died while it was made");
 }
@@ -581,6 +586,19 @@ sandbox_ready(struct sandbox *box, int ms, struct refusal *refusal)
 /*
  * Ending.
  */
+
+bool
+sandbox_over(struct sandbox *box)
+{
+	struct sandbox_status st;
+
+	if (!box->over && box->over_fd != -1 && hear(box, box->over_fd, &st) == 1 &&
+	    st.stage == STAGE_OVER) {
+		box->over = true;
+		box->code = st.code;
+	}
+	return box->over;
+}
 
 int
 sandbox_signal(const struct sandbox *box, int signo)
@@ -611,8 +629,9 @@ sandbox_end(struct sandbox *box, int *status)
 		while ((rc = waitpid(box->pid, &st, 0)) == -1 && errno == EINTR)
 			continue;
 	}
+	/* Killed or not while the kernel took it apart: the program had ended. */
 	if (status != NULL)
-		*status = st;
+		*status = box->over ? W_EXITCODE(box->code, 0) : st;
 	sandbox_reaped(box);
 	return rc == -1 ? -1 : 0;
 }
@@ -626,6 +645,8 @@ sandbox_free(struct sandbox *box)
 		close(box->pidfd);
 	if (box->status_fd != -1)
 		close(box->status_fd);
+	if (box->over_fd != -1)
+		close(box->over_fd);
 	for (i = 0; i < box->effect_count; i++)
 		close(box->effect_fd[i]);
 	for (i = 0; i < SANDBOX_LISTENERS; i++)
@@ -636,6 +657,6 @@ sandbox_free(struct sandbox *box)
 	if (box->terminal_fd != -1)
 		close(box->terminal_fd);
 	box->terminal_fd = -1;
-	box->pidfd = box->status_fd = -1;
+	box->pidfd = box->status_fd = box->over_fd = -1;
 	box->effect_count = 0;
 }

@@ -129,7 +129,10 @@ struct sandbox {
 	    pid; /* of the first process inside, whose end is the end of all; the caller reaps it */
 	int pidfd;
 	int status_fd; /* readable when it started or could not; see sandbox_ready */
-	bool placed;   /* all is in place, and the program about to start */
+	int over_fd;   /* readable when it is over, or -1; see sandbox_over */
+	bool over;     /* with ${code}, as sandbox_over heard */
+	int code;
+	bool placed; /* all is in place, and the program about to start */
 	enum sandbox_net net;
 	bool plain; /* no first process of ours: ${pid} is the program, and leads a group */
 	struct cgroup group;
@@ -187,6 +190,15 @@ int sandbox_ready(struct sandbox *box, int ms, struct refusal *refusal);
  * -1.
  */
 int sandbox_hear(struct sandbox *box, struct refusal *refusal);
+
+/**
+ * sandbox_over(box):
+ * Return whether the program that runs in ${box} said that it ended and nothing of it is alive;
+ * then its exit code (or 128 and the signal that ended it) is in box->code.  That is sooner than
+ * box->pid ends, which is when the kernel has taken all apart; where it was killed it is never
+ * said, and sandbox_end knows.  Without waiting.
+ */
+bool sandbox_over(struct sandbox *box);
 
 /**
  * sandbox_signal(box, signo):

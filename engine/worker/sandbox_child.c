@@ -64,6 +64,12 @@ name_it(struct child *c, const char *path, size_t len)
 	    c->status.path, path, len < sizeof(c->status.path) ? len : sizeof(c->status.path) - 1);
 }
 
+static void
+say(const struct child *c, int fd)
+{
+	send(fd, &c->status, sizeof(c->status), MSG_NOSIGNAL);
+}
+
 /* Say how far it came, and end. */
 static void __attribute__((noreturn)) give_up(struct child *c, enum sandbox_stage stage)
 {
@@ -75,7 +81,7 @@ static void __attribute__((noreturn)) give_up(struct child *c, enum sandbox_stag
 		name_it(c, c->job->plan->argv[0], strlen(c->job->plan->argv[0]));
 	else if (c->job->step_count > 0)
 		name_it(c, s->target, s->len);
-	send(c->job->status_fd, &c->status, sizeof(c->status), MSG_NOSIGNAL);
+	say(c, c->job->status_fd);
 	_exit(126);
 }
 
@@ -919,16 +925,35 @@ exit_code(int status)
 }
 
 /*
- * Reap whatever ends, hand signals from outside on, and end with the program: the kernel kills all
- * others.  Senders inside have a number here; what they send to this process is for nobody.
+ * The program is over.  Say so once nothing else is alive: until the kernel has taken the
+ * namespaces apart, which nobody has to wait for, it is another while.
  */
-static void __attribute__((noreturn)) reap(pid_t pid, const sigset_t *all)
+static void __attribute__((noreturn)) end(struct child *c, int code)
+{
+	kill(-1, SIGKILL);
+	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+		continue;
+	c->status.stage = STAGE_OVER;
+	c->status.code = code;
+	say(c, 0);
+	_exit(code);
+}
+
+/*
+ * Reap whatever ends, hand signals from outside on, and end with the program.  Senders inside have
+ * a number here; what they send to this process is for nobody.
+ */
+static void __attribute__((noreturn))
+reap(struct child *c, pid_t pid, int status_fd, const sigset_t *all)
 {
 	siginfo_t info;
 	pid_t got;
 	int sig, status;
 
-	close_range(0, ~0U, 0);
+	c->status.stage = STAGE_STARTED;
+	say(c, status_fd);
+	dup2(status_fd, 0);
+	close_range(1, ~0U, 0);
 	for (;;) {
 		sig = sigwaitinfo(all, &info);
 		if (sig > 0 && sig != SIGCHLD && info.si_code == SI_USER && info.si_pid == 0 &&
@@ -936,7 +961,7 @@ static void __attribute__((noreturn)) reap(pid_t pid, const sigset_t *all)
 			kill(pid, sig);
 		while ((got = waitpid(-1, &status, WNOHANG)) > 0)
 			if (got == pid)
-				_exit(exit_code(status));
+				end(c, exit_code(status));
 	}
 }
 
@@ -955,6 +980,7 @@ void
 sandbox_child(struct sandbox_job *job)
 {
 	struct child c = {.job = job};
+	int status_fd = job->status_fd; /* where the program's process has it, is another */
 	sigset_t all;
 	pid_t pid;
 
@@ -990,7 +1016,7 @@ sandbox_child(struct sandbox_job *job)
 	close_doors(&c);
 	say_ready(&c);
 	must(&c, STAGE_FORK, pid = program_make(&c));
-	reap(pid, &all);
+	reap(&c, pid, status_fd, &all);
 }
 
 void

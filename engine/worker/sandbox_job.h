@@ -53,7 +53,7 @@ struct sandbox_job {
 	int status_fd;     /* both ways: how far it came, and the parent's word to go on */
 };
 
-/* How far the child came; the last is no failure. */
+/* How far the child came; the last three are no failure. */
 enum sandbox_stage {
 	STAGE_BEGIN,
 	STAGE_GROUP,
@@ -80,6 +80,8 @@ enum sandbox_stage {
 	STAGE_EXEC,
 	STAGE_PLAN, /* one that stood ready refuses the plan: ${refusal} says why */
 	STAGE_READY,
+	STAGE_STARTED, /* its process is the program now */
+	STAGE_OVER,    /* it ended with ${code}, and nothing that it left behind is alive */
 };
 
 struct sandbox_status {
@@ -91,6 +93,7 @@ struct sandbox_status {
 	uint32_t effects;
 	uint32_t listeners; /* one bit for each that follows, in their order */
 	uint32_t terminal;
+	int32_t code;
 	uint64_t user_ns, pid_ns;
 	char path[128]; /* of the step that failed, or the program, cut */
 	struct sandbox_folder overlaid[SANDBOX_EFFECTS];

@@ -704,6 +704,72 @@ starts_when_it_may(void **state)
 	close(null);
 }
 
+/* Start ${line}, whose standard output comes to ${*out}, and wait until it runs. */
+static void
+line_started(const char *line, struct sandbox *box, int *out)
+{
+	struct sandbox_path none = {0, NULL, NULL};
+	int pipes[2], null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	struct refusal refusal;
+	struct line l;
+
+	assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+	line_plan(&l, line, &none, 0);
+	l.plan.stdio[0] = l.plan.stdio[2] = null;
+	l.plan.stdio[1] = pipes[1];
+	l.plan.uid = geteuid();
+	l.plan.gid = getegid();
+	assert_int_equal(sandbox_start(&l.plan, box, &refusal), 0);
+	assert_int_equal(sandbox_ready(box, BOX_WAIT_MS, &refusal), 0);
+	close(pipes[1]);
+	close(null);
+	*out = pipes[0];
+}
+
+/* Its end is said when nothing of it is alive, also of what it left behind. */
+static void
+over_when_all_are_dead(void **state)
+{
+	struct pollfd over = {.events = POLLIN}, out = {.events = POLLIN};
+	struct sandbox box;
+	char go;
+	int status;
+
+	(void)state;
+	line_started(
+	    "for i in 1 2 3; do setsid sleep 1000 & done; echo; sleep 0.3; exit 3", &box, &out.fd);
+	assert_int_equal(read(out.fd, &go, 1), 1);
+	assert_false(sandbox_over(&box));
+	over.fd = box.over_fd;
+	assert_int_equal(poll(&over, 1, BOX_WAIT_MS), 1);
+	assert_true(sandbox_over(&box));
+	assert_int_equal(box.code, 3);
+	/* The pipe that they all had is nobody's. */
+	assert_int_equal(poll(&out, 1, 0), 1);
+	assert_int_equal(read(out.fd, &go, 1), 0);
+	assert_int_equal(sandbox_end(&box, &status), 0);
+	assert_int_equal(status, W_EXITCODE(3, 0));
+	sandbox_free(&box);
+	close(out.fd);
+}
+
+/* What is killed from outside says nothing: its status does. */
+static void
+killed_says_no_code(void **state)
+{
+	struct sandbox box;
+	int out, status;
+
+	(void)state;
+	line_started("sleep 1000", &box, &out);
+	assert_int_equal(sandbox_signal(&box, SIGKILL), 0);
+	assert_int_equal(sandbox_end(&box, &status), 0);
+	assert_false(sandbox_over(&box));
+	assert_int_equal(status, W_EXITCODE(0, SIGKILL));
+	sandbox_free(&box);
+	close(out);
+}
+
 /*
  * CAP-1, CAP-2: as root the cap on tasks is proven from inside before the program starts; where no
  * group can be made it is not said to be capped, and why is said.
@@ -1319,6 +1385,8 @@ main(void)
 	    cmocka_unit_test(signals_are_handed_on),
 	    cmocka_unit_test(dies_with_its_starter),
 	    cmocka_unit_test(starts_when_it_may),
+	    cmocka_unit_test(over_when_all_are_dead),
+	    cmocka_unit_test(killed_says_no_code),
 	    cmocka_unit_test(caps_are_proven),
 	    cmocka_unit_test(ordinary_programs_run),
 	    cmocka_unit_test(changes_are_listed),
