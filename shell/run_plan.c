@@ -215,6 +215,7 @@ static int
 add_home(struct run_plan *p, struct refusal *refusal)
 {
 	char path[PATH_MAX], *real;
+	struct stat st;
 	int rc = 0;
 	size_t i;
 
@@ -226,7 +227,8 @@ add_home(struct run_plan *p, struct refusal *refusal)
 		return -1;
 	for (i = 0; rc == 0 && i < sizeof(shown) / sizeof(shown[0]); i++) {
 		snprintf(path, sizeof(path), "%.3900s/%s", p->home, shown[i]);
-		if (is_named(p, path) || (real = realpath(path, NULL)) == NULL)
+		if (is_named(p, path) || stat(path, &st) != 0 ||
+		    (real = realpath(path, NULL)) == NULL)
 			continue;
 		/* A link shows what it leads to. */
 		rc = add(p, SANDBOX_READ, real, path, refusal);

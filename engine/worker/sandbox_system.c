@@ -290,10 +290,12 @@ hide_secrets(struct maker *m, const char *home)
 
 	if (home == NULL || home[0] != '/')
 		return 0;
+	/* Most are not there, which one call tells; what a path leads to takes one for each folder.
+	 */
 	for (i = 0; i < sizeof(secrets) / sizeof(secrets[0]); i++)
 		if (snprintf(path, sizeof(path), "%s/%s", home, secrets[i]) < (int)sizeof(path) &&
-		    realpath(path, real) != NULL && lstat(real, &st) == 0 &&
-		    (S_ISDIR(st.st_mode) || S_ISREG(st.st_mode)) && hide_secret(m, real) != 0)
+		    stat(path, &st) == 0 && (S_ISDIR(st.st_mode) || S_ISREG(st.st_mode)) &&
+		    realpath(path, real) != NULL && hide_secret(m, real) != 0)
 			return -1;
 	return 0;
 }
